@@ -1,0 +1,35 @@
+// Package rondo is the root of a library for Model Context Protocol servers,
+// clients and gateways that ask the person behind the client something in the
+// middle of a call.
+//
+// A handler is written once. On revision 2026-07-28, which has no sessions, it
+// returns its questions and the client comes back with the answers; package
+// roundtrip keeps what the flow knows in a state that is sealed and bound to
+// the caller and the request.
+//
+// # Where to start
+//
+// Run the quickstart and read its three files:
+//
+//	go run ./examples/quickstart
+//
+// Then read, in this order, the documentation of package
+// [github.com/rondo-mcp/rondo/roundtrip], which teaches how handlers ask,
+// its funnel.go, through which every such request goes, and package
+// [github.com/rondo-mcp/rondo/server].
+//
+// # Packages
+//
+//   - protocol: the messages, results, questions and errors of the protocol,
+//     spelled for each revision. Imports nothing but the standard library's
+//     core and a JSON codec.
+//   - roundtrip: questions, answers, sealed state and the funnel. Free of
+//     transports; gateways and other SDKs can sit on it.
+//   - server: tools, prompts and resources; server/serverhttp serves them over
+//     Streamable HTTP; server/middleware logs, measures and protects.
+//   - client: calls servers and has the person answer their questions;
+//     client/clienthttp speaks Streamable HTTP.
+//   - examples: programs to run and to copy from.
+//
+// The root package itself holds nothing.
+package rondo

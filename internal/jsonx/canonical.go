@@ -1,0 +1,139 @@
+package jsonx
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"sync"
+)
+
+// keepMoved is the largest buffer for sorting, in bytes, that goes back to the
+// pool, enough for messages of 64 KiB with room to have grown.
+const keepMoved = 256 << 10
+
+// AppendCanonical appends a form of raw, itself JSON, that is the same for all
+// spellings of a value and different for different values: no white space,
+// members sorted by the bytes of their unescaped names, strings with only those
+// escapes that RFC 8259 demands, and numbers as exact decimals, so that 1, 1.0
+// and 10e-1 agree while 2^53 and 2^53+1 do not. Digests are taken over it.
+//
+// raw has passed [Check]; what has not gives an error or a meaningless form,
+// but never a panic. Numbers beyond [MaxExponent] give a *[RangeError]. On
+// error the result is dst as it was.
+func AppendCanonical(dst, raw []byte) ([]byte, error) {
+	c := canonicals.Get().(*canonical)
+	out, err := c.value(dst, trim(raw), 0)
+	if err != nil {
+		out = dst
+	}
+	c.release()
+	canonicals.Put(c)
+	return out, err
+}
+
+// canonicals holds idle scratch memory of AppendCanonical.
+var canonicals = sync.Pool{New: func() any { return new(canonical) }}
+
+// canonical is the scratch memory of one AppendCanonical.
+type canonical struct {
+	members []member // of all open objects
+	moved   []byte   // an object's members before sorting
+}
+
+// member is one that has been appended.
+type member struct {
+	name       []byte // without escapes
+	start, end int    // of name, colon and value, from the object's start
+}
+
+// release drops the memory that a huge document has taken.
+func (c *canonical) release() {
+	if cap(c.members) > keepSlots {
+		c.members = nil
+	}
+	if cap(c.moved) > keepMoved {
+		c.moved = nil
+	}
+}
+
+// value appends the value raw, which has no white space around it and is depth
+// brackets deep.
+func (c *canonical) value(dst, raw []byte, depth int) ([]byte, error) {
+	switch kind := KindOf(raw); kind {
+	case Object, Array:
+		if depth == MaxDepth {
+			return dst, syntaxError(0, "nesting too deep")
+		}
+		if kind == Object {
+			return c.object(dst, raw, depth+1)
+		}
+		return c.array(dst, raw, depth+1)
+	case String:
+		text, err := TextBytes(raw)
+		return appendText(dst, text, false), err
+	case Number:
+		return appendNumber(dst, raw)
+	}
+	switch string(raw) {
+	case "true", "false", "null":
+		return append(dst, raw...), nil
+	}
+	return dst, syntaxError(0, "malformed value")
+}
+
+// array appends an array.
+func (c *canonical) array(dst, raw []byte, depth int) ([]byte, error) {
+	dst = append(dst, '[')
+	err := Elements(raw, func(i int, value []byte) (err error) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst, err = c.value(dst, value, depth)
+		return err
+	})
+	return append(dst, ']'), err
+}
+
+// object appends an object: its members as they come, and then, if they came
+// in another order, once more sorted. Sorting what has been written rather
+// than what is to be written visits each value once however deep it lies.
+func (c *canonical) object(dst, raw []byte, depth int) ([]byte, error) {
+	start, base, sorted := len(dst), len(c.members), true
+	dst = append(dst, '{')
+	err := Members(raw, func(name, value []byte) (err error) {
+		if len(c.members) > base {
+			dst = append(dst, ',')
+			sorted = sorted && bytes.Compare(c.members[len(c.members)-1].name, name) < 0
+		}
+		m := member{name: name, start: len(dst) - start}
+		c.members = append(c.members, m)
+		dst = append(appendText(dst, name, false), ':')
+		at := len(c.members) - 1
+		dst, err = c.value(dst, value, depth)
+		c.members[at].end = len(dst) - start
+		return err
+	})
+	if err == nil && !sorted {
+		dst, err = c.reorder(dst, start, c.members[base:])
+	}
+	clear(c.members[base:]) // idle memory must not hold the document
+	c.members = c.members[:base]
+	return append(dst, '}'), err
+}
+
+// reorder sorts the members of the object that begins at dst[start:].
+func (c *canonical) reorder(dst []byte, start int, members []member) ([]byte, error) {
+	slices.SortFunc(members, func(a, b member) int { return bytes.Compare(a.name, b.name) })
+	c.moved = append(c.moved[:0], dst[start:]...)
+	dst = dst[:start+1]
+	for i, m := range members {
+		if i > 0 {
+			if bytes.Equal(members[i-1].name, m.name) {
+				return dst, syntaxError(0, "duplicate member "+strconv.Quote(clip(m.name)))
+			}
+			dst = append(dst, ',')
+		}
+		dst = append(dst, c.moved[m.start:m.end]...)
+	}
+	return dst, nil
+}

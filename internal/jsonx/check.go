@@ -1,0 +1,179 @@
+package jsonx
+
+import (
+	"strconv"
+	"sync"
+)
+
+// Check reports whether data is exactly one JSON value by the grammar of RFC
+// 8259, in valid UTF-8 (an escape may not be a lone surrogate either), with no
+// two members of an object having the same name after unescaping, and nesting
+// no deeper than [MaxDepth]. White space around the value is allowed. The
+// error is a *[SyntaxError].
+//
+// Check is one pass without recursion. Its time is linear in len(data)
+// whatever the document looks like. It allocates only where an object has more
+// than sixteen members or an escape in a name, and then mostly from a pool.
+func Check(data []byte) error {
+	if len(data) > MaxSize {
+		return syntaxError(MaxSize, "document too long")
+	}
+	s := scanners.Get().(*scanner)
+	s.data = data
+	err := s.run()
+	s.data = nil
+	s.names.release()
+	scanners.Put(s)
+	return err
+}
+
+// scanners holds idle scanners. A scanner
+// is too large for the stack of a goroutine that has just been started.
+var scanners = sync.Pool{New: func() any { return &scanner{names: newNameSet()} }}
+
+// scanner is the state of one Check.
+type scanner struct {
+	data   []byte
+	depth  int
+	frames [MaxDepth]frame
+	names  nameSet
+}
+
+// frame is an open array or object.
+type frame struct {
+	object bool
+	names  scope
+}
+
+// run turns once for each value: its beginning, and if it is complete with
+// that, the ends and the separator that lead to the next one.
+func (s *scanner) run() error {
+	s.depth = 0
+	i := skipSpace(s.data, 0)
+	for {
+		opened, err := false, error(nil)
+		if i, opened, err = s.begin(i); err != nil {
+			return err
+		}
+		if opened {
+			continue
+		}
+		done := false
+		if i, done, err = s.finish(i); err != nil || done {
+			return err
+		}
+	}
+}
+
+// begin reads the beginning of the value at i. If that opens an array or
+// object that is not empty, the result is the position of the first value in
+// it; otherwise the position after the value.
+func (s *scanner) begin(i int) (next int, opened bool, err error) {
+	data := s.data
+	if i >= len(data) {
+		return i, false, syntaxError(i, "unexpected end")
+	}
+	switch c := data[i]; c {
+	case '"':
+		end, _, reason := checkString(data, i+1)
+		if reason != "" {
+			return end, false, syntaxError(end, reason)
+		}
+		return end, false, nil
+	case '{', '[':
+		if s.depth == MaxDepth {
+			return i, false, syntaxError(i, "nesting too deep")
+		}
+		f := &s.frames[s.depth]
+		s.depth++
+		f.object = c == '{'
+		f.names = s.names.open(i)
+		i = skipSpace(data, i+1)
+		if i < len(data) && data[i] == c+2 { // ']' is '['+2, '}' is '{'+2
+			s.depth--
+			return i + 1, false, nil
+		}
+		if f.object {
+			i, err = s.member(f, i)
+		}
+		return i, true, err
+	case 't':
+		return s.literal(i, "true")
+	case 'f':
+		return s.literal(i, "false")
+	case 'n':
+		return s.literal(i, "null")
+	}
+	if c := data[i]; c != '-' && !isDigit(c) {
+		return i, false, syntaxError(i, "unexpected "+strconv.QuoteRune(rune(c)))
+	}
+	end, ok := checkNumber(data, i)
+	if !ok {
+		return end, false, syntaxError(end, "malformed number")
+	}
+	return end, false, nil
+}
+
+// finish reads what follows the value that ended before i: the brackets that
+// close, and either the comma before the next value, whose position it
+// returns, or the end of the document.
+func (s *scanner) finish(i int) (next int, done bool, err error) {
+	data := s.data
+	for {
+		i = skipSpace(data, i)
+		if s.depth == 0 {
+			if i < len(data) {
+				return i, false, syntaxError(i, "text after the value")
+			}
+			return i, true, nil
+		}
+		if i >= len(data) {
+			return i, false, syntaxError(i, "unexpected end")
+		}
+		f := &s.frames[s.depth-1]
+		switch c := data[i]; {
+		case c == ',':
+			i = skipSpace(data, i+1)
+			if f.object {
+				i, err = s.member(f, i)
+			}
+			return i, false, err
+		case c == '}' && f.object:
+			s.names.close(f.names)
+		case c == ']' && !f.object:
+		default:
+			return i, false, syntaxError(i, "missing comma or closing bracket")
+		}
+		s.depth--
+		i++
+	}
+}
+
+// member reads a name and the colon, and returns the position of the value.
+func (s *scanner) member(f *frame, i int) (next int, err error) {
+	data := s.data
+	if i >= len(data) || data[i] != '"' {
+		return i, syntaxError(i, "missing member name")
+	}
+	end, escaped, reason := checkString(data, i+1)
+	if reason != "" {
+		return end, syntaxError(end, reason)
+	}
+	if !s.names.add(data, &f.names, span{int32(i + 1), int32(end - 1)}, escaped) {
+		name, _ := TextBytes(data[i:end])
+		return i, syntaxError(i, "duplicate member "+strconv.Quote(clip(name)))
+	}
+	i = skipSpace(data, end)
+	if i >= len(data) || data[i] != ':' {
+		return i, syntaxError(i, "missing colon")
+	}
+	return skipSpace(data, i+1), nil
+}
+
+// literal reads true, false or null.
+func (s *scanner) literal(i int, want string) (next int, opened bool, err error) {
+	if len(s.data)-i < len(want) || string(s.data[i:i+len(want)]) != want {
+		return i, false, syntaxError(i, "malformed literal")
+	}
+	return i + len(want), false, nil
+}

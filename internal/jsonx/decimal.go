@@ -1,0 +1,75 @@
+package jsonx
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+)
+
+const (
+	// MaxExponent is how large the power of ten in the canonical form of a
+	// number may be in either direction, where the form is an integer without
+	// trailing zeros times that power. No quantity needs more, and whoever
+	// expands the number later cannot be made to allocate without bound.
+	MaxExponent = 10000
+
+	// plainDigits is up to how many digits integers are written without an
+	// exponent: those of 64 bits, with room.
+	plainDigits = 21
+)
+
+// appendNumber appends the canonical form of the number raw: 0, an integer of
+// at most plainDigits digits, or MeE with an integer M that has no trailing
+// zero and E not zero, or M alone if it is long.
+func appendNumber(dst, raw []byte) ([]byte, error) {
+	if end, ok := checkNumber(raw, 0); !ok || end != len(raw) {
+		return dst, syntaxError(end, "malformed number")
+	}
+	start := len(dst)
+	mantissa, exponent := raw, int64(0)
+	if i := bytes.IndexAny(raw, "eE"); i >= 0 {
+		mantissa, exponent = raw[:i], parseExponent(raw[i+1:])
+	}
+	if mantissa[0] == '-' {
+		dst = append(dst, '-')
+		mantissa = mantissa[1:]
+	}
+	whole, fraction, _ := bytes.Cut(mantissa, []byte{'.'})
+	exponent -= int64(len(fraction))
+
+	first := len(dst)
+	dst = append(append(dst, whole...), fraction...)
+	kept := bytes.TrimLeft(dst[first:], "0")
+	if len(kept) == 0 {
+		return append(dst[:start], '0'), nil // -0 is 0
+	}
+	zeros := len(kept)
+	kept = bytes.TrimRight(kept, "0")
+	exponent += int64(zeros - len(kept))
+	if exponent > MaxExponent || exponent < -MaxExponent {
+		return dst[:start], rangeError(raw, "has too large an exponent")
+	}
+	dst = append(dst[:first], kept...) // moves left, if at all
+	if exponent >= 0 && int64(len(kept))+exponent <= plainDigits {
+		for ; exponent > 0; exponent-- {
+			dst = append(dst, '0')
+		}
+	}
+	if exponent == 0 {
+		return dst, nil
+	}
+	return strconv.AppendInt(append(dst, 'e'), exponent, 10), nil
+}
+
+// parseExponent reads what follows the e. Values beyond 32 bits, far more than
+// a mantissa can make up for, are as good as infinite.
+func parseExponent(b []byte) int64 {
+	n, err := strconv.ParseInt(string(bytes.TrimPrefix(b, []byte{'+'})), 10, 64)
+	if err == nil && n <= 2*math.MaxUint32 && n >= -2*math.MaxUint32 {
+		return n
+	}
+	if b[0] == '-' {
+		return -2 * math.MaxUint32
+	}
+	return 2 * math.MaxUint32
+}

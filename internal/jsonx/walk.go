@@ -1,0 +1,176 @@
+package jsonx
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// Members calls f for each member of the object data, in the order of the
+// document. key is the name without escapes and aliases data where it had
+// none; value is the raw value without white space around it and aliases data.
+// Neither may be modified. Members returns a *[TypeError] if data is not an
+// object, a *[SyntaxError] if it is cut short or malformed where Members looks,
+// or the error of f, at which it stops.
+//
+// data must have passed [Check], or be part of something that has: Members
+// steps over values without validating them.
+func Members(data []byte, f func(key, value []byte) error) error {
+	i := skipSpace(data, 0)
+	if i == len(data) || data[i] != '{' {
+		return typeError(Object, data)
+	}
+	i = skipSpace(data, i+1)
+	if i < len(data) && data[i] == '}' {
+		return atEnd(data, i+1)
+	}
+	for {
+		if i >= len(data) || data[i] != '"' {
+			return syntaxError(i, "missing member name")
+		}
+		end := skipString(data, i+1)
+		if end < 0 {
+			return syntaxError(i, "unterminated string")
+		}
+		key, err := TextBytes(data[i:end])
+		if err != nil {
+			return err
+		}
+		i = skipSpace(data, end)
+		if i >= len(data) || data[i] != ':' {
+			return syntaxError(i, "missing colon")
+		}
+		i = skipSpace(data, i+1)
+		end = skipValue(data, i)
+		if end < 0 {
+			return syntaxError(i, "malformed value")
+		}
+		if err := f(key, data[i:end:end]); err != nil {
+			return err
+		}
+		more := false
+		if i, more, err = next(data, end, '}'); !more {
+			return err
+		}
+	}
+}
+
+// Elements calls f for each element of the array data with its index and raw
+// value. Otherwise it is like [Members].
+func Elements(data []byte, f func(i int, value []byte) error) error {
+	i := skipSpace(data, 0)
+	if i == len(data) || data[i] != '[' {
+		return typeError(Array, data)
+	}
+	i = skipSpace(data, i+1)
+	if i < len(data) && data[i] == ']' {
+		return atEnd(data, i+1)
+	}
+	for k := 0; ; k++ {
+		end := skipValue(data, i)
+		if end < 0 {
+			return syntaxError(i, "malformed value")
+		}
+		if err := f(k, data[i:end:end]); err != nil {
+			return err
+		}
+		more, err := false, error(nil)
+		if i, more, err = next(data, end, ']'); !more {
+			return err
+		}
+	}
+}
+
+// next reads what follows an element or member: a comma, and then it returns
+// the position of what comes after it, or the closing bracket and the end.
+func next(data []byte, i int, closing byte) (pos int, more bool, err error) {
+	i = skipSpace(data, i)
+	switch {
+	case i >= len(data):
+		return i, false, syntaxError(i, "unexpected end")
+	case data[i] == ',':
+		return skipSpace(data, i+1), true, nil
+	case data[i] == closing:
+		return i, false, atEnd(data, i+1)
+	}
+	return i, false, syntaxError(i, "missing comma or closing bracket")
+}
+
+// atEnd fails unless only white space follows.
+func atEnd(data []byte, i int) error {
+	if i = skipSpace(data, i); i < len(data) {
+		return syntaxError(i, "text after the value")
+	}
+	return nil
+}
+
+// skipValue returns the position after the value at i, or -1 if there is none.
+// It matches brackets by number only and takes any run of other characters for
+// a literal or number: Check has been there before.
+func skipValue(data []byte, i int) int {
+	if i >= len(data) {
+		return -1
+	}
+	switch data[i] {
+	case '"':
+		return skipString(data, i+1)
+	case '{', '[':
+		return skipBrackets(data, i)
+	}
+	start := i
+	for i < len(data) && !endsScalar(data[i]) {
+		i++
+	}
+	if i == start {
+		return -1
+	}
+	return i
+}
+
+func endsScalar(c byte) bool {
+	return c == ',' || c == ']' || c == '}' || c == ':' || c == '"' || isSpace(c)
+}
+
+// skipString returns the position after the string whose opening quote is at
+// i-1, or -1 if it does not end.
+func skipString(data []byte, i int) int {
+	for i < len(data) {
+		if i+8 <= len(data) {
+			m := quotes(binary.LittleEndian.Uint64(data[i:]))
+			if m == 0 {
+				i += 8
+				continue
+			}
+			i += bits.TrailingZeros64(m) / 8
+		}
+		switch data[i] {
+		case '"':
+			return i + 1
+		case '\\':
+			i++
+		}
+		i++
+	}
+	return -1
+}
+
+// skipBrackets returns the position after the bracket that closes the one at
+// i, or -1 if none does.
+func skipBrackets(data []byte, i int) int {
+	for depth := 0; i < len(data); {
+		c := data[i]
+		i++
+		switch c {
+		case '"':
+			if i = skipString(data, i); i < 0 {
+				return -1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}

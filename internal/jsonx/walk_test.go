@@ -1,0 +1,179 @@
+package jsonx_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
+func TestMembers(t *testing.T) {
+	doc := " { \"b\" : [1, {\"x\":\"]}\"}] , \"\\u0061\":\"\\\"}\" ,\"c\":-1.5e3, \"d\":{} ,\"e\":null}\n"
+	var got []string
+	err := jsonx.Members([]byte(doc), func(key, value []byte) error {
+		got = append(got, string(key)+"="+string(value))
+		return nil
+	})
+	want := []string{`b=[1, {"x":"]}"}]`, `a="\"}"`, `c=-1.5e3`, `d={}`, `e=null`}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+}
+
+func TestElements(t *testing.T) {
+	var got []string
+	err := jsonx.Elements([]byte(` [ 1 ,"a,]" , [ [2],3 ] ,true] `), func(i int, value []byte) error {
+		got = append(got, fmt.Sprint(i, "=", string(value)))
+		return nil
+	})
+	want := []string{`0=1`, `1="a,]"`, `2=[ [2],3 ]`, `3=true`}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+}
+
+func TestWalkStopsAtTheCallersError(t *testing.T) {
+	stop := errors.New("stop")
+	calls := 0
+	if err := jsonx.Members([]byte(`{"a":1,"b":2}`), func(_, _ []byte) error { calls++; return stop }); err != stop || calls != 1 {
+		t.Errorf("Members: got %v after %d calls", err, calls)
+	}
+	if err := jsonx.Elements([]byte(`[1,2]`), func(int, []byte) error { calls++; return stop }); err != stop || calls != 2 {
+		t.Errorf("Elements: got %v after %d calls", err, calls)
+	}
+}
+
+func TestWalkRefuses(t *testing.T) {
+	members := func(doc string) error { return jsonx.Members([]byte(doc), func(_, _ []byte) error { return nil }) }
+	elements := func(doc string) error { return jsonx.Elements([]byte(doc), func(int, []byte) error { return nil }) }
+	for _, doc := range []string{``, ` `, `1`, `"{}"`, `null`, `[]`, `true`} {
+		var te *jsonx.TypeError
+		if err := members(doc); !errors.As(err, &te) || te.Want != jsonx.Object || te.Got != jsonx.KindOf([]byte(doc)) {
+			t.Errorf("Members(%q) = %v, want a *TypeError", doc, err)
+		}
+	}
+	if err := elements(`{}`); err == nil || err.Error() != "json: want array, got object" {
+		t.Errorf("Elements({}) = %v", err)
+	}
+	for _, doc := range []string{`{`, `{"`, `{"a`, `{"a\`, `{"a"`, `{"a":`, `{"a":}`, `{"a":1`, `{"a":[`, `{"a":1,`, `{"a":1,}`, `{"a":1]`, `{}1`, `{"a":1}1`, `{"\x":1}`} {
+		if members(doc) == nil {
+			t.Errorf("Members(%q) = nil", doc)
+		}
+	}
+	for _, doc := range []string{`[`, `[,`, `[1`, `[1,`, `[1,]`, `["`, `[{`, `[1}`, `[]1`} {
+		if elements(doc) == nil {
+			t.Errorf("Elements(%q) = nil", doc)
+		}
+	}
+}
+
+func TestKindOf(t *testing.T) {
+	for doc, want := range map[string]jsonx.Kind{
+		"": jsonx.Invalid, "  ": jsonx.Invalid, "x": jsonx.Invalid, "N": jsonx.Invalid,
+		" null": jsonx.Null, "true": jsonx.Bool, "false": jsonx.Bool, "-1": jsonx.Number, "\n7": jsonx.Number,
+		`"`: jsonx.String, "[": jsonx.Array, "\t{": jsonx.Object,
+	} {
+		if got := jsonx.KindOf([]byte(doc)); got != want {
+			t.Errorf("KindOf(%q) = %v, want %v", doc, got, want)
+		}
+	}
+}
+
+func TestText(t *testing.T) {
+	for _, test := range []struct{ raw, want string }{
+		{`""`, ""}, {`"abc"`, "abc"}, {` "a b" `, "a b"}, {`"\"\\\/\b\f\n\r\t"`, "\"\\/\b\f\n\r\t"},
+		{`"x\u00e9\u20AC\ud83d\ude00y"`, "x\u00e9\u20ac\U0001f600y"}, {`"\\u0041"`, `\u0041`}, {`"\u0000"`, "\x00"}, {`"\ufffd"`, "\ufffd"},
+	} {
+		if got, err := jsonx.Text([]byte(test.raw)); got != test.want || err != nil {
+			t.Errorf("Text(%s) = %q, %v, want %q", test.raw, got, err, test.want)
+		}
+	}
+	for _, raw := range []string{``, `1`, `null`, `"`, `"a`, `"a"b"`, `"a""b"`, `"\"`, `"\\" "`, `"\ud800"`, `"\u00"`, `"\n"b"`} {
+		if got, err := jsonx.Text([]byte(raw)); err == nil {
+			t.Errorf("Text(%s) = %q, want an error", raw, got)
+		}
+	}
+	raw := []byte(`"alias"`)
+	if b, _ := jsonx.TextBytes(raw); &b[0] != &raw[1] {
+		t.Error("TextBytes copied a string without escapes")
+	} else if _ = append(b, 'x'); raw[6] != '"' {
+		t.Error("append to the result of TextBytes overwrote the document")
+	}
+}
+
+func TestInt(t *testing.T) {
+	for raw, want := range map[string]int64{
+		"0": 0, "-0": 0, " 42\n": 42, "9007199254740993": 1<<53 + 1,
+		"9223372036854775807": 1<<63 - 1, "-9223372036854775808": -1 << 63,
+	} {
+		if got, err := jsonx.Int([]byte(raw)); got != want || err != nil {
+			t.Errorf("Int(%s) = %d, %v, want %d", raw, got, err, want)
+		}
+	}
+	for _, raw := range []string{"", "-", "01", "1.0", "1e0", "1E2", "9223372036854775808", `"1"`, "null", "1 2", "0x1", "1_0"} {
+		if got, err := jsonx.Int([]byte(raw)); err == nil {
+			t.Errorf("Int(%s) = %d, want an error", raw, got)
+		}
+	}
+}
+
+func TestBoolean(t *testing.T) {
+	for raw, want := range map[string]bool{"true": true, " false ": false} {
+		if got, err := jsonx.Boolean([]byte(raw)); got != want || err != nil {
+			t.Errorf("Boolean(%s) = %v, %v", raw, got, err)
+		}
+	}
+	for _, raw := range []string{"", "1", "null", `"true"`, "True", "truex", "t"} {
+		if _, err := jsonx.Boolean([]byte(raw)); err == nil {
+			t.Errorf("Boolean(%s): want an error", raw)
+		}
+	}
+}
+
+func TestAppendText(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"", `""`}, {"plain ascii text", `"plain ascii text"`}, {`a"b\c`, `"a\"b\\c"`},
+		{"\x00\b\f\n\r\t\x1f\x7f", `"\u0000\b\f\n\r\t\u001f` + "\x7f\""},
+		{"<&>", `"<&>"`}, {"é\u2028\u2029\u202a", `"é\u2028\u2029` + "\u202a\""},
+		{"a\xffb\xc3", "\"a\ufffdb\ufffd\""}, {"\xed\xa0\x80", "\"\ufffd\ufffd\ufffd\""}, {"\ufffd", "\"\ufffd\""},
+	} {
+		if got := string(jsonx.AppendText([]byte("x"), test.text)); got != "x"+test.want {
+			t.Errorf("AppendText(%q) = %s, want %s", test.text, got[1:], test.want)
+		}
+		if got := string(jsonx.AppendTextBytes(nil, []byte(test.text))); got != test.want {
+			t.Errorf("AppendTextBytes(%q) = %s, want %s", test.text, got, test.want)
+		}
+	}
+}
+
+func TestAppendCompact(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"a":[1,"b c"]}`: `{"a":[1,"b c"]}`,
+		" { \"a\" : [ 1 ,\n\t\" b\\\" c \" ] }\r\n": `{"a":[1," b\" c "]}`,
+		"":    "",
+		`" `:  `" `,
+		" 1 ": "1",
+	} {
+		if got := string(jsonx.AppendCompact([]byte("x"), []byte(raw))); got != "x"+want {
+			t.Errorf("AppendCompact(%q) = %q, want %q", raw, got[1:], want)
+		}
+	}
+}
+
+func TestWalkDoesNotAllocate(t *testing.T) {
+	needPools(t)
+	doc := documents()["call"]
+	text, dst := strings.Repeat("plain \u00e9 text\n", 100), make([]byte, 0, 4096)
+	for name, f := range map[string]func(){
+		"Members":    func() { _ = jsonx.Members(doc, func(_, _ []byte) error { return nil }) },
+		"AppendText": func() { dst = jsonx.AppendText(dst[:0], text) },
+		"Int":        func() { _, _ = jsonx.Int(doc[:0]); _, _ = jsonx.Int([]byte("123")) },
+	} {
+		if n := testing.AllocsPerRun(100, f); n > 1 || n > 0 && name != "Int" {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
