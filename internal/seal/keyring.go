@@ -1,0 +1,137 @@
+package seal
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// maxPooled is the greatest scratch buffer that is kept for reuse: the hard cap
+// of 64 KiB on a token, and what such a token decodes to. A single larger token
+// should not pin its memory.
+const maxPooled = 112 << 10
+
+// Keyring seals with one key and opens with several. It is immutable, safe for
+// concurrent use, and never prints a secret. Make one with [NewKeyring].
+type Keyring struct {
+	_ [0]func()
+
+	keys    []member   // the first is the primary; ids are unique
+	scratch *sync.Pool // of *[]byte, which hold tokens and their bytes, never plaintext
+}
+
+// member is a key with what is the same for all of its tokens.
+type member struct {
+	Key
+	prefix []byte // version, id length, id
+	ad     []byte // additional data of the AEAD
+}
+
+// NewKeyring returns a keyring that seals with primary, and opens with primary
+// and each of older. Keys that are zero or share an id are refused, and so is a
+// process whose FIPS 140-only mode has no AES-GCM with a nonce of the caller's.
+func NewKeyring(primary Key, older ...Key) (*Keyring, error) {
+	ring := &Keyring{
+		keys:    make([]member, 0, 1+len(older)),
+		scratch: &sync.Pool{New: func() any { return new([]byte) }},
+	}
+	for i, key := range append([]Key{primary}, older...) {
+		if key.derive == nil {
+			return nil, fmt.Errorf("seal: keyring: key %d is the zero Key", i+1)
+		}
+		if ring.find([]byte(key.id)) != nil {
+			return nil, fmt.Errorf("seal: keyring: two keys have the id %q", key.id)
+		}
+		// Once here, so that sealing cannot fail later.
+		if _, err := key.derive(make([]byte, saltSize)); err != nil {
+			return nil, fmt.Errorf("seal: keyring: key %q: %w", key.id, err)
+		}
+		prefix := append([]byte{formatVersion, byte(len(key.id))}, key.id...)
+		ring.keys = append(ring.keys, member{Key: key, prefix: prefix, ad: additionalData(key.id)})
+	}
+	return ring, nil
+}
+
+// Primary returns the id of the key that seals.
+func (r *Keyring) Primary() string { return r.keys[0].id }
+
+// Ephemeral reports whether the key that seals is an ephemeral one.
+func (r *Keyring) Ephemeral() bool { return r.keys[0].ephemeral }
+
+// AppendSeal appends to dst the token that seals plaintext, and returns the
+// extended slice. The token is fresh at every call, and a third longer than the
+// plaintext plus 42 bytes and the key id. Its length gives that of the plaintext
+// away. The plaintext may be empty and must not overlap dst's spare capacity.
+func (r *Keyring) AppendSeal(dst, plaintext []byte) []byte {
+	return r.appendSeal(dst, plaintext, func(b []byte) { rand.Read(b) }) // never fails
+}
+
+func (r *Keyring) appendSeal(dst, plaintext []byte, random func([]byte)) []byte {
+	buf := r.scratch.Get().(*[]byte)
+	defer r.recycle(buf)
+
+	key := &r.keys[0]
+	raw := append((*buf)[:0], key.prefix...)
+	salt := len(raw)
+	nonce := salt + saltSize
+	raw = append(raw, make([]byte, saltSize+nonceSize)...)
+	random(raw[salt:])
+
+	aead, err := key.derive(raw[salt:nonce])
+	if err != nil {
+		panic("seal: internal error: " + err.Error()) // NewKeyring has tried it
+	}
+	raw = aead.Seal(raw, raw[nonce:], plaintext, key.ad)
+	*buf = raw
+	return encoding.AppendEncode(dst, raw)
+}
+
+// Open appends to dst the plaintext that token seals, and returns the extended
+// slice. A token of more than maxBytes bytes is refused before any work. On
+// failure Open returns nil and one of the Err variables, and what dst held is
+// unchanged; its spare capacity may not be.
+func (r *Keyring) Open(dst []byte, token string, maxBytes int) (plaintext []byte, err error) {
+	buf := r.scratch.Get().(*[]byte)
+	defer r.recycle(buf)
+
+	var p parts
+	p, *buf, err = parse(*buf, token, maxBytes)
+	if err != nil {
+		return nil, err
+	}
+	key := r.find(p.id)
+	if key == nil {
+		if strings.HasPrefix(string(p.id), ephemeralPrefix) {
+			return nil, ErrForeignEphemeral
+		}
+		return nil, ErrUnknownKey
+	}
+	aead, err := key.derive(p.salt)
+	if err != nil {
+		return nil, errors.Join(ErrAuthentication, err) // cannot happen; not by panic, as input led here
+	}
+	plaintext, err = aead.Open(dst, p.nonce, p.sealed, key.ad)
+	if err != nil {
+		return nil, ErrAuthentication
+	}
+	return plaintext, nil
+}
+
+// find returns the member with the given id, or nil. Ids are public, so looking
+// them up need not take constant time; rings are short, so it need not be a map.
+func (r *Keyring) find(id []byte) *member {
+	for i := range r.keys {
+		if r.keys[i].id == string(id) {
+			return &r.keys[i]
+		}
+	}
+	return nil
+}
+
+func (r *Keyring) recycle(buf *[]byte) {
+	if cap(*buf) <= maxPooled {
+		r.scratch.Put(buf)
+	}
+}

@@ -1,0 +1,59 @@
+package seal
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"strings"
+)
+
+// Every way in which Go commonly turns a value into text is answered with the same
+// description. Methods are on values, so that they hold for pointers too.
+
+// String describes the key by its id.
+func (k Key) String() string {
+	if k.derive == nil {
+		return "seal.Key(zero)"
+	}
+	return "seal.Key(id=" + k.id + ", secret redacted)"
+}
+
+// GoString is [Key.String].
+func (k Key) GoString() string { return k.String() }
+
+// Format writes [Key.String] for every verb and flag.
+func (k Key) Format(f fmt.State, _ rune) { io.WriteString(f, k.String()) }
+
+// LogValue is [Key.String], for slog.
+func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
+
+// MarshalText is [Key.String]. There is no way back: keys are not serialised.
+func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// MarshalJSON is [Key.String] as a JSON string.
+func (k Key) MarshalJSON() ([]byte, error) { return strconv.AppendQuote(nil, k.String()), nil }
+
+// String describes the keyring by the ids of its keys, the primary first.
+func (r Keyring) String() string {
+	ids := make([]string, len(r.keys))
+	for i := range r.keys {
+		ids[i] = r.keys[i].id
+	}
+	return "seal.Keyring(ids=" + strings.Join(ids, " ") + ", secrets redacted)"
+}
+
+// GoString is [Keyring.String].
+func (r Keyring) GoString() string { return r.String() }
+
+// Format writes [Keyring.String] for every verb and flag.
+func (r Keyring) Format(f fmt.State, _ rune) { io.WriteString(f, r.String()) }
+
+// LogValue is [Keyring.String], for slog.
+func (r Keyring) LogValue() slog.Value { return slog.StringValue(r.String()) }
+
+// MarshalText is [Keyring.String].
+func (r Keyring) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// MarshalJSON is [Keyring.String] as a JSON string.
+func (r Keyring) MarshalJSON() ([]byte, error) { return strconv.AppendQuote(nil, r.String()), nil }
