@@ -1,0 +1,295 @@
+package form
+
+import (
+	"encoding/json"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/schema"
+)
+
+// kind is what a field holds.
+type kind byte
+
+const (
+	text    kind = iota // a string
+	integer             // a number without a fraction
+	number
+	boolean
+	choice  // one of a list of strings
+	choices // some of a list of strings
+)
+
+// field is one property of a form.
+type field struct {
+	name     string
+	key      []byte // name as it begins a member: `"name":`
+	kind     kind
+	required bool
+
+	title       string
+	description string
+
+	format           string // "" for none
+	minSize, maxSize limit  // characters of a text, items of choices
+	minimum, maximum *bound
+
+	values []string
+	titles []string // nil for none, otherwise one for each value
+
+	fallback json.RawMessage // the default; nil for none
+
+	target target
+}
+
+// limit is an optional length or count: zero is none, otherwise it is one more than the limit.
+type limit int64
+
+func limitOf(n int) limit  { return limit(n) + 1 }
+func (l limit) set() bool  { return l > 0 }
+func (l limit) value() int { return int(l) - 1 }
+
+// target is the Go type that an answer will be decoded into, where a schema cannot say all that it demands.
+type target byte
+
+const (
+	anyTarget     target = iota
+	int64Target          // 64 bits: JSON integers have no limit
+	uint64Target         //
+	float32Target        //
+	float64Target        //
+	timeTarget           // no leap seconds, capital T and Z
+)
+
+// check returns the rule that raw, a valid JSON value, breaks, or "". It never repeats the value.
+func (f *field) check(raw []byte) (reason string) {
+	switch f.kind {
+	case text, choice:
+		if jsonx.KindOf(raw) != jsonx.String {
+			return wrongKind("a string", raw)
+		}
+		s, err := jsonx.TextBytes(raw)
+		if err != nil {
+			return "must be a string"
+		}
+		if f.kind == choice {
+			return f.checkChoice(s)
+		}
+		return f.checkText(s)
+	case integer, number:
+		if jsonx.KindOf(raw) != jsonx.Number {
+			return wrongKind(f.kind.String(), raw)
+		}
+		return f.checkNumber(string(raw))
+	case boolean:
+		if jsonx.KindOf(raw) != jsonx.Bool {
+			return wrongKind("a boolean", raw)
+		}
+		return ""
+	default:
+		return f.checkChoices(raw)
+	}
+}
+
+func wrongKind(want string, raw []byte) string {
+	return "must be " + want + ", got " + jsonx.KindOf(raw).String()
+}
+
+// String returns the kind with its article, as error messages use it.
+func (k kind) String() string {
+	return [...]string{"a string", "an integer", "a number", "a boolean", "a string", "an array of strings"}[k]
+}
+
+func (f *field) checkText(s []byte) string {
+	if f.minSize.set() || f.maxSize.set() {
+		n := utf8.RuneCount(s)
+		if f.minSize.set() && n < f.minSize.value() {
+			return "must have at least " + count(f.minSize.value(), "character")
+		}
+		if f.maxSize.set() && n > f.maxSize.value() {
+			return "must have at most " + count(f.maxSize.value(), "character")
+		}
+	}
+	if f.format == "" {
+		return ""
+	}
+	if !schema.CheckFormat(f.format, string(s)) {
+		return "must be a valid " + f.format
+	}
+	if f.target == timeTarget {
+		if _, err := time.Parse(time.RFC3339, string(s)); err != nil {
+			return "must be a date-time that a clock can show"
+		}
+	}
+	return ""
+}
+
+func (f *field) checkChoice(s []byte) string {
+	for _, value := range f.values {
+		if value == string(s) {
+			return ""
+		}
+	}
+	return "must be one of the allowed values"
+}
+
+func (f *field) checkChoices(raw []byte) string {
+	if jsonx.KindOf(raw) != jsonx.Array {
+		return wrongKind("an array of strings", raw)
+	}
+	n, reason := 0, ""
+	err := jsonx.Elements(raw, func(i int, value []byte) error {
+		n = i + 1
+		if reason != "" {
+			return nil
+		}
+		if jsonx.KindOf(value) != jsonx.String {
+			reason = "must hold strings only, got " + jsonx.KindOf(value).String()
+			return nil
+		}
+		s, err := jsonx.TextBytes(value)
+		if err == nil && f.checkChoice(s) != "" {
+			reason = "must hold allowed values only"
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return "must be an array of strings"
+	case reason != "":
+		return reason
+	case f.minSize.set() && n < f.minSize.value():
+		return "must have at least " + count(f.minSize.value(), "item")
+	case f.maxSize.set() && n > f.maxSize.value():
+		return "must have at most " + count(f.maxSize.value(), "item")
+	}
+	return ""
+}
+
+func (f *field) checkNumber(s string) string {
+	if schema.CheckNumber(json.Number(s)) != nil {
+		return "is out of range"
+	}
+	n := parseBound(s)
+	if f.kind == integer && !n.isInteger() {
+		return "must be an integer, got number"
+	}
+	if f.minimum != nil && n.compare(f.minimum) < 0 {
+		return "must be at least " + f.minimum.text
+	}
+	if f.maximum != nil && n.compare(f.maximum) > 0 {
+		return "must be at most " + f.maximum.text
+	}
+	if !f.target.holds(n) {
+		return "is out of range"
+	}
+	return ""
+}
+
+// holds reports whether n can be decoded into the target.
+func (t target) holds(n bound) bool {
+	var err error
+	switch t {
+	case int64Target:
+		return n.small || n.exact().Num().IsInt64()
+	case uint64Target:
+		return n.small && n.value >= 0 || !n.small && n.exact().Num().IsUint64()
+	case float32Target:
+		_, err = strconv.ParseFloat(n.text, 32)
+	case float64Target:
+		_, err = strconv.ParseFloat(n.text, 64)
+	}
+	return err == nil
+}
+
+// bound is a number, compared exactly. Most are small integers, and those need no big arithmetic.
+type bound struct {
+	text  string
+	small bool
+	value int64
+}
+
+func parseBound(s string) bound {
+	value, err := strconv.ParseInt(s, 10, 64)
+	return bound{s, err == nil, value}
+}
+
+// exact returns n as a rational. Numbers have passed schema.CheckNumber, so it is not large.
+func (n bound) exact() *big.Rat {
+	r, ok := new(big.Rat).SetString(n.text)
+	if !ok {
+		return new(big.Rat)
+	}
+	return r
+}
+
+func (n bound) isInteger() bool { return n.small || n.exact().IsInt() }
+
+func (n bound) compare(m *bound) int {
+	if n.small && m.small {
+		switch {
+		case n.value < m.value:
+			return -1
+		case n.value > m.value:
+			return 1
+		}
+		return 0
+	}
+	return n.exact().Cmp(m.exact())
+}
+
+// appendValue appends raw, which has passed check, the way a Go type reads it: an integer written as 1.0 or 1e3 is an
+// integer to JSON Schema but not to a Go decoder.
+func (f *field) appendValue(dst, raw []byte) []byte {
+	if f.kind == integer && strings.ContainsAny(string(raw), ".eE") {
+		return append(dst, parseBound(string(raw)).exact().Num().String()...)
+	}
+	return append(dst, raw...)
+}
+
+// selfCheck returns what is wrong with the field's own definition, or "".
+func (f *field) selfCheck() string {
+	unit := map[bool]string{false: "Length", true: "Items"}[f.kind == choices]
+	switch {
+	case f.minSize.set() && f.maxSize.set() && f.minSize > f.maxSize:
+		return "min" + unit + " is above max" + unit
+	case f.minimum != nil && f.maximum != nil && f.minimum.compare(f.maximum) > 0:
+		return "minimum is above maximum"
+	case f.kind != choice && f.kind != choices:
+		return ""
+	case len(f.values) == 0:
+		return "has no values to choose from"
+	case f.titles != nil && len(f.titles) != len(f.values):
+		return "has " + strconv.Itoa(len(f.titles)) + " titles for " + count(len(f.values), "value")
+	}
+	sorted := slices.Sorted(slices.Values(f.values))
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i] == sorted[i-1] {
+			return "lists the value " + strconv.Quote(sorted[i]) + " twice"
+		}
+	}
+	return ""
+}
+
+// secret returns the credential that the field seems to ask for, or "". A boolean or a choice cannot carry one.
+func (f *field) secret() string {
+	if f.kind == boolean || f.kind == choice || f.kind == choices {
+		return ""
+	}
+	if word := secretIn(f.name); word != "" {
+		return word
+	}
+	return secretIn(f.title)
+}
+
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
+}

@@ -1,0 +1,354 @@
+package form
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/schema"
+)
+
+// Parse reads a schema that an author wrote. It must keep to the grammar of PrimitiveSchemaDefinition to the letter, as clients
+// are free to refuse or misread anything else. The error is an *[Error] that names the field and the keyword.
+//
+// schema is copied.
+func Parse(schema []byte, o Options) (*Form, error) {
+	p := parser{}
+	if err := p.form(schema); err != nil {
+		return nil, err
+	}
+	if err := checkFields(p.fields, o.AllowSecrets); err != nil {
+		return nil, err
+	}
+	return newForm(p.fields, bytes.Clone(schema))
+}
+
+// ParsePeer reads the requestedSchema of a server. Keywords outside the grammar are allowed as long as the form stays flat: those that
+// only describe are ignored, those that restrict an answer ("pattern", "additionalProperties") are honoured by [Form.Accept]. A
+// default that the field itself does not allow is ignored. What may be asked for is not judged: that is for the person to whom the form is shown.
+//
+// schema is copied.
+func ParsePeer(schema []byte) (*Form, error) {
+	p := parser{loose: true}
+	if err := p.form(schema); err != nil {
+		return nil, err
+	}
+	if err := checkFields(p.fields, true); err != nil {
+		return nil, err
+	}
+	f, err := newForm(p.fields, bytes.Clone(schema))
+	if err != nil {
+		return nil, err
+	}
+	if p.beyond {
+		if f.extra, err = compileExtra(schema); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// compileExtra compiles the whole of a peer's schema, for the keywords that the grammar does not have.
+func compileExtra(raw []byte) (*schema.Schema, error) {
+	// A field takes up to MaxValues subschemas where its values have titles.
+	s, err := schema.Compile(raw, schema.Limits{MaxBytes: MaxSchema, MaxSubschemas: 2 * MaxValues})
+	if err != nil {
+		return nil, &Error{Reason: err.Error()}
+	}
+	return s, nil
+}
+
+// extraError turns an error of the compiled schema into one of the form.
+func extraError(err error) error {
+	var fault *schema.Error
+	if errors.As(err, &fault) {
+		return &Error{Field: fault.Field, Reason: fault.Reason}
+	}
+	return &Error{Reason: "the answer does not match the schema"}
+}
+
+// parser reads one form.
+type parser struct {
+	loose  bool
+	beyond bool // a keyword outside the grammar was seen
+	fields []field
+}
+
+func (p *parser) form(raw []byte) error {
+	if len(raw) > MaxSchema {
+		return &Error{Reason: fmt.Sprintf("the schema is larger than %d bytes", MaxSchema)}
+	}
+	if err := jsonx.Check(raw); err != nil {
+		return &Error{Reason: "the schema is not valid: " + err.Error()}
+	}
+	if k := jsonx.KindOf(raw); k != jsonx.Object {
+		return &Error{Reason: "the schema must be an object, got " + k.String()}
+	}
+	var required, properties []byte
+	typed := false
+	err := jsonx.Members(raw, func(key, value []byte) error {
+		switch string(key) {
+		case "type":
+			typed = isText(value, "object")
+		case "properties":
+			properties = value
+		case "required":
+			required = value
+		case "$schema":
+			if jsonx.KindOf(value) != jsonx.String {
+				return &Error{Reason: `"$schema" must be a string`}
+			}
+		default:
+			return p.unknown("", key)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case !typed:
+		return &Error{Reason: `"type" must be "object"`}
+	case jsonx.KindOf(properties) != jsonx.Object:
+		return &Error{Reason: `"properties" must be an object`}
+	}
+	if err := jsonx.Members(properties, p.property); err != nil {
+		return err
+	}
+	return p.required(required)
+}
+
+// unknown deals with a keyword outside the grammar.
+func (p *parser) unknown(name string, keyword []byte) error {
+	if p.loose {
+		p.beyond = true
+		return nil
+	}
+	return fieldError(name, "has the keyword "+quote(keyword)+", which the grammar of forms does not have here")
+}
+
+func (p *parser) required(raw []byte) error {
+	if raw == nil {
+		return nil
+	}
+	byName := make(map[string]*field, len(p.fields))
+	for i := range p.fields {
+		byName[p.fields[i].name] = &p.fields[i]
+	}
+	names, err := texts(raw)
+	if err != nil {
+		return &Error{Reason: `"required" must be an array of strings`}
+	}
+	for _, name := range names {
+		f := byName[name]
+		if f == nil {
+			return fieldError(name, "is required but not among the properties")
+		}
+		f.required = true
+	}
+	return nil
+}
+
+// property reads one property and adds its field.
+func (p *parser) property(key, raw []byte) error {
+	if len(p.fields) == MaxFields {
+		return &Error{Reason: fmt.Sprintf("has more than %d fields", MaxFields)}
+	}
+	name := string(key)
+	if jsonx.KindOf(raw) != jsonx.Object {
+		return fieldError(name, "must be a schema object, got "+jsonx.KindOf(raw).String())
+	}
+	f := field{name: name, key: append(jsonx.AppendText(nil, name), ':')}
+	read, err := p.keywords(&f, raw)
+	if err == nil {
+		err = f.setKind(read)
+	}
+	if err == nil {
+		err = p.keep(&f, read)
+	}
+	if err == nil {
+		if reason := f.selfCheck(); reason != "" {
+			err = errors.New(reason)
+		}
+	}
+	if err == nil {
+		err = p.setDefault(&f, read["default"])
+	}
+	if err != nil {
+		return fieldError(name, err.Error())
+	}
+	p.fields = append(p.fields, f)
+	return nil
+}
+
+// keywords returns the raw value of each keyword that some kind of field has, and reads title and description.
+func (p *parser) keywords(f *field, raw []byte) (map[string][]byte, error) {
+	read := make(map[string][]byte, 8)
+	err := jsonx.Members(raw, func(key, value []byte) (err error) {
+		switch string(key) {
+		case "title":
+			f.title, err = p.annotation("title", value)
+		case "description":
+			f.description, err = p.annotation("description", value)
+		case "type", "format", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems",
+			"items", "enum", "enumNames", "oneOf", "default":
+			read[string(key)] = value
+		default:
+			return p.unknown(f.name, key)
+		}
+		return err
+	})
+	return read, err
+}
+
+func (p *parser) annotation(keyword string, raw []byte) (string, error) {
+	s, err := jsonx.Text(raw)
+	if err != nil && !p.loose {
+		return "", fmt.Errorf("%s must be a string", keyword)
+	}
+	return s, nil
+}
+
+// setKind decides what the field holds from its type and from whether there is a list to choose from.
+func (f *field) setKind(read map[string][]byte) error {
+	name, err := jsonx.Text(read["type"])
+	if err != nil {
+		return errors.New(`"type" must be a string: one of string, number, integer, boolean, or array for a multi-select`)
+	}
+	switch name {
+	case "string":
+		f.kind = text
+		if read["enum"] != nil || read["oneOf"] != nil {
+			f.kind = choice
+		}
+	case "integer":
+		f.kind = integer
+	case "number":
+		f.kind = number
+	case "boolean":
+		f.kind = boolean
+	case "array":
+		f.kind = choices
+	default:
+		return fmt.Errorf("is of type %s, but a form is flat: string, number, integer, boolean, and arrays to choose from", quote([]byte(name)))
+	}
+	return nil
+}
+
+// keyword is one that a field may have: where it belongs, and how to read it.
+type keyword struct {
+	name string
+	fits bool
+	read func(raw []byte) error
+}
+
+// keep reads the keywords that go with the field's kind and deals with those that do not.
+func (p *parser) keep(f *field, read map[string][]byte) error {
+	numeric := f.kind == integer || f.kind == number
+	listed := f.kind == choice && read["enum"] != nil
+	keywords := [...]keyword{
+		{"format", f.kind == text, func(raw []byte) error { return p.format(f, raw) }},
+		{"minLength", f.kind == text, f.minSize.read},
+		{"maxLength", f.kind == text, f.maxSize.read},
+		{"minItems", f.kind == choices, f.minSize.read},
+		{"maxItems", f.kind == choices, f.maxSize.read},
+		{"minimum", numeric, func(raw []byte) error { return readBound(&f.minimum, raw) }},
+		{"maximum", numeric, func(raw []byte) error { return readBound(&f.maximum, raw) }},
+		{"items", f.kind == choices, func(raw []byte) error { return p.items(f, raw) }},
+		{"enum", listed, func(raw []byte) (err error) { f.values, err = values(raw); return err }},
+		{"enumNames", listed, func(raw []byte) error { return p.enumNames(f, raw) }},
+		{"oneOf", f.kind == choice && !listed, func(raw []byte) (err error) { f.values, f.titles, err = p.titled(raw); return err }},
+	}
+	for _, k := range keywords {
+		raw := read[k.name]
+		if raw == nil {
+			continue
+		}
+		err := error(nil)
+		if k.fits {
+			err = k.read(raw)
+		} else {
+			err = p.unknown(f.name, []byte(k.name))
+		}
+		if err != nil {
+			return withKeyword(err, k.name)
+		}
+	}
+	if f.kind == choices && f.values == nil {
+		return errors.New("is an array without \"items\" to choose from")
+	}
+	return nil
+}
+
+// withKeyword puts the keyword on an error that does not name one, and takes the field's name off one that does: the caller puts
+// it on.
+func withKeyword(err error, keyword string) error {
+	var e *Error
+	if errors.As(err, &e) {
+		return errors.New(e.Reason)
+	}
+	return fmt.Errorf("%s %w", keyword, err)
+}
+
+func (p *parser) format(f *field, raw []byte) error {
+	s, err := jsonx.Text(raw)
+	switch {
+	case err == nil && isFormat(s):
+		f.format = s
+	case p.loose:
+		p.beyond = true
+	default:
+		return errors.New("is none of email, uri, date and date-time")
+	}
+	return nil
+}
+
+func (l *limit) read(raw []byte) error {
+	n, err := readNumber(string(raw))
+	if err != nil || !n.isInteger() || n.compare(newBound(0)) < 0 || n.compare(newBound(1<<31-1)) > 0 {
+		return errors.New("is not a count")
+	}
+	*l = limitOf(int(n.exact().Num().Int64()))
+	return nil
+}
+
+func readBound(to **bound, raw []byte) error {
+	n, err := readNumber(string(raw))
+	if err != nil {
+		return errors.New("is not a number, or is out of range")
+	}
+	*to = &n
+	return nil
+}
+
+func isText(raw []byte, want string) bool {
+	s, err := jsonx.Text(raw)
+	return err == nil && s == want
+}
+
+// setDefault checks and keeps the default. A peer's that does not fit is as good as none: filling it in would only make the answer
+// invalid.
+func (p *parser) setDefault(f *field, raw []byte) error {
+	if raw == nil {
+		return nil
+	}
+	if reason := f.check(raw); reason != "" {
+		if p.loose {
+			return nil
+		}
+		return fmt.Errorf("default %s", reason)
+	}
+	f.fallback = json.RawMessage(f.appendValue(nil, raw))
+	return nil
+}
+
+// quote quotes a peer's or author's word for an error.
+func quote(word []byte) string {
+	const most = 64
+	if len(word) > most {
+		word = word[:most]
+	}
+	return strconv.Quote(string(word))
+}

@@ -1,0 +1,61 @@
+package schema
+
+// Limits bounds what a schema may cost to compile and to apply. The zero value of each field selects its default.
+type Limits struct {
+	// MaxBytes is the largest schema, in bytes. Default 256 KiB: the largest schemas published by tool authors are a tenth of it.
+	MaxBytes int
+	// MaxSubschemas is how many subschemas a schema may hold. Default 2000. The compiler's bookkeeping is quadratic in it.
+	MaxSubschemas int
+	// MaxCost is how many steps a single value may take in the worst case, every in-place applicator expanded. Default 20000.
+	// A step is roughly 100 ns.
+	MaxCost int
+	// MaxSteps is how many steps a whole document may take. Default 10 million, about a second.
+	MaxSteps int
+}
+
+const (
+	defaultMaxBytes      = 256 << 10
+	defaultMaxSubschemas = 2000
+	defaultMaxCost       = 20_000
+	defaultMaxSteps      = 10_000_000
+
+	// maxInPlaceDepth bounds a chain of in-place applicators ($ref to $ref, allOf in anyOf). Each evaluation looks back along the
+	// chain for a cycle, so a long one is quadratic; people write single digits.
+	maxInPlaceDepth = 64
+
+	// maxPattern is the longest regular expression, in bytes.
+	maxPattern = 1 << 10
+
+	// maxProgram is the largest compiled regular expression, in instructions: counted repetition turns a short pattern
+	// into a long program (x{1000}{…}), and matching costs program size times text length.
+	maxProgram = 4 << 10
+
+	// maxPrograms is what all regular expressions of a schema may take together, in instructions of about 100 bytes. Each counts
+	// twice, as the compiler first checks and then compiles it.
+	maxPrograms = 200 << 10
+
+	// maxDepth is the deepest document, the same as in package jsonx.
+	maxDepth = 64
+
+	// maxExponent and maxDigits bound a number. Validation is exact, so 1e1000000 would be a number of a million digits.
+	maxExponent = 400
+	maxDigits   = 800
+
+	// maxCount is the largest length or item count a schema may name; more than any document holds.
+	maxCount = 1 << 31
+)
+
+func (l Limits) withDefaults() Limits {
+	l.MaxBytes = orDefault(l.MaxBytes, defaultMaxBytes)
+	l.MaxSubschemas = orDefault(l.MaxSubschemas, defaultMaxSubschemas)
+	l.MaxCost = orDefault(l.MaxCost, defaultMaxCost)
+	l.MaxSteps = orDefault(l.MaxSteps, defaultMaxSteps)
+	return l
+}
+
+func orDefault(n, fallback int) int {
+	if n <= 0 {
+		return fallback
+	}
+	return n
+}

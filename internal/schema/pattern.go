@@ -1,0 +1,74 @@
+package schema
+
+import (
+	"regexp"
+	"regexp/syntax"
+	"strconv"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// pattern is a compiled regular expression that knows what it costs.
+type pattern struct {
+	*regexp.Regexp
+	program int // instructions, from above
+}
+
+// patternError is the rule that a regular expression breaks. It does not hold the expression, which is the document's
+// where a schema asks for the format regex.
+type patternError string
+
+func (e patternError) Error() string { return string(e) }
+
+const errNotRE2 patternError = "must be a regular expression that RE2 understands"
+
+// engine is the compiler's regular expression engine. While a schema is compiled it is used by one goroutine and keeps
+// a budget; afterwards, when ready is set, documents are checked for the format regex with it, by any number of goroutines.
+type engine struct {
+	left  int // instructions
+	ready bool
+}
+
+func (e *engine) compile(s string) (jsonschema.Regexp, error) {
+	if len(s) > maxPattern {
+		return nil, patternError("must be a regular expression of at most " + strconv.Itoa(maxPattern) + " bytes")
+	}
+	parsed, err := syntax.Parse(s, syntax.Perl)
+	if err != nil {
+		return nil, errNotRE2
+	}
+	size := program(parsed)
+	if size > maxProgram {
+		return nil, patternError("must be a regular expression of at most " + strconv.Itoa(maxProgram) + " instructions")
+	}
+	if e.ready {
+		return nil, nil // only the error is looked at
+	}
+	if e.left -= size; e.left < 0 {
+		return nil, patternError("must be smaller: the schema's regular expressions take too many instructions together")
+	}
+	re, err := regexp.Compile(s)
+	if err != nil {
+		return nil, errNotRE2
+	}
+	return &pattern{re, size}, nil
+}
+
+// program returns an upper bound of how many instructions re compiles to, or a number above maxProgram.
+// The parser bounds the height of re, and with it this recursion, to 1000.
+func program(re *syntax.Regexp) int {
+	sum := 2
+	for _, sub := range re.Sub {
+		sum += program(sub)
+		if sum > maxProgram {
+			return sum
+		}
+	}
+	switch re.Op {
+	case syntax.OpLiteral:
+		sum += len(re.Rune)
+	case syntax.OpRepeat:
+		sum *= max(re.Min, re.Max, 1)
+	}
+	return sum
+}
