@@ -1,0 +1,136 @@
+package headers
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// maxSafe is the largest integer that every JSON reader keeps exactly.
+const maxSafe = 1<<53 - 1
+
+// Values returns the headers that a call with the given arguments (a checked
+// JSON object, nil when absent) must carry, in the order of the table. An
+// argument that is absent, null or of another type than its schema says has no
+// header; an integer that JavaScript would round is an error.
+func (t Table) Values(arguments []byte) ([]protocol.MirroredParam, error) {
+	var out []protocol.MirroredParam
+	for _, p := range t {
+		value, ok, err := p.value(arguments)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			out = append(out, protocol.MirroredParam{Name: p.Name, Value: value})
+		}
+	}
+	return out, nil
+}
+
+func (p Param) value(arguments []byte) (string, bool, error) {
+	raw := lookup(arguments, p.Path)
+	switch {
+	case raw == nil:
+		return "", false, nil
+	case p.Type == "string" && jsonx.KindOf(raw) == jsonx.String:
+		s, err := jsonx.Text(raw)
+		return s, err == nil, nil
+	case p.Type == "boolean" && jsonx.KindOf(raw) == jsonx.Bool:
+		return string(raw), true, nil
+	case p.Type == "integer" && jsonx.KindOf(raw) == jsonx.Number:
+		n, ok := integer(string(raw))
+		if !ok {
+			return "", false, nil
+		}
+		if new(big.Int).Abs(n).Cmp(big.NewInt(maxSafe)) > 0 {
+			return "", false, fmt.Errorf("argument %s: integers beyond 2^53-1 cannot be mirrored into a header", strings.Join(p.Path, "."))
+		}
+		return n.String(), true, nil
+	}
+	return "", false, nil
+}
+
+// lookup follows a chain of properties; nil when it ends early.
+func lookup(raw []byte, path []string) []byte {
+	for _, name := range path {
+		var next []byte
+		if jsonx.KindOf(raw) != jsonx.Object {
+			return nil
+		}
+		err := jsonx.Members(raw, func(key, value []byte) error {
+			if string(key) == name {
+				next = value
+			}
+			return nil
+		})
+		if err != nil || next == nil {
+			return nil
+		}
+		raw = next
+	}
+	return raw
+}
+
+// integer reads a number that is one, however it is spelled: 42 and 42.0.
+func integer(text string) (*big.Int, bool) {
+	// A hostile exponent must not make a number of a billion digits.
+	if len(text) > 40 || strings.ContainsAny(text, "eE") {
+		return nil, false
+	}
+	r, ok := new(big.Rat).SetString(text)
+	if !ok || !r.IsInt() {
+		return nil, false
+	}
+	return r.Num(), true
+}
+
+// Check compares the headers of a request with its arguments. lines returns
+// the values of a header, by its full name. The error names the header.
+func (t Table) Check(arguments []byte, lines func(name string) []string) error {
+	for _, p := range t {
+		want, expected, err := p.value(arguments)
+		if err != nil {
+			return err
+		}
+		name := Prefix + p.Name
+		got := lines(name)
+		switch {
+		case !expected && len(got) == 0:
+			continue
+		case !expected:
+			return fmt.Errorf("header %s is present but the body has no such argument", name)
+		case len(got) == 0:
+			return fmt.Errorf("header %s is missing", name)
+		case len(got) > 1:
+			return fmt.Errorf("header %s appears more than once", name)
+		}
+		if err := p.match(got[0], want); err != nil {
+			return fmt.Errorf("header %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+var errMismatch = errors.New("does not match the argument in the body")
+
+func (p Param) match(header, want string) error {
+	value, err := protocol.DecodeHeaderValue(strings.Trim(header, " \t"))
+	if err != nil {
+		return err
+	}
+	if p.Type == "integer" {
+		// 42.0 and 42 are one value to the protocol.
+		if n, ok := integer(value); ok && n.String() == want {
+			return nil
+		}
+		return errMismatch
+	}
+	if value != want {
+		return errMismatch
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+// Package lineio frames messages as lines: one JSON value, one newline
+// (basic/transports/stdio). It knows nothing of what the lines say.
+package lineio
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// ErrTooLong reports a line over the limit. The line has been skipped and the
+// stream goes on with the next one.
+var ErrTooLong = errors.New("line: too long")
+
+// A Reader reads lines. It is for one goroutine.
+type Reader struct {
+	buf *bufio.Reader
+	max int
+}
+
+// NewReader returns a reader of lines of at most max bytes, newline excluded.
+func NewReader(r io.Reader, max int) *Reader {
+	return &Reader{bufio.NewReaderSize(r, 32<<10), max}
+}
+
+// Next returns the next line that is not blank, without its end (\n or \r\n).
+// The bytes belong to the caller. A last line without an end counts. It
+// returns [ErrTooLong] for a line over the limit, after which Next goes on
+// behind it, and io.EOF or the error of the stream at its end.
+func (r *Reader) Next() ([]byte, error) {
+	for {
+		line, err := r.line()
+		line = bytes.TrimSpace(line)
+		if len(line) > 0 || err != nil {
+			return line, err
+		}
+	}
+}
+
+func (r *Reader) line() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.buf.ReadSlice('\n')
+		if len(line)+len(part) > r.max+2 { // room for \r\n
+			return nil, r.skip(err)
+		}
+		line = append(line, part...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && (len(line) == 0 || !errors.Is(err, io.EOF)):
+			return nil, err
+		case len(bytes.TrimRight(line, "\r\n")) > r.max:
+			return nil, ErrTooLong
+		}
+		return line, nil // at the end, the next call finds it again
+	}
+}
+
+// skip reads to the end of an overlong line, keeping none of it.
+func (r *Reader) skip(err error) error {
+	for errors.Is(err, bufio.ErrBufferFull) {
+		_, err = r.buf.ReadSlice('\n')
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return ErrTooLong
+}
+
+// A Writer writes lines. Calls may overlap; lines do not.
+type Writer struct {
+	mu  sync.Mutex
+	w   io.Writer
+	err error
+}
+
+// NewWriter returns a writer of lines.
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// Write writes one line, with a single call of the underlying writer. A line
+// that contains a newline would be two messages and is refused. After a failed
+// write every later one fails too: part of a line may be out.
+func (w *Writer) Write(line []byte) error {
+	if bytes.IndexByte(line, '\n') >= 0 {
+		return errors.New("line: contains a newline")
+	}
+	out := make([]byte, 0, len(line)+1)
+	out = append(append(out, line...), '\n')
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return w.err
+	}
+	if _, err := w.w.Write(out); err != nil {
+		w.err = fmt.Errorf("line: %w", err)
+	}
+	return w.err
+}

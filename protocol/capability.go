@@ -1,0 +1,358 @@
+package protocol
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
+// ClientCapabilities are what a client can do for a server. A nil pointer
+// means the capability is not declared.
+type ClientCapabilities struct {
+	Elicitation *ElicitationCapability
+	Sampling    *SamplingCapability
+	Roots       *RootsCapability
+	// Experimental and Extensions hold settings by name, nil when absent.
+	Experimental map[string]json.RawMessage
+	Extensions   map[string]json.RawMessage
+}
+
+// ElicitationCapability tells which modes of elicitation a client offers. The
+// wire's empty object means form mode: it decodes as Form true, and is written
+// back as it came. With neither mode set nothing is declared, and nothing is
+// written.
+type ElicitationCapability struct {
+	Form, URL bool
+
+	implicit bool // came as {}
+}
+
+// SamplingCapability tells what a client offers beside plain sampling.
+type SamplingCapability struct {
+	Context bool // includeContext other than "none"
+	Tools   bool // tools and toolChoice
+}
+
+// RootsCapability tells that a client lists roots. ListChanged exists in
+// legacy revisions only.
+type RootsCapability struct{ ListChanged bool }
+
+// IsZero reports whether nothing is declared.
+func (c ClientCapabilities) IsZero() bool {
+	return c.Elicitation == nil && c.Sampling == nil && c.Roots == nil &&
+		len(c.Experimental) == 0 && len(c.Extensions) == 0
+}
+
+// Missing returns what a client that declares c would have to declare in
+// addition to be asked req; the zero value means that it may be asked
+// (basic/patterns/mrtr, server requirement 7). For a nil or unknown question
+// nothing can be said and nothing is missing: encoding refuses those.
+func (c ClientCapabilities) Missing(req InputRequest) ClientCapabilities {
+	switch req := req.(type) {
+	case *ElicitForm:
+		if c.Elicitation == nil || !c.Elicitation.Form {
+			// Spelled {} to clients that declare nothing: every revision reads it.
+			implicit := c.Elicitation == nil
+			return ClientCapabilities{Elicitation: &ElicitationCapability{Form: true, implicit: implicit}}
+		}
+	case *ElicitURL:
+		if c.Elicitation == nil || !c.Elicitation.URL {
+			return ClientCapabilities{Elicitation: &ElicitationCapability{URL: true}}
+		}
+	case *CreateMessage:
+		tools := req != nil && (len(req.Tools) > 0 || req.ToolChoice != nil)
+		if c.Sampling == nil || (tools && !c.Sampling.Tools) {
+			return ClientCapabilities{Sampling: &SamplingCapability{Tools: tools}}
+		}
+	case *ListRoots:
+		if c.Roots == nil {
+			return ClientCapabilities{Roots: &RootsCapability{}}
+		}
+	}
+	return ClientCapabilities{}
+}
+
+// Lacks returns the part of needed that c does not declare.
+func (c ClientCapabilities) Lacks(needed ClientCapabilities) ClientCapabilities {
+	var out ClientCapabilities
+	if n := needed.Elicitation; n != nil {
+		have := deref(c.Elicitation)
+		if c.Elicitation == nil || (n.Form && !have.Form) || (n.URL && !have.URL) {
+			out.Elicitation = &ElicitationCapability{Form: n.Form && !have.Form, URL: n.URL && !have.URL}
+		}
+	}
+	if n := needed.Sampling; n != nil {
+		have := deref(c.Sampling)
+		if c.Sampling == nil || (n.Tools && !have.Tools) || (n.Context && !have.Context) {
+			out.Sampling = &SamplingCapability{Tools: n.Tools && !have.Tools, Context: n.Context && !have.Context}
+		}
+	}
+	if needed.Roots != nil && c.Roots == nil {
+		out.Roots = &RootsCapability{}
+	}
+	out.Experimental = lacksKeys(c.Experimental, needed.Experimental)
+	out.Extensions = lacksKeys(c.Extensions, needed.Extensions)
+	return out
+}
+
+func lacksKeys(have, needed map[string]json.RawMessage) map[string]json.RawMessage {
+	var out map[string]json.RawMessage
+	for name, settings := range needed {
+		if _, ok := have[name]; !ok {
+			if out == nil {
+				out = map[string]json.RawMessage{}
+			}
+			out[name] = settings
+		}
+	}
+	return out
+}
+
+// Union returns the capabilities declared by c, other or both.
+func (c ClientCapabilities) Union(other ClientCapabilities) ClientCapabilities {
+	if o := other.Elicitation; o != nil {
+		have := deref(c.Elicitation)
+		c.Elicitation = &ElicitationCapability{Form: have.Form || o.Form, URL: have.URL || o.URL}
+	}
+	if o := other.Sampling; o != nil {
+		have := deref(c.Sampling)
+		c.Sampling = &SamplingCapability{Context: have.Context || o.Context, Tools: have.Tools || o.Tools}
+	}
+	if o := other.Roots; o != nil {
+		c.Roots = &RootsCapability{ListChanged: deref(c.Roots).ListChanged || o.ListChanged}
+	}
+	c.Experimental = unionKeys(c.Experimental, other.Experimental)
+	c.Extensions = unionKeys(c.Extensions, other.Extensions)
+	return c
+}
+
+func unionKeys(a, b map[string]json.RawMessage) map[string]json.RawMessage {
+	if len(b) == 0 {
+		return a
+	}
+	out := make(map[string]json.RawMessage, len(a)+len(b))
+	for name, settings := range a {
+		out[name] = settings
+	}
+	for name, settings := range b {
+		out[name] = settings
+	}
+	return out
+}
+
+func deref[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+// String names the declared capabilities as an error message would, for
+// example "elicitation.url, roots".
+func (c ClientCapabilities) String() string {
+	var names []string
+	if e := c.Elicitation; e != nil {
+		names = append(names, subNames("elicitation", []string{"form", "url"}, []bool{e.Form, e.URL})...)
+	}
+	if s := c.Sampling; s != nil {
+		names = append(names, subNames("sampling", []string{"context", "tools"}, []bool{s.Context, s.Tools})...)
+	}
+	if c.Roots != nil {
+		names = append(names, "roots")
+	}
+	for _, name := range sortedKeys(c.Experimental) {
+		names = append(names, "experimental "+clip(name))
+	}
+	for _, name := range sortedKeys(c.Extensions) {
+		names = append(names, "extension "+clip(name))
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+func subNames(name string, subs []string, set []bool) []string {
+	var names []string
+	for i, sub := range subs {
+		if set[i] {
+			names = append(names, name+"."+sub)
+		}
+	}
+	if names == nil {
+		return []string{name}
+	}
+	return names
+}
+
+// DecodeClientCapabilities reads a capabilities object. Every declared
+// capability must be an object; an empty elicitation object means form mode.
+func DecodeClientCapabilities(raw []byte) (c ClientCapabilities, err error) {
+	err = members(raw, func(key, value []byte) (err error) {
+		switch string(key) {
+		case "elicitation":
+			c.Elicitation, err = decodeElicitationCapability(value)
+		case "sampling":
+			c.Sampling = &SamplingCapability{}
+			err = subCapabilities(value, func(sub string) {
+				c.Sampling.Context = c.Sampling.Context || sub == "context"
+				c.Sampling.Tools = c.Sampling.Tools || sub == "tools"
+			}, "context", "tools")
+		case "roots":
+			c.Roots = &RootsCapability{}
+			err = decodeRootsCapability(c.Roots, value)
+		case "experimental":
+			c.Experimental, err = decodeSettings(value)
+		case "extensions":
+			c.Extensions, err = decodeSettings(value)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return ClientCapabilities{}, fmt.Errorf("clientCapabilities: %w", err)
+	}
+	return c, nil
+}
+
+func decodeElicitationCapability(raw []byte) (*ElicitationCapability, error) {
+	c := &ElicitationCapability{}
+	err := subCapabilities(raw, func(sub string) {
+		c.Form = c.Form || sub == "form"
+		c.URL = c.URL || sub == "url"
+	}, "form", "url")
+	// Older clients declare an empty object and mean forms; naming a mode
+	// makes the declaration explicit.
+	if !c.Form && !c.URL {
+		c.Form, c.implicit = true, true
+	}
+	return c, err
+}
+
+func decodeRootsCapability(c *RootsCapability, raw []byte) error {
+	return jsonx.Members(raw, func(key, value []byte) (err error) {
+		if string(key) == "listChanged" {
+			c.ListChanged, err = jsonx.Boolean(value)
+		}
+		return err
+	})
+}
+
+// subCapabilities calls found for each of the known names that is present.
+// A capability's settings must be an object: anything else declares nothing
+// we could rely on, so it is an error rather than a guess.
+func subCapabilities(raw []byte, found func(string), known ...string) error {
+	return jsonx.Members(raw, func(key, value []byte) error {
+		for _, name := range known {
+			if string(key) != name {
+				continue
+			}
+			if jsonx.KindOf(value) != jsonx.Object {
+				return fmt.Errorf("%s: must be an object", name)
+			}
+			found(name)
+		}
+		return nil
+	})
+}
+
+func decodeSettings(raw []byte) (map[string]json.RawMessage, error) {
+	out := map[string]json.RawMessage{}
+	err := jsonx.Members(raw, func(key, value []byte) error {
+		if jsonx.KindOf(value) != jsonx.Object {
+			return fmt.Errorf("%s: must be an object", clip(string(key)))
+		}
+		out[string(key)] = append(json.RawMessage(nil), value...)
+		return nil
+	})
+	return out, err
+}
+
+// MarshalJSON returns the capabilities object.
+func (c ClientCapabilities) MarshalJSON() ([]byte, error) { return c.append(nil), nil }
+
+// UnmarshalJSON reads it as [DecodeClientCapabilities] does.
+func (c *ClientCapabilities) UnmarshalJSON(raw []byte) (err error) {
+	*c, err = DecodeClientCapabilities(raw)
+	return err
+}
+
+func (c *ClientCapabilities) append(dst []byte) []byte {
+	w := beginObject(dst)
+	if e := c.Elicitation; e != nil && (e.Form || e.URL) {
+		w.key("elicitation")
+		w.dst = appendFlags(w.dst, []string{"form", "url"}, []bool{e.Form && !e.implicit, e.URL})
+	}
+	if s := c.Sampling; s != nil {
+		w.key("sampling")
+		w.dst = appendFlags(w.dst, []string{"context", "tools"}, []bool{s.Context, s.Tools})
+	}
+	if c.Roots != nil {
+		w.key("roots")
+		in := beginObject(w.dst)
+		in.flag("listChanged", c.Roots.ListChanged)
+		w.dst, _ = in.end()
+	}
+	appendSettings(&w, "experimental", c.Experimental)
+	appendSettings(&w, "extensions", c.Extensions)
+	out, _ := w.end()
+	return out
+}
+
+// appendFlags writes {"name":{},…} for the names whose flag is set.
+func appendFlags(dst []byte, names []string, set []bool) []byte {
+	w := beginObject(dst)
+	for i, name := range names {
+		if set[i] {
+			w.key(name)
+			w.dst = append(w.dst, "{}"...)
+		}
+	}
+	out, _ := w.end()
+	return out
+}
+
+func appendSettings(w *objectWriter, name string, settings map[string]json.RawMessage) {
+	if settings == nil {
+		return
+	}
+	w.key(name)
+	dst := append(w.dst, '{')
+	for _, key := range sortedKeys(settings) {
+		value := settings[key]
+		if jsonx.KindOf(value) != jsonx.Object || jsonx.Check(value) != nil {
+			value = json.RawMessage("{}")
+		}
+		dst = appendMember(dst, key, value)
+	}
+	w.dst = append(dst, '}')
+}
+
+// ServerCapabilities are what a server offers. A nil pointer means the
+// capability is not declared.
+type ServerCapabilities struct {
+	Tools        *ListCapability            `json:"tools,omitzero"`
+	Prompts      *ListCapability            `json:"prompts,omitzero"`
+	Resources    *ResourcesCapability       `json:"resources,omitzero"`
+	Logging      *struct{}                  `json:"logging,omitzero"`
+	Completions  *struct{}                  `json:"completions,omitzero"`
+	Experimental map[string]json.RawMessage `json:"experimental,omitempty"`
+	Extensions   map[string]json.RawMessage `json:"extensions,omitempty"`
+}
+
+// ListCapability tells whether a server announces changes of a list.
+type ListCapability struct {
+	ListChanged bool `json:"listChanged,omitzero"`
+}
+
+// ResourcesCapability tells whether a server announces changes of its resource
+// list and of single resources.
+type ResourcesCapability struct {
+	ListChanged bool `json:"listChanged,omitzero"`
+	Subscribe   bool `json:"subscribe,omitzero"`
+}

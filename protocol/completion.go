@@ -1,0 +1,36 @@
+package protocol
+
+// CompleteParams are the parameters of completion/complete.
+type CompleteParams struct {
+	// Ref names what is being completed: exactly one of Prompt and Template.
+	Ref CompletionRef
+	// Argument is the argument being typed, Value what is typed so far.
+	Argument CompletionArgument
+	// Context holds arguments that are already known.
+	Context map[string]string
+	RequestMeta
+}
+
+// A CompletionRef names a prompt or a resource template.
+type CompletionRef struct {
+	Prompt   string // name of a prompt
+	Template string // URI or URI template of a resource
+}
+
+// A CompletionArgument is an argument and what is typed of it so far.
+type CompletionArgument struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// MaxCompletions is the most values a completion may carry
+// (server/utilities/completion).
+const MaxCompletions = 100
+
+// CompleteResult suggests values for an argument.
+type CompleteResult struct {
+	Values  []string
+	Total   *int64 // nil when unknown
+	HasMore bool
+	Meta    Meta
+}

@@ -1,0 +1,348 @@
+package protocol
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
+// Content is one block of content: a [*TextContent], [*ImageContent],
+// [*AudioContent], [*ResourceLink] or [*EmbeddedResource] in results and
+// prompts; a [*ToolUse] or [*ToolResult] in sampling; or an [*OtherContent] of
+// a type this package does not know.
+type Content interface {
+	content()
+	appendJSON(dst []byte) ([]byte, error)
+}
+
+// TextContent is text.
+type TextContent struct {
+	Text        string       `json:"text"`
+	Annotations *Annotations `json:"annotations,omitzero"`
+	Meta        Meta         `json:"_meta,omitzero"`
+}
+
+// ImageContent is an image, encoded as base64 on the wire.
+type ImageContent struct {
+	Data        []byte       `json:"data"`
+	MIMEType    string       `json:"mimeType"`
+	Annotations *Annotations `json:"annotations,omitzero"`
+	Meta        Meta         `json:"_meta,omitzero"`
+}
+
+// AudioContent is sound, encoded as base64 on the wire.
+type AudioContent struct {
+	Data        []byte       `json:"data"`
+	MIMEType    string       `json:"mimeType"`
+	Annotations *Annotations `json:"annotations,omitzero"`
+	Meta        Meta         `json:"_meta,omitzero"`
+}
+
+// ResourceLink points to a resource that the client may read.
+type ResourceLink struct{ Resource }
+
+// EmbeddedResource is the content of a resource.
+type EmbeddedResource struct {
+	Resource    ResourceContents `json:"resource"`
+	Annotations *Annotations     `json:"annotations,omitzero"`
+	Meta        Meta             `json:"_meta,omitzero"`
+}
+
+// ToolUse is a model's wish to call a tool (client/sampling).
+type ToolUse struct {
+	ID    string          `json:"id"`
+	Name  string          `json:"name"`
+	Input json.RawMessage `json:"input"`
+	Meta  Meta            `json:"_meta,omitzero"`
+}
+
+// ToolResult answers a [ToolUse] in a conversation with a model.
+type ToolResult struct {
+	ToolUseID         string
+	Content           []Content
+	StructuredContent json.RawMessage // nil when absent
+	IsError           bool
+	Meta              Meta
+}
+
+// OtherContent is a block of a type that this package does not know, kept as
+// it was received.
+type OtherContent struct{ Raw json.RawMessage }
+
+// Annotations tell clients how to treat content.
+type Annotations struct {
+	Audience     []Role   `json:"audience,omitempty"`
+	Priority     *float64 `json:"priority,omitzero"`
+	LastModified string   `json:"lastModified,omitzero"`
+}
+
+// A Role is who speaks in a conversation.
+type Role string
+
+// The roles.
+const (
+	User      Role = "user"
+	Assistant Role = "assistant"
+)
+
+func (*TextContent) content()      {}
+func (*ImageContent) content()     {}
+func (*AudioContent) content()     {}
+func (*ResourceLink) content()     {}
+func (*EmbeddedResource) content() {}
+func (*ToolUse) content()          {}
+func (*ToolResult) content()       {}
+func (*OtherContent) content()     {}
+
+func (c *TextContent) appendJSON(dst []byte) ([]byte, error) {
+	w := beginObject(dst)
+	w.text("type", "text")
+	w.text("text", c.Text)
+	if c.Annotations != nil {
+		w.value("annotations", c.Annotations)
+	}
+	w.object("_meta", c.Meta)
+	return w.end()
+}
+
+func (c *ImageContent) appendJSON(dst []byte) ([]byte, error) { return appendTyped(dst, "image", c) }
+func (c *AudioContent) appendJSON(dst []byte) ([]byte, error) { return appendTyped(dst, "audio", c) }
+
+func (c *ToolUse) appendJSON(dst []byte) ([]byte, error) {
+	w := beginObject(dst)
+	w.text("type", "tool_use")
+	w.text("id", c.ID)
+	w.text("name", c.Name)
+	input := c.Input
+	if input == nil {
+		input = json.RawMessage("{}")
+	}
+	w.object("input", input)
+	w.object("_meta", c.Meta)
+	return w.end()
+}
+
+func (c *ResourceLink) appendJSON(dst []byte) ([]byte, error) {
+	if _, ok := c.Extra["type"]; ok {
+		return dst, fmt.Errorf("resource link: extra member type")
+	}
+	return appendTyped(dst, "resource_link", &c.Resource)
+}
+
+func (c *EmbeddedResource) appendJSON(dst []byte) ([]byte, error) {
+	return appendTyped(dst, "resource", c)
+}
+
+func (c *ToolResult) appendJSON(dst []byte) ([]byte, error) {
+	w := beginObject(dst)
+	w.text("type", "tool_result")
+	w.text("toolUseId", c.ToolUseID)
+	w.content("content", c.Content)
+	w.raw("structuredContent", c.StructuredContent)
+	w.flag("isError", c.IsError)
+	w.object("_meta", c.Meta)
+	return w.end()
+}
+
+func (c *OtherContent) appendJSON(dst []byte) ([]byte, error) {
+	if err := jsonx.Check(c.Raw); err != nil || jsonx.KindOf(c.Raw) != jsonx.Object {
+		return dst, fmt.Errorf("content: raw block must be a JSON object")
+	}
+	return jsonx.AppendCompact(dst, c.Raw), nil
+}
+
+// appendTyped writes a block whose Go type does not hold the type member.
+func appendTyped(dst []byte, typ string, v any) ([]byte, error) {
+	w := beginObject(dst)
+	w.text("type", typ)
+	// The encoding of v is a non-empty object: its brace becomes the comma
+	// between the type and the members.
+	at := len(w.dst)
+	var err error
+	if w.dst, err = jsonx.AppendEncode(w.dst, v); err != nil {
+		return w.dst, err
+	}
+	w.dst[at] = ','
+	return w.dst, nil
+}
+
+// content appends an array of blocks; nil is an empty array, never null.
+func (w *objectWriter) content(name string, blocks []Content) {
+	w.key(name)
+	w.dst = append(w.dst, '[')
+	for i, block := range blocks {
+		if i > 0 {
+			w.dst = append(w.dst, ',')
+		}
+		dst, err := appendContent(w.dst, block)
+		if w.dst = dst; err != nil {
+			w.fail(fmt.Sprintf("%s[%d]", name, i), err)
+		}
+	}
+	w.dst = append(w.dst, ']')
+}
+
+// appendContent refuses nil blocks, typed or not, and forged implementations.
+func appendContent(dst []byte, block Content) ([]byte, error) {
+	nilBlock := false
+	switch b := block.(type) {
+	case *TextContent:
+		nilBlock = b == nil
+	case *ImageContent:
+		nilBlock = b == nil
+	case *AudioContent:
+		nilBlock = b == nil
+	case *ResourceLink:
+		nilBlock = b == nil
+	case *EmbeddedResource:
+		nilBlock = b == nil
+	case *ToolUse:
+		nilBlock = b == nil
+	case *ToolResult:
+		nilBlock = b == nil
+	case *OtherContent:
+		nilBlock = b == nil
+	default:
+		return dst, fmt.Errorf("unknown block type %T", block)
+	}
+	if nilBlock {
+		return dst, fmt.Errorf("nil %T", block)
+	}
+	return block.appendJSON(dst)
+}
+
+// decodeContents reads an array of blocks. Null counts as empty: servers in
+// use spell "no content" that way.
+func decodeContents(raw []byte) ([]Content, error) {
+	if jsonx.KindOf(raw) == jsonx.Null {
+		return nil, nil
+	}
+	blocks := []Content{}
+	err := jsonx.Elements(raw, func(i int, value []byte) error {
+		block, err := decodeContent(value)
+		if err != nil {
+			return fmt.Errorf("content[%d]: %w", i, err)
+		}
+		blocks = append(blocks, block)
+		return nil
+	})
+	return blocks, err
+}
+
+func decodeContent(raw []byte) (Content, error) {
+	typ := ""
+	err := jsonx.Members(raw, func(key, value []byte) error {
+		if string(key) == "type" {
+			return textMember(&typ, key, value)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	switch typ {
+	case "text":
+		return decodeText(raw)
+	case "image":
+		return decodeBlock(raw, &ImageContent{})
+	case "audio":
+		return decodeBlock(raw, &AudioContent{})
+	case "resource_link":
+		return decodeResourceLink(raw)
+	case "resource":
+		c := &EmbeddedResource{}
+		if err := jsonx.Decode(raw, c); err != nil {
+			return nil, err
+		}
+		return c, present("resource.uri", c.Resource.URI)
+	case "tool_use":
+		return decodeToolUse(raw)
+	case "tool_result":
+		return decodeToolResult(raw)
+	case "":
+		return nil, fmt.Errorf("block without a type")
+	}
+	return &OtherContent{Raw: append(json.RawMessage(nil), raw...)}, nil
+}
+
+func decodeBlock[C Content](raw []byte, block C) (Content, error) {
+	if err := jsonx.Decode(raw, block); err != nil {
+		return nil, err
+	}
+	return block, nil
+}
+
+func decodeText(raw []byte) (Content, error) {
+	c := &TextContent{}
+	found := false
+	err := jsonx.Members(raw, func(key, value []byte) error {
+		switch string(key) {
+		case "text":
+			found = true
+			return textMember(&c.Text, key, value)
+		case "annotations":
+			return decodeMember(&c.Annotations, key, value)
+		case "_meta":
+			return objectMember(&c.Meta, key, value)
+		}
+		return nil
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("text: must be present")
+	}
+	return c, err
+}
+
+func decodeResourceLink(raw []byte) (Content, error) {
+	c := &ResourceLink{}
+	if err := jsonx.Decode(raw, &c.Resource); err != nil {
+		return nil, err
+	}
+	// A link is a resource with a type, which is no unknown member of it.
+	if delete(c.Extra, "type"); len(c.Extra) == 0 {
+		c.Extra = nil
+	}
+	return c, c.complete()
+}
+
+func decodeToolUse(raw []byte) (Content, error) {
+	c := &ToolUse{}
+	err := jsonx.Members(raw, func(key, value []byte) error {
+		switch string(key) {
+		case "id":
+			return textMember(&c.ID, key, value)
+		case "name":
+			return textMember(&c.Name, key, value)
+		case "input":
+			return objectMember(&c.Input, key, value)
+		case "_meta":
+			return objectMember(&c.Meta, key, value)
+		}
+		return nil
+	})
+	if err == nil && (c.ID == "" || c.Name == "" || c.Input == nil) {
+		err = fmt.Errorf("tool use: id, name and input must be present")
+	}
+	return c, err
+}
+
+func decodeToolResult(raw []byte) (Content, error) {
+	c := &ToolResult{}
+	err := jsonx.Members(raw, func(key, value []byte) (err error) {
+		switch string(key) {
+		case "toolUseId":
+			err = textMember(&c.ToolUseID, key, value)
+		case "content":
+			c.Content, err = decodeContents(value)
+		case "structuredContent":
+			c.StructuredContent = value
+		case "isError":
+			c.IsError, err = jsonx.Boolean(value)
+		case "_meta":
+			err = objectMember(&c.Meta, key, value)
+		}
+		return err
+	})
+	return c, err
+}

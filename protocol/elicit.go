@@ -1,0 +1,181 @@
+package protocol
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
+// ElicitForm asks the person to fill in a form (client/elicitation).
+type ElicitForm struct {
+	Message string
+	// Schema is the requestedSchema: a flat JSON Schema object.
+	Schema json.RawMessage
+	Meta   Meta
+}
+
+// ElicitURL asks the person to visit a URL, for what must not pass through the
+// client (client/elicitation, "URL Mode").
+type ElicitURL struct {
+	Message string
+	URL     string
+	// ElicitationID exists in revision 2025-11-25 only.
+	ElicitationID string
+	Meta          Meta
+}
+
+// An ElicitAction is what the person did with a question.
+type ElicitAction string
+
+// The actions.
+const (
+	ActionAccept  ElicitAction = "accept"
+	ActionDecline ElicitAction = "decline"
+	ActionCancel  ElicitAction = "cancel"
+)
+
+// ElicitResult answers an [ElicitForm] or [ElicitURL].
+type ElicitResult struct {
+	Action ElicitAction
+	// Content is the object of form values, nil when absent. It is not
+	// validated against any schema here.
+	Content json.RawMessage
+	Meta    Meta
+}
+
+// Kind returns [KindElicitForm].
+func (*ElicitForm) Kind() InputKind { return KindElicitForm }
+
+// Kind returns [KindElicitURL].
+func (*ElicitURL) Kind() InputKind { return KindElicitURL }
+
+func (*ElicitForm) inputRequest() {}
+func (*ElicitURL) inputRequest()  {}
+
+func (q *ElicitForm) appendParams(dst []byte, v Version) ([]byte, error) {
+	w := beginObject(dst)
+	// Revisions before 2025-11-25 know one mode and no name for it.
+	if v >= V20251125 {
+		w.text("mode", "form")
+	}
+	w.text("message", q.Message)
+	if len(q.Schema) == 0 {
+		w.fail("requestedSchema", fmt.Errorf("must be present"))
+	}
+	w.object("requestedSchema", q.Schema)
+	w.object("_meta", q.Meta)
+	return w.end()
+}
+
+func (q *ElicitURL) appendParams(dst []byte, v Version) ([]byte, error) {
+	w := beginObject(dst)
+	if v < V20251125 {
+		w.fail("mode", fmt.Errorf("revision %s knows no URL elicitation", v))
+	}
+	w.text("mode", "url")
+	w.text("message", q.Message)
+	if q.URL == "" {
+		w.fail("url", fmt.Errorf("must not be empty"))
+	}
+	w.text("url", q.URL)
+	if v.Era() == Legacy {
+		if q.ElicitationID == "" {
+			w.fail("elicitationId", fmt.Errorf("must not be empty in revision %s", v))
+		}
+		w.text("elicitationId", q.ElicitationID)
+	}
+	w.object("_meta", q.Meta)
+	return w.end()
+}
+
+func decodeElicit(raw []byte) (InputRequest, error) {
+	var mode, message, url, id string
+	var schema json.RawMessage
+	var meta Meta
+	hasMessage := false
+	err := jsonx.Members(raw, func(key, value []byte) error {
+		switch string(key) {
+		case "mode":
+			return textMember(&mode, key, value)
+		case "message":
+			hasMessage = true
+			return textMember(&message, key, value)
+		case "url":
+			return textMember(&url, key, value)
+		case "elicitationId":
+			return textMember(&id, key, value)
+		case "requestedSchema":
+			return objectMember(&schema, key, value)
+		case "_meta":
+			return objectMember(&meta, key, value)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case !hasMessage:
+		return nil, fmt.Errorf("message: must be present")
+	case mode == "url" && url == "":
+		return nil, fmt.Errorf("url: must be present")
+	case mode == "url":
+		return &ElicitURL{Message: message, URL: url, ElicitationID: id, Meta: meta}, nil
+	case mode != "" && mode != "form":
+		return nil, fmt.Errorf("mode: unknown mode %s", clip(mode))
+	case schema == nil:
+		return nil, fmt.Errorf("requestedSchema: must be present")
+	}
+	return &ElicitForm{Message: message, Schema: schema, Meta: meta}, nil
+}
+
+// DecodeElicitResult reads the answer to an elicitation. The action must be
+// one of the three, and the content of an accept an object or absent.
+func DecodeElicitResult(raw []byte) (*ElicitResult, error) {
+	r := &ElicitResult{}
+	var content []byte
+	err := members(raw, func(key, value []byte) error {
+		switch string(key) {
+		case "action":
+			return textMember((*string)(&r.Action), key, value)
+		case "content":
+			content = value
+		case "_meta":
+			return objectMember(&r.Meta, key, value)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("elicitation result: %w", err)
+	}
+	switch r.Action {
+	case ActionAccept:
+		if content != nil {
+			err = objectMember(&r.Content, []byte("content"), content)
+		}
+	case ActionDecline, ActionCancel:
+		// Whatever a refusal carries is nobody's answer.
+	default:
+		err = fmt.Errorf("action: unknown action %s", clip(string(r.Action)))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("elicitation result: %w", err)
+	}
+	return r, nil
+}
+
+// MarshalJSON returns the JSON object of the answer. Content is written for an
+// accept only: what a person typed before declining stays with the client.
+func (r ElicitResult) MarshalJSON() ([]byte, error) {
+	w := beginObject(nil)
+	w.text("action", string(r.Action))
+	switch r.Action {
+	case ActionAccept:
+		w.object("content", r.Content)
+	case ActionDecline, ActionCancel:
+	default:
+		w.fail("action", fmt.Errorf("unknown action %s", clip(string(r.Action))))
+	}
+	w.object("_meta", r.Meta)
+	return w.end()
+}

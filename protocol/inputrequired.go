@@ -1,0 +1,359 @@
+package protocol
+
+import (
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
+// An InputKind is one of the four kinds of question.
+type InputKind string
+
+// The kinds. An elicitation's mode is part of its kind, because the mode
+// decides which capability it needs.
+const (
+	KindElicitForm    InputKind = "elicitation.form"
+	KindElicitURL     InputKind = "elicitation.url"
+	KindCreateMessage InputKind = "sampling"
+	KindListRoots     InputKind = "roots"
+)
+
+// Method returns the protocol method of a question of this kind.
+func (k InputKind) Method() string {
+	switch k {
+	case KindElicitForm, KindElicitURL:
+		return MethodElicit
+	case KindCreateMessage:
+		return MethodCreateMessage
+	case KindListRoots:
+		return MethodListRoots
+	}
+	return ""
+}
+
+// An InputRequest is a question to the client: [*ElicitForm], [*ElicitURL],
+// [*CreateMessage] or [*ListRoots].
+type InputRequest interface {
+	// Kind may be called on a nil question.
+	Kind() InputKind
+	inputRequest()
+	appendParams(dst []byte, v Version) ([]byte, error)
+}
+
+// InputRequests are questions by key, in the order in which they are to be
+// asked. Keys must be unique and not empty.
+type InputRequests []KeyedRequest
+
+// A KeyedRequest is one question and the key under which its answer returns.
+type KeyedRequest struct {
+	Key     string
+	Request InputRequest
+}
+
+// InputResponses are the answers that a request carries, by key, in the order
+// in which they came. Nil means that the request carries none; an empty list
+// that is not nil is an empty object on the wire.
+type InputResponses []KeyedResponse
+
+// A KeyedResponse is one answer, as the JSON text that was received.
+type KeyedResponse struct {
+	Key    string
+	Result json.RawMessage
+}
+
+// Get returns the answer at key, nil when there is none.
+func (r InputResponses) Get(key string) json.RawMessage {
+	for _, answer := range r {
+		if answer.Key == key {
+			return answer.Result
+		}
+	}
+	return nil
+}
+
+// A RequestState is the opaque text that a server sends with its questions and
+// gets back with the answers. The zero value is absent, which differs from the
+// empty text on the wire.
+type RequestState struct {
+	text    string
+	present bool
+}
+
+// StateText returns the state that holds text.
+func StateText(text string) RequestState { return RequestState{text, true} }
+
+// Text returns the state's text and whether there is a state.
+func (s RequestState) Text() (text string, present bool) { return s.text, s.present }
+
+// Retry is what a retried request carries beyond the original: the answers and
+// the state (basic/patterns/mrtr).
+type Retry struct {
+	InputResponses InputResponses
+	RequestState   RequestState
+}
+
+// An InputRequiredResult says that a request cannot be completed before the
+// client has answered questions, come back later, or both
+// (basic/patterns/mrtr, "InputRequiredResult"). It must carry at least one of
+// InputRequests and RequestState.
+type InputRequiredResult struct {
+	InputRequests InputRequests
+	RequestState  RequestState
+	Meta          Meta
+	// Draft is what the author of a handler says beyond the wire; it belongs
+	// to package roundtrip and is never encoded.
+	Draft any
+}
+
+// Validate reports why r may not be sent: neither questions nor state, an
+// empty or repeated key, a missing question, text that is not UTF-8.
+func (r *InputRequiredResult) Validate() error {
+	if len(r.InputRequests) == 0 && !r.RequestState.present {
+		return fmt.Errorf("input required: at least one of inputRequests and requestState must be present")
+	}
+	// The state must come back byte for byte, which JSON grants to UTF-8 only.
+	if !utf8.ValidString(r.RequestState.text) {
+		return fmt.Errorf("input required: requestState is not valid UTF-8")
+	}
+	seen := newKeySet(len(r.InputRequests))
+	for _, q := range r.InputRequests {
+		switch {
+		case q.Key == "":
+			return fmt.Errorf("input required: empty key")
+		case !utf8.ValidString(q.Key):
+			return fmt.Errorf("input required: key %s is not valid UTF-8", clip(q.Key))
+		case seen.add(q.Key):
+			return fmt.Errorf("input required: key %s appears twice", clip(q.Key))
+		case nilRequest(q.Request):
+			return fmt.Errorf("input required: question %s is nil or of an unknown type", clip(q.Key))
+		}
+	}
+	return nil
+}
+
+// nilRequest reports whether a question is missing, typed nils included, or
+// forged by embedding one of ours.
+func nilRequest(q InputRequest) bool {
+	switch q := q.(type) {
+	case *ElicitForm:
+		return q == nil
+	case *ElicitURL:
+		return q == nil
+	case *CreateMessage:
+		return q == nil
+	case *ListRoots:
+		return q == nil
+	}
+	return true
+}
+
+// keySet finds repeated keys; short lists, the usual case, need no map.
+type keySet struct {
+	few  []string
+	many map[string]bool
+}
+
+func newKeySet(n int) *keySet {
+	if n <= 16 {
+		return &keySet{}
+	}
+	return &keySet{many: make(map[string]bool, n)}
+}
+
+// add reports whether key was there already.
+func (s *keySet) add(key string) bool {
+	if s.many != nil {
+		had := s.many[key]
+		s.many[key] = true
+		return had
+	}
+	for _, k := range s.few {
+		if k == key {
+			return true
+		}
+	}
+	s.few = append(s.few, key)
+	return false
+}
+
+// AppendInputRequest appends the method and params of one question as version
+// v spells them, without braces' surroundings: {"method":…,"params":…}.
+func AppendInputRequest(dst []byte, v Version, q InputRequest) ([]byte, error) {
+	if nilRequest(q) {
+		return dst, fmt.Errorf("input request: nil or of an unknown type")
+	}
+	w := beginObject(dst)
+	w.text("method", q.Kind().Method())
+	w.key("params")
+	var err error
+	if w.dst, err = q.appendParams(w.dst, v); err != nil {
+		return w.dst, fmt.Errorf("input request: %w", err)
+	}
+	return w.end()
+}
+
+// DecodeInputRequest reads one question, given as a method and its parameters
+// (nil when absent).
+func DecodeInputRequest(method string, params json.RawMessage) (InputRequest, error) {
+	if params == nil && method != MethodListRoots {
+		return nil, fmt.Errorf("%s: params must be present", clip(method))
+	}
+	var q InputRequest
+	var err error
+	switch method {
+	case MethodElicit:
+		q, err = decodeElicit(params)
+	case MethodCreateMessage:
+		q, err = decodeCreateMessage(params)
+	case MethodListRoots:
+		q, err = decodeListRoots(params)
+	default:
+		return nil, fmt.Errorf("method: %s is not a question", clip(method))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", method, err)
+	}
+	return q, nil
+}
+
+func appendInputRequired(w *objectWriter, r *InputRequiredResult, v Version) {
+	if err := r.Validate(); err != nil {
+		w.fail("result", err)
+		return
+	}
+	if len(r.InputRequests) > 0 {
+		w.key("inputRequests")
+		dst := append(w.dst, '{')
+		for i, q := range r.InputRequests {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = jsonx.AppendText(dst, q.Key)
+			dst = append(dst, ':')
+			var err error
+			if dst, err = AppendInputRequest(dst, v, q.Request); err != nil {
+				w.fail("inputRequests."+clip(q.Key), err)
+			}
+		}
+		w.dst = append(dst, '}')
+	}
+	if text, present := r.RequestState.Text(); present {
+		w.text("requestState", text)
+	}
+	w.object("_meta", r.Meta)
+}
+
+func decodeInputRequired(raw []byte) (*InputRequiredResult, error) {
+	r := &InputRequiredResult{}
+	err := jsonx.Members(raw, func(key, value []byte) (err error) {
+		switch string(key) {
+		case "inputRequests":
+			r.InputRequests, err = decodeInputRequests(value)
+		case "requestState":
+			r.RequestState, err = decodeRequestState(value)
+		case "_meta":
+			err = objectMember(&r.Meta, key, value)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, r.Validate()
+}
+
+func decodeInputRequests(raw []byte) (InputRequests, error) {
+	requests := InputRequests{}
+	err := jsonx.Members(raw, func(key, value []byte) error {
+		var method string
+		var params json.RawMessage
+		err := jsonx.Members(value, func(k, v []byte) error {
+			switch string(k) {
+			case "method":
+				return textMember(&method, k, v)
+			case "params":
+				return objectMember(&params, k, v)
+			}
+			return nil
+		})
+		var q InputRequest
+		if err == nil {
+			q, err = DecodeInputRequest(method, params)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", clip(string(key)), err)
+		}
+		requests = append(requests, KeyedRequest{string(key), q})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("inputRequests: %w", err)
+	}
+	return requests, nil
+}
+
+func decodeInputResponses(raw []byte) (InputResponses, error) {
+	if jsonx.KindOf(raw) != jsonx.Object {
+		return nil, fmt.Errorf("inputResponses: must be an object")
+	}
+	responses := InputResponses{}
+	err := jsonx.Members(raw, func(key, value []byte) error {
+		responses = append(responses, KeyedResponse{string(key), value})
+		return nil
+	})
+	return responses, err
+}
+
+func decodeRequestState(raw []byte) (RequestState, error) {
+	text, err := jsonx.Text(raw)
+	if err != nil {
+		return RequestState{}, fmt.Errorf("requestState: must be a string")
+	}
+	return StateText(text), nil
+}
+
+func (r *Retry) member(key, value []byte) (err error) {
+	switch string(key) {
+	case "inputResponses":
+		r.InputResponses, err = decodeInputResponses(value)
+	case "requestState":
+		r.RequestState, err = decodeRequestState(value)
+	}
+	return err
+}
+
+func (r *Retry) append(w *objectWriter) {
+	if r.InputResponses != nil {
+		w.key("inputResponses")
+		dst := append(w.dst, '{')
+		seen := newKeySet(len(r.InputResponses))
+		for i, answer := range r.InputResponses {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			err := jsonx.Check(answer.Result)
+			switch {
+			case !utf8.ValidString(answer.Key):
+				err = fmt.Errorf("key is not valid UTF-8")
+			case seen.add(answer.Key):
+				err = fmt.Errorf("key appears twice")
+			}
+			if err != nil {
+				w.fail("inputResponses."+clip(answer.Key), err)
+				continue
+			}
+			dst = jsonx.AppendText(dst, answer.Key)
+			dst = append(dst, ':')
+			dst = jsonx.AppendCompact(dst, answer.Result)
+		}
+		w.dst = append(dst, '}')
+	}
+	if text, present := r.RequestState.Text(); present {
+		if !utf8.ValidString(text) {
+			w.fail("requestState", fmt.Errorf("is not valid UTF-8"))
+		}
+		w.text("requestState", text)
+	}
+}

@@ -1,0 +1,154 @@
+package protocol
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
+func appendInt(dst []byte, n int64) []byte { return strconv.AppendInt(dst, n, 10) }
+
+// sortedKeys makes encodings and messages deterministic.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// members walks an object that may not have been checked yet.
+func members(raw []byte, f func(key, value []byte) error) error {
+	if err := jsonx.Check(raw); err != nil {
+		return err
+	}
+	return jsonx.Members(raw, f)
+}
+
+// objectWriter appends the members of one object, commas included.
+type objectWriter struct {
+	dst []byte
+	err error
+}
+
+// beginObject appends the opening brace to dst.
+func beginObject(dst []byte) objectWriter { return objectWriter{dst: append(dst, '{')} }
+
+// key appends a member name that needs no escaping.
+func (w *objectWriter) key(name string) {
+	if w.dst[len(w.dst)-1] != '{' {
+		w.dst = append(w.dst, ',')
+	}
+	w.dst = append(w.dst, '"')
+	w.dst = append(w.dst, name...)
+	w.dst = append(w.dst, `":`...)
+}
+
+func (w *objectWriter) text(name, value string) {
+	w.key(name)
+	w.dst = jsonx.AppendText(w.dst, value)
+}
+
+// optional appends a string member unless it is empty.
+func (w *objectWriter) optional(name, value string) {
+	if value != "" {
+		w.text(name, value)
+	}
+}
+
+// role appends the role of a message, which must be one of the two.
+func (w *objectWriter) role(value Role) {
+	if value != User && value != Assistant {
+		w.fail("role", fmt.Errorf(wrongRole))
+		return
+	}
+	w.text("role", string(value))
+}
+
+func (w *objectWriter) flag(name string, value bool) {
+	if value {
+		w.key(name)
+		w.dst = append(w.dst, "true"...)
+	}
+}
+
+func (w *objectWriter) integer(name string, value int64) {
+	w.key(name)
+	w.dst = appendInt(w.dst, value)
+}
+
+// raw appends JSON text that an author or a peer supplied, after checking it;
+// nil is left out.
+func (w *objectWriter) raw(name string, value []byte) {
+	if value == nil {
+		return
+	}
+	if err := jsonx.Check(value); err != nil {
+		w.fail(name, err)
+		return
+	}
+	w.key(name)
+	w.dst = jsonx.AppendCompact(w.dst, value)
+}
+
+// object is raw for values that must be objects.
+func (w *objectWriter) object(name string, value []byte) {
+	if value != nil && jsonx.KindOf(value) != jsonx.Object {
+		w.fail(name, fmt.Errorf("must be a JSON object"))
+		return
+	}
+	w.raw(name, value)
+}
+
+// value appends the encoding of a plain data type of this package.
+func (w *objectWriter) value(name string, v any) {
+	w.key(name)
+	var err error
+	if w.dst, err = jsonx.AppendEncode(w.dst, v); err != nil {
+		w.fail(name, err)
+	}
+}
+
+func (w *objectWriter) fail(name string, err error) {
+	if w.err == nil {
+		w.err = fmt.Errorf("%s: %w", name, err)
+	}
+}
+
+// end appends the closing brace.
+func (w *objectWriter) end() ([]byte, error) { return append(w.dst, '}'), w.err }
+
+// textMember reads a string member and names it when it is not one.
+func textMember(dst *string, key, value []byte) error {
+	s, err := jsonx.Text(value)
+	if err != nil {
+		return fmt.Errorf("%s: must be a string", key)
+	}
+	*dst = s
+	return nil
+}
+
+const wrongRole = "must be user or assistant"
+
+// roleMember reads the role of a message.
+func roleMember(dst *Role, key, value []byte) error {
+	s, err := jsonx.TextBytes(value)
+	if *dst = Role(s); err != nil || (*dst != User && *dst != Assistant) {
+		return fmt.Errorf("%s: %s", key, wrongRole)
+	}
+	return nil
+}
+
+// objectMember keeps an object member and names it when it is not one.
+func objectMember[T ~[]byte](dst *T, key, value []byte) error {
+	if jsonx.KindOf(value) != jsonx.Object {
+		return fmt.Errorf("%s: must be an object", key)
+	}
+	*dst = T(value)
+	return nil
+}
+
+// decodeMember decodes a plain data type and names the member when it fails.
+func decodeMember(dst any, key, value []byte) error {
+	if err := jsonx.Decode(value, dst); err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	return nil
+}

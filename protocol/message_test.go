@@ -1,0 +1,178 @@
+package protocol_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+func TestDecodeMessage(t *testing.T) {
+	for _, test := range []struct {
+		raw  string
+		want protocol.Message
+	}{
+		{`{"jsonrpc":"2.0","id":1,"method":"m"}`, &protocol.Request{ID: protocol.IntID(1), Method: "m"}},
+		{` {"params":{"a":[1.0]},"method":"m","id":"x","jsonrpc":"2.0"} `, &protocol.Request{ID: protocol.StringID("x"), Method: "m", Params: json.RawMessage(`{"a":[1.0]}`)}},
+		{`{"jsonrpc":"2.0","method":"m","params":{}}`, &protocol.Notification{Method: "m", Params: json.RawMessage(`{}`)}},
+		{`{"jsonrpc":"2.0","method":"\u006d"}`, &protocol.Notification{Method: "m"}},
+		{`{"jsonrpc":"2.0","id":1,"result":{}}`, &protocol.Response{ID: protocol.IntID(1), Result: json.RawMessage(`{}`)}},
+		{`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":""}}`, &protocol.Response{ID: protocol.IntID(1), Error: protocol.Errorf(-1, "")}},
+		{`{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"m"}}`, &protocol.Response{Error: protocol.Errorf(-1, "m")}},
+		{`{"jsonrpc":"2.0","error":{"code":-1,"message":"m","data":null}}`, &protocol.Response{Error: &protocol.Error{Code: -1, Message: "m", Data: json.RawMessage("null")}}},
+		// What the protocol does not define is passed over, whatever it looks like.
+		{`{"jsonrpc":"2.0","id":1,"method":"m","ID":2,"Method":"n","Params":[],"Result":{}}`, &protocol.Request{ID: protocol.IntID(1), Method: "m"}},
+	} {
+		t.Run(test.raw, func(t *testing.T) {
+			got, err := protocol.DecodeMessage([]byte(test.raw))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got %#v, want %#v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestMalformedMessages(t *testing.T) {
+	const parse, invalid = protocol.CodeParseError, protocol.CodeInvalidRequest
+	for _, test := range []struct {
+		name, raw string
+		code      int64
+		id        string // echoed; empty: none
+	}{
+		{"empty", ``, parse, ""},
+		{"cut short", `{"jsonrpc":"2.0","id":1,`, parse, ""},
+		{"two values", `{"jsonrpc":"2.0","id":1,"method":"m"}{}`, parse, ""},
+		{"duplicate method", `{"jsonrpc":"2.0","id":1,"method":"m","method":"m"}`, parse, ""},
+		{"duplicate id, escaped", `{"jsonrpc":"2.0","id":1,"\u0069d":2,"method":"m"}`, parse, ""},
+		{"duplicate deep inside", `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[{"b":1,"b":2}]}}`, parse, ""},
+		{"invalid UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}", parse, ""},
+		{"lone surrogate", `{"jsonrpc":"2.0","id":1,"method":"\ud800"}`, parse, ""},
+		{"too deep", `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":` + strings.Repeat("[", 63) + strings.Repeat("]", 63) + `}}`, parse, ""},
+		{"byte order mark", "\ufeff{}", parse, ""},
+		{"batch", `[{"jsonrpc":"2.0","id":1,"method":"m"}]`, invalid, ""},
+		{"empty batch", `[]`, invalid, ""},
+		{"null", `null`, invalid, ""},
+		{"string", `"m"`, invalid, ""},
+		{"empty object", `{}`, invalid, ""},
+		{"no jsonrpc", `{"id":1,"method":"m"}`, invalid, "1"},
+		{"jsonrpc 1.0", `{"jsonrpc":"1.0","id":"a","method":"m"}`, invalid, `"a"`},
+		{"jsonrpc number", `{"jsonrpc":2.0,"id":1,"method":"m"}`, invalid, "1"},
+		{"wrong case JSONRPC", `{"JSONRPC":"2.0","id":1,"method":"m"}`, invalid, "1"},
+		{"wrong case Method", `{"jsonrpc":"2.0","id":1,"Method":"m"}`, invalid, "1"},
+		{"method null", `{"jsonrpc":"2.0","id":1,"method":null}`, invalid, "1"},
+		{"method number", `{"jsonrpc":"2.0","id":1,"method":5}`, invalid, "1"},
+		{"id null", `{"jsonrpc":"2.0","id":null,"method":"m"}`, invalid, ""},
+		{"id fraction", `{"jsonrpc":"2.0","id":1.5,"method":"m"}`, invalid, ""},
+		{"id boolean", `{"jsonrpc":"2.0","id":true,"method":"m"}`, invalid, ""},
+		{"id object", `{"jsonrpc":"2.0","id":{},"method":"m"}`, invalid, ""},
+		{"id too long", `{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 600) + `","method":"m"}`, invalid, ""},
+		{"params array", `{"jsonrpc":"2.0","id":1,"method":"m","params":[]}`, invalid, "1"},
+		{"params null", `{"jsonrpc":"2.0","id":1,"method":"m","params":null}`, invalid, "1"},
+		{"notification with params string", `{"jsonrpc":"2.0","method":"m","params":"p"}`, invalid, ""},
+		{"method and result", `{"jsonrpc":"2.0","id":1,"method":"m","result":{}}`, invalid, "1"},
+		{"method and error", `{"jsonrpc":"2.0","id":1,"method":"m","error":{"code":1,"message":"m"}}`, invalid, "1"},
+		{"result and error", `{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"m"}}`, invalid, "1"},
+		{"neither", `{"jsonrpc":"2.0","id":1}`, invalid, "1"},
+		{"result without id", `{"jsonrpc":"2.0","result":{}}`, invalid, ""},
+		{"result with null id", `{"jsonrpc":"2.0","id":null,"result":{}}`, invalid, ""},
+		{"result null", `{"jsonrpc":"2.0","id":1,"result":null}`, invalid, "1"},
+		{"result array", `{"jsonrpc":"2.0","id":1,"result":[]}`, invalid, "1"},
+		{"error null", `{"jsonrpc":"2.0","id":1,"error":null}`, invalid, "1"},
+		{"error without code", `{"jsonrpc":"2.0","id":1,"error":{"message":"m"}}`, invalid, "1"},
+		{"error without message", `{"jsonrpc":"2.0","id":1,"error":{"code":1}}`, invalid, "1"},
+		{"error code string", `{"jsonrpc":"2.0","id":1,"error":{"code":"1","message":"m"}}`, invalid, "1"},
+		{"error code fraction", `{"jsonrpc":"2.0","id":1,"error":{"code":1.5,"message":"m"}}`, invalid, "1"},
+		{"error code wrong case", `{"jsonrpc":"2.0","id":1,"error":{"Code":1,"message":"m"}}`, invalid, "1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m, err := protocol.DecodeMessage([]byte(test.raw))
+			wantCode(t, err, test.code)
+			if test.id == "" {
+				if m != nil {
+					t.Errorf("message %#v, want none", m)
+				}
+				return
+			}
+			want, _ := protocol.ParseID([]byte(test.id))
+			if got, ok := m.(*protocol.Request); !ok || !reflect.DeepEqual(got, &protocol.Request{ID: want}) {
+				t.Errorf("message %#v, want a request that holds the id %s alone", m, test.id)
+			}
+		})
+	}
+}
+
+func TestRefusalsAreShort(t *testing.T) {
+	long := strings.Repeat("k", 1<<16)
+	for _, raw := range []string{
+		`{"` + long + `":1,"` + long + `":2}`,
+		`{"jsonrpc":"2.0","id":1,"method":"m","params":"` + long + `"}`,
+	} {
+		if _, err := protocol.DecodeMessage([]byte(raw)); err == nil || len(err.Error()) > 300 {
+			t.Errorf("the error repeats %d bytes", len(err.Error()))
+		}
+	}
+	for method, raw := range map[string]string{
+		protocol.MethodGetPrompt: `{"name":"p","arguments":{"` + long + `":1}}`,
+		protocol.MethodComplete:  `{"ref":{"type":"` + long + `"}}`,
+		protocol.MethodListen:    `{"notifications":{"resourceSubscriptions":[{"` + long + `":1}]}}`,
+		protocol.MethodDiscover:  `{"_meta":{"io.modelcontextprotocol/logLevel":"` + long + `"}}`,
+		protocol.MethodListTools: `{"_meta":{"io.modelcontextprotocol/clientCapabilities":{"extensions":{"` + long + `":1}}}}`,
+		long:                     `{}`,
+	} {
+		if _, err := protocol.DecodeParams(method, []byte(raw)); err == nil || len(err.Error()) > 400 {
+			t.Errorf("%.20s: the error repeats %d bytes", method, len(err.Error()))
+		}
+	}
+}
+
+func TestAppendMessageRefuses(t *testing.T) {
+	id := protocol.IntID(1)
+	for name, m := range map[string]protocol.Message{
+		"nil":                       nil,
+		"nil request":               (*protocol.Request)(nil),
+		"nil notification":          (*protocol.Notification)(nil),
+		"nil response":              (*protocol.Response)(nil),
+		"forged request":            struct{ *protocol.Request }{&protocol.Request{ID: id, Method: "m"}},
+		"request without id":        &protocol.Request{Method: "m"},
+		"request with array params": &protocol.Request{ID: id, Method: "m", Params: json.RawMessage(`[]`)},
+		"empty params":              &protocol.Notification{Method: "m", Params: json.RawMessage{}},
+		"response with nothing":     &protocol.Response{ID: id},
+		"response with null":        &protocol.Response{ID: id, Result: json.RawMessage(`null`)},
+		"result without id":         &protocol.Response{Result: json.RawMessage(`{}`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := protocol.AppendMessage([]byte("before"), m)
+			if err == nil || string(got) != "before" {
+				t.Errorf("got %s, %v; want an error and dst as it was", got, err)
+			}
+		})
+	}
+}
+
+func TestAppendMessageIsOneLine(t *testing.T) {
+	raw := "{\n \"jsonrpc\": \"2.0\",\n \"id\": 1, \"method\": \"a\\nb\", \"params\": {\r\n \"t\": \" a\\n \" } }"
+	m, err := protocol.DecodeMessage([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := protocol.AppendMessage(nil, m)
+	if want := `{"jsonrpc":"2.0","id":1,"method":"a\nb","params":{"t":" a\n "}}`; err != nil || string(got) != want {
+		t.Errorf("got %s, %v\nwant %s", got, err, want)
+	}
+}
+
+// An error gets through whatever its data is.
+func TestErrorDataThatIsNotJSON(t *testing.T) {
+	for _, data := range []string{`{`, ``, `{"a":1,"a":2}`, "\"\xff\""} {
+		e := &protocol.Error{Code: 7, Message: "m", Data: json.RawMessage(data)}
+		got, err := protocol.AppendMessage(nil, &protocol.Response{Error: e})
+		if want := `{"jsonrpc":"2.0","error":{"code":7,"message":"m"}}`; err != nil || string(got) != want {
+			t.Errorf("data %q: got %s, %v", data, got, err)
+		}
+	}
+}

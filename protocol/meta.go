@@ -1,0 +1,239 @@
+package protocol
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
+// Keys of _meta that the protocol defines (basic/index, "_meta").
+const (
+	MetaProtocolVersion    = "io.modelcontextprotocol/protocolVersion"
+	MetaClientInfo         = "io.modelcontextprotocol/clientInfo"
+	MetaClientCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	MetaLogLevel           = "io.modelcontextprotocol/logLevel"
+	MetaServerInfo         = "io.modelcontextprotocol/serverInfo"
+	MetaSubscriptionID     = "io.modelcontextprotocol/subscriptionId"
+	MetaProgressToken      = "progressToken"
+	MetaTraceParent        = "traceparent"
+	MetaTraceState         = "tracestate"
+	MetaBaggage            = "baggage"
+)
+
+// Meta is the _meta object of a message, a definition or a block of content,
+// as the JSON text it was received or written as; unknown keys relay verbatim.
+// Nil means absent.
+type Meta json.RawMessage
+
+// Get returns the JSON text at key. It reports false when the key is absent or
+// m is not a JSON object.
+func (m Meta) Get(key string) (json.RawMessage, bool) {
+	var found json.RawMessage
+	if len(m) == 0 {
+		return nil, false
+	}
+	err := members(m, func(k, v []byte) error {
+		if string(k) == key {
+			found = v
+		}
+		return nil
+	})
+	return found, err == nil && found != nil
+}
+
+// With returns a copy of m in which key holds the JSON encoding of v.
+func (m Meta) With(key string, v any) (Meta, error) {
+	value, err := jsonx.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("_meta: %s: %w", key, err)
+	}
+	out := []byte{'{'}
+	if len(m) > 0 {
+		err := members(m, func(k, v []byte) error {
+			if string(k) != key {
+				out = appendMember(out, string(k), v)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("_meta: %w", err)
+		}
+	}
+	out = appendMember(out, key, value)
+	return append(out, '}'), nil
+}
+
+func appendMember(dst []byte, key string, value []byte) []byte {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	dst = jsonx.AppendText(dst, key)
+	dst = append(dst, ':')
+	return jsonx.AppendCompact(dst, value)
+}
+
+// MarshalJSON returns the JSON text, null when absent.
+func (m Meta) MarshalJSON() ([]byte, error) {
+	if m == nil {
+		return []byte("null"), nil
+	}
+	return m, nil
+}
+
+// UnmarshalJSON keeps a copy of the JSON text, which must be an object.
+func (m *Meta) UnmarshalJSON(raw []byte) error {
+	if jsonx.KindOf(raw) != jsonx.Object {
+		return fmt.Errorf("_meta: must be an object")
+	}
+	*m = append(Meta(nil), raw...)
+	return nil
+}
+
+// An Implementation names a program that speaks the protocol.
+type Implementation struct {
+	Name        string `json:"name"`
+	Title       string `json:"title,omitzero"`
+	Version     string `json:"version"`
+	Description string `json:"description,omitzero"`
+	WebsiteURL  string `json:"websiteUrl,omitzero"`
+	Icons       []Icon `json:"icons,omitempty"`
+}
+
+// An Icon is an image for a tool, prompt, resource or implementation. Clients
+// must treat Src as hostile (basic/index, "icons").
+type Icon struct {
+	Src      string   `json:"src"`
+	MIMEType string   `json:"mimeType,omitzero"`
+	Sizes    []string `json:"sizes,omitempty"`
+	Theme    string   `json:"theme,omitzero"`
+}
+
+// A ProgressToken opts a request into progress notifications: a string or an
+// integer, kept exactly. Nil means none.
+type ProgressToken = ID
+
+// RequestMeta is the _meta of a request.
+type RequestMeta struct {
+	// Version is the revision that the request declares; empty when it
+	// declares none.
+	Version Version
+	// ClientInfo names the client; nil when it does not say.
+	ClientInfo *Implementation
+	// Capabilities are what the client can do for this request; nil when it
+	// does not say, which a modern request may not.
+	Capabilities *ClientCapabilities
+	// LogLevel is the least severe log message the client wants; empty: none.
+	LogLevel LoggingLevel
+	// ProgressToken opts into progress notifications; zero: none.
+	ProgressToken ProgressToken
+	// Extra is the whole _meta object as received. When a request is encoded
+	// its keys are written too, less those that the fields above hold.
+	Extra Meta
+}
+
+func decodeRequestMeta(raw []byte) (m RequestMeta, err error) {
+	if jsonx.KindOf(raw) != jsonx.Object {
+		return m, fmt.Errorf("_meta: must be an object")
+	}
+	m.Extra = Meta(raw)
+	err = jsonx.Members(raw, func(key, value []byte) (err error) {
+		switch string(key) {
+		case MetaProtocolVersion:
+			var s string
+			err = textMember(&s, key, value)
+			if m.Version = Version(s); err == nil && s == "" {
+				err = fmt.Errorf("%s: must not be empty", key)
+			}
+		case MetaClientInfo:
+			m.ClientInfo, err = decodeImplementation(value)
+		case MetaClientCapabilities:
+			var c ClientCapabilities
+			c, err = DecodeClientCapabilities(value)
+			m.Capabilities = &c
+		case MetaLogLevel:
+			var s string
+			err = textMember(&s, key, value)
+			if m.LogLevel = LoggingLevel(s); err == nil && !m.LogLevel.Valid() {
+				err = fmt.Errorf("%s: unknown level %s", key, clip(s))
+			}
+		case MetaProgressToken:
+			if m.ProgressToken, err = ParseID(value); err != nil {
+				err = fmt.Errorf("progressToken: must be a string or an integer")
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return m, fmt.Errorf("_meta: %w", err)
+	}
+	return m, nil
+}
+
+func decodeImplementation(raw []byte) (*Implementation, error) {
+	info := &Implementation{}
+	err := jsonx.Members(raw, func(key, value []byte) error {
+		switch string(key) {
+		case "name":
+			return textMember(&info.Name, key, value)
+		case "title":
+			return textMember(&info.Title, key, value)
+		case "version":
+			return textMember(&info.Version, key, value)
+		case "description":
+			return textMember(&info.Description, key, value)
+		case "websiteUrl":
+			return textMember(&info.WebsiteURL, key, value)
+		case "icons":
+			return decodeMember(&info.Icons, key, value)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("clientInfo: %w", err)
+	}
+	return info, nil
+}
+
+// appendMeta appends the whole _meta member of a request.
+func (m *RequestMeta) append(w *objectWriter) {
+	w.key("_meta")
+	in := beginObject(w.dst)
+	if m.Version != "" {
+		in.text(MetaProtocolVersion, string(m.Version))
+	}
+	if m.ClientInfo != nil {
+		in.value(MetaClientInfo, m.ClientInfo)
+	}
+	if m.Capabilities != nil {
+		in.key(MetaClientCapabilities)
+		in.dst = m.Capabilities.append(in.dst)
+	}
+	in.optional(MetaLogLevel, string(m.LogLevel))
+	if !m.ProgressToken.IsZero() {
+		in.key(MetaProgressToken)
+		in.dst = append(in.dst, m.ProgressToken.text...)
+	}
+	if len(m.Extra) > 0 {
+		err := members(m.Extra, func(key, value []byte) error {
+			switch string(key) {
+			case MetaProtocolVersion, MetaClientInfo, MetaClientCapabilities, MetaLogLevel, MetaProgressToken:
+				return nil
+			}
+			in.dst = appendMember(in.dst, string(key), value)
+			return nil
+		})
+		if err != nil {
+			in.fail("_meta", err)
+		}
+	}
+	var err error
+	if w.dst, err = in.end(); err != nil {
+		w.fail("_meta", err)
+	}
+}
+
+func (m *RequestMeta) isZero() bool {
+	return m.Version == "" && m.ClientInfo == nil && m.Capabilities == nil &&
+		m.LogLevel == "" && m.ProgressToken.IsZero() && len(m.Extra) == 0
+}

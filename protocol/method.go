@@ -1,0 +1,58 @@
+package protocol
+
+// Methods of requests that a client sends.
+const (
+	MethodDiscover              = "server/discover"
+	MethodListTools             = "tools/list"
+	MethodCallTool              = "tools/call"
+	MethodListPrompts           = "prompts/list"
+	MethodGetPrompt             = "prompts/get"
+	MethodListResources         = "resources/list"
+	MethodListResourceTemplates = "resources/templates/list"
+	MethodReadResource          = "resources/read"
+	MethodComplete              = "completion/complete"
+	MethodListen                = "subscriptions/listen"
+)
+
+// Methods of requests that only legacy clients send.
+const (
+	MethodInitialize  = "initialize"
+	MethodPing        = "ping"
+	MethodSetLevel    = "logging/setLevel"
+	MethodSubscribe   = "resources/subscribe"
+	MethodUnsubscribe = "resources/unsubscribe"
+)
+
+// Methods of the questions a server may put to the client: entries of
+// [InputRequests] on the modern wire, pushed requests on the legacy one.
+const (
+	MethodElicit        = "elicitation/create"
+	MethodCreateMessage = "sampling/createMessage"
+	MethodListRoots     = "roots/list"
+)
+
+// Methods of notifications.
+const (
+	NotifyCancelled            = "notifications/cancelled"
+	NotifyInitialized          = "notifications/initialized"
+	NotifyProgress             = "notifications/progress"
+	NotifyMessage              = "notifications/message"
+	NotifyToolsChanged         = "notifications/tools/list_changed"
+	NotifyPromptsChanged       = "notifications/prompts/list_changed"
+	NotifyResourcesChanged     = "notifications/resources/list_changed"
+	NotifyResourceUpdated      = "notifications/resources/updated"
+	NotifyRootsChanged         = "notifications/roots/list_changed"
+	NotifyAcknowledged         = "notifications/subscriptions/acknowledged"
+	NotifyElicitationCompleted = "notifications/elicitation/complete"
+)
+
+// MultiRoundTrip reports whether method is one of the three requests that a
+// modern server may answer with an [InputRequiredResult]
+// (basic/patterns/mrtr, "Supported Requests").
+func MultiRoundTrip(method string) bool {
+	switch method {
+	case MethodCallTool, MethodGetPrompt, MethodReadResource:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,105 @@
+package protocol
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
+// A Prompt is the definition of a prompt template (server/prompts).
+type Prompt struct {
+	Name        string                     `json:"name"`
+	Title       string                     `json:"title,omitzero"`
+	Description string                     `json:"description,omitzero"`
+	Icons       []Icon                     `json:"icons,omitempty"`
+	Arguments   []PromptArgument           `json:"arguments,omitempty"`
+	Meta        Meta                       `json:"_meta,omitzero"`
+	Extra       map[string]json.RawMessage `json:",embed"`
+}
+
+// A PromptArgument is one argument that a prompt takes.
+type PromptArgument struct {
+	Name        string `json:"name"`
+	Title       string `json:"title,omitzero"`
+	Description string `json:"description,omitzero"`
+	Required    bool   `json:"required,omitzero"`
+}
+
+// A PromptMessage is one message of a prompt.
+type PromptMessage struct {
+	Role    Role
+	Content Content
+}
+
+// ListPromptsResult is one page of prompts/list.
+type ListPromptsResult struct {
+	Prompts    []Prompt
+	NextCursor string // empty: the last page
+	Cache      CacheHints
+	Meta       Meta
+}
+
+// GetPromptResult is a prompt, filled in.
+type GetPromptResult struct {
+	Description string
+	Messages    []PromptMessage
+	Meta        Meta
+}
+
+// GetPromptParams are the parameters of prompts/get.
+type GetPromptParams struct {
+	Name string
+	// Arguments is a JSON object of strings, nil when absent.
+	Arguments json.RawMessage
+	Retry
+	RequestMeta
+}
+
+func (w *objectWriter) promptMessages(messages []PromptMessage) {
+	w.key("messages")
+	w.dst = append(w.dst, '[')
+	for i, m := range messages {
+		if i > 0 {
+			w.dst = append(w.dst, ',')
+		}
+		in := beginObject(w.dst)
+		in.role(m.Role)
+		in.key("content")
+		var err error
+		if in.dst, err = appendContent(in.dst, m.Content); err != nil {
+			in.fail("content", err)
+		}
+		if w.dst, err = in.end(); err != nil {
+			w.fail(fmt.Sprintf("messages[%d]", i), err)
+		}
+	}
+	w.dst = append(w.dst, ']')
+}
+
+func decodePromptMessages(raw []byte) ([]PromptMessage, error) {
+	messages := []PromptMessage{}
+	err := jsonx.Elements(raw, func(i int, value []byte) error {
+		var m PromptMessage
+		err := jsonx.Members(value, func(key, value []byte) (err error) {
+			switch string(key) {
+			case "role":
+				err = roleMember(&m.Role, key, value)
+			case "content":
+				m.Content, err = decodeContent(value)
+			}
+			return err
+		})
+		if err == nil && (m.Role == "" || m.Content == nil) {
+			err = fmt.Errorf("role and content must be present")
+		}
+		if err != nil {
+			return fmt.Errorf("messages[%d]: %w", i, err)
+		}
+		messages = append(messages, m)
+		return nil
+	})
+	return messages, err
+}
+
+func (p *Prompt) complete() error { return present("name", p.Name) }

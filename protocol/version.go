@@ -1,0 +1,61 @@
+package protocol
+
+// A Version is a protocol revision, named by its date as on the wire.
+type Version string
+
+// The published revisions.
+const (
+	V20241105 Version = "2024-11-05"
+	V20250326 Version = "2025-03-26"
+	V20250618 Version = "2025-06-18"
+	V20251125 Version = "2025-11-25"
+	V20260728 Version = "2026-07-28"
+)
+
+// Latest is the newest revision this package knows.
+const Latest = V20260728
+
+// An Era is one of the two ways of speaking the protocol.
+type Era int
+
+// The eras. Legacy revisions open a session with initialize and let the server
+// push requests; modern ones carry version and capabilities in every request.
+const (
+	Legacy Era = iota + 1
+	Modern
+)
+
+// String returns "legacy" or "modern".
+func (e Era) String() string {
+	switch e {
+	case Legacy:
+		return "legacy"
+	case Modern:
+		return "modern"
+	}
+	return "unknown era"
+}
+
+// Era tells which era v belongs to. A revision that is not known counts as
+// modern when its date is 2026-07-28 or later, and as legacy otherwise.
+func (v Version) Era() Era {
+	// Dates compare as strings.
+	if v >= V20260728 {
+		return Modern
+	}
+	return Legacy
+}
+
+// Known reports whether v is a published revision.
+func (v Version) Known() bool {
+	switch v {
+	case V20241105, V20250326, V20250618, V20251125, V20260728:
+		return true
+	}
+	return false
+}
+
+// Versions returns the published revisions, newest first.
+func Versions() []Version {
+	return []Version{V20260728, V20251125, V20250618, V20250326, V20241105}
+}
