@@ -1,0 +1,281 @@
+package roundtrip
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/internal/form"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// An Outcome says what became of a question.
+type Outcome int
+
+// The outcomes. Missing is the zero value: a question that was not asked, or
+// not answered. Invalid is an answer that does not fit the question; asking
+// again is the usual reaction to both.
+const (
+	Missing Outcome = iota
+	Accepted
+	Declined
+	Cancelled
+	Invalid
+)
+
+// String returns the outcome in lower case.
+func (o Outcome) String() string {
+	switch o {
+	case Missing:
+		return "missing"
+	case Accepted:
+		return "accepted"
+	case Declined:
+		return "declined"
+	case Cancelled:
+		return "cancelled"
+	case Invalid:
+		return "invalid"
+	}
+	return fmt.Sprintf("outcome %d", int(o))
+}
+
+// A Reply is the answer to one question.
+type Reply[T any] struct {
+	Outcome Outcome
+	// Content is what the person entered, defaults filled in. It is set when
+	// Outcome is Accepted.
+	Content T
+	// Round is the leg with which the answer came, 0 when Missing.
+	Round int
+	// Unsolicited says that nothing proves that this flow asked the question.
+	// Such answers are only accepted where the host allows it.
+	Unsolicited bool
+	// Err says why the answer is Invalid. It names fields, never values.
+	Err error
+}
+
+// answer is one recorded outcome. Everything but checked is written once.
+type answer struct {
+	key         string
+	kind        protocol.InputKind // empty: cold, decided by who reads it
+	outcome     Outcome            // Missing: cold and not read yet
+	digest      [32]byte           // of the form that was asked
+	schema      json.RawMessage    // of a RawForm
+	content     json.RawMessage    // accepted content or result
+	round       int
+	unsolicited bool
+	checked     bool // content passed the form's validation
+	bad         error
+}
+
+// errChangedForm is the Err of an answer to an older version of the question.
+var errChangedForm = errors.New("the form has changed since the question was asked")
+
+// Answer reads the answer to the form question key, which must have been asked
+// with the same type T. It never panics, whatever the client sent.
+func Answer[T any](ctx context.Context, key string) Reply[T] {
+	f, err := formOf[T]()
+	if err != nil {
+		return Reply[T]{Outcome: Invalid, Err: err}
+	}
+	return answerForm[T](ctx, key, f)
+}
+
+// AcceptedContent returns the accepted, schema-valid content of the answer to
+// the form question key. It reports false in every other case; [Answer] tells
+// those apart.
+func AcceptedContent[T any](ctx context.Context, key string) (T, bool) {
+	reply := Answer[T](ctx, key)
+	return reply.Content, reply.Outcome == Accepted
+}
+
+// RawAnswer reads the answer to a question asked with [RawForm].
+func RawAnswer(ctx context.Context, key string) Reply[json.RawMessage] {
+	var f *form.Form
+	if r := roundFrom(ctx); r != nil {
+		r.mu.Lock()
+		a := r.find(key)
+		r.mu.Unlock()
+		if a != nil && a.schema != nil {
+			// The schema comes from our own seal, so it parsed before.
+			parsed, err := form.ParsePeer(a.schema)
+			if err != nil {
+				return Reply[json.RawMessage]{Outcome: Invalid, Round: a.round, Err: err}
+			}
+			f = parsed
+		}
+	}
+	return answerForm[json.RawMessage](ctx, key, f)
+}
+
+func answerForm[T any](ctx context.Context, key string, f *form.Form) Reply[T] {
+	content, reply := read[T](ctx, key, protocol.KindElicitForm, func(a *answer) error {
+		switch {
+		case f == nil && !a.unsolicited:
+			return errChangedForm
+		case f == nil:
+			return errors.New("an unsolicited answer needs a typed form to be read")
+		case !a.unsolicited && a.digest != f.Digest():
+			return errChangedForm
+		case a.checked && !a.unsolicited: // a cold one may have been checked against an older form
+			return nil
+		}
+		content, err := f.Accept(a.content)
+		if err == nil {
+			a.content = content
+		}
+		return err
+	})
+	if reply.Outcome != Accepted {
+		return reply
+	}
+	if raw, ok := any(&reply.Content).(*json.RawMessage); ok {
+		*raw = append(json.RawMessage(nil), content...)
+		return reply
+	}
+	if err := jsonx.Unmarshal(content, &reply.Content); err != nil {
+		// Two types may share a schema and not a range. The decoder's error
+		// would quote the value.
+		var zero T
+		reply.Outcome, reply.Content, reply.Err = Invalid, zero, fmt.Errorf("the content does not decode into %T", zero)
+	}
+	return reply
+}
+
+// read finds the answer to key, checks its kind and, when accepted, its
+// content. All reading of answers goes through here.
+func read[T any](ctx context.Context, key string, kind protocol.InputKind, check func(*answer) error) (json.RawMessage, Reply[T]) {
+	r := roundFrom(ctx)
+	if r == nil {
+		return nil, Reply[T]{}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.find(key)
+	if a == nil {
+		return nil, Reply[T]{}
+	}
+	if a.kind == "" {
+		a.settle(kind)
+	}
+	reply := Reply[T]{Outcome: a.outcome, Round: a.round, Unsolicited: a.unsolicited, Err: a.bad}
+	if a.kind != kind {
+		return nil, Reply[T]{Outcome: Invalid, Round: a.round, Err: fmt.Errorf("the question was asked as %s, not %s", a.kind, kind)}
+	}
+	if a.outcome != Accepted {
+		return nil, reply
+	}
+	if err := check(a); err != nil {
+		reply.Outcome, reply.Err = Invalid, err
+		return nil, reply
+	}
+	a.checked = true
+	return a.content, reply
+}
+
+// settle decides what a cold answer says, once a reader has said what kind of
+// question it is taken for.
+func (a *answer) settle(kind protocol.InputKind) {
+	a.kind = kind
+	outcome, content, err := interpret(kind, a.content)
+	if err != nil {
+		outcome = Invalid
+	}
+	a.outcome, a.content, a.bad = outcome, content, err
+}
+
+// interpret reads a bare result as the answer to a question of the given kind:
+// shape only, no form schema. The content of an accepted form is the object of
+// its values, an empty one where it is absent; of sampling and roots it is the
+// whole result.
+func interpret(kind protocol.InputKind, raw json.RawMessage) (Outcome, json.RawMessage, error) {
+	switch kind {
+	case protocol.KindElicitForm, protocol.KindElicitURL:
+		result, err := protocol.DecodeElicitResult(raw)
+		if err != nil {
+			return Invalid, nil, err
+		}
+		switch result.Action {
+		case protocol.ActionAccept:
+			content := result.Content
+			if content == nil || kind == protocol.KindElicitURL {
+				content = json.RawMessage("{}")
+			}
+			return Accepted, content, nil
+		case protocol.ActionDecline:
+			return Declined, nil, nil
+		}
+		return Cancelled, nil, nil
+	case protocol.KindCreateMessage:
+		_, err := protocol.DecodeCreateMessageResult(raw)
+		return Accepted, raw, err
+	case protocol.KindListRoots:
+		_, err := protocol.DecodeListRootsResult(raw)
+		return Accepted, raw, err
+	}
+	return Invalid, nil, fmt.Errorf("unknown kind of question %q", kind)
+}
+
+// Visited reads the answer to a question asked with [ElicitURL]. Accepted
+// means that the person agreed to visit the URL, not that they are done there.
+func Visited(ctx context.Context, key string) Outcome {
+	_, reply := read[struct{}](ctx, key, protocol.KindElicitURL, accept)
+	return reply.Outcome
+}
+
+// Sampled returns the message that answers a question asked with
+// [CreateMessage]. It reports false when there is none.
+func Sampled(ctx context.Context, key string) (protocol.CreateMessageResult, bool) {
+	raw, reply := read[struct{}](ctx, key, protocol.KindCreateMessage, accept)
+	if reply.Outcome != Accepted {
+		return protocol.CreateMessageResult{}, false
+	}
+	result, err := protocol.DecodeCreateMessageResult(raw)
+	if err != nil {
+		return protocol.CreateMessageResult{}, false
+	}
+	return *result, true
+}
+
+// Roots returns the directories that answer a question asked with
+// [ListRoots]. It reports false when there is no answer; an empty list is one.
+func Roots(ctx context.Context, key string) ([]protocol.Root, bool) {
+	raw, reply := read[struct{}](ctx, key, protocol.KindListRoots, accept)
+	if reply.Outcome != Accepted {
+		return nil, false
+	}
+	result, err := protocol.DecodeListRootsResult(raw)
+	if err != nil {
+		return nil, false
+	}
+	return result.Roots, true
+}
+
+func accept(*answer) error { return nil }
+
+// State returns what the handler kept with [WithState] in an earlier round. It
+// reports false when there is nothing, or when it does not decode as T.
+func State[T any](ctx context.Context) (T, bool) {
+	var v T
+	r := roundFrom(ctx)
+	if r == nil || r.state == nil {
+		return v, false
+	}
+	if err := jsonx.Unmarshal(r.state, &v); err != nil {
+		var zero T
+		return zero, false
+	}
+	return v, true
+}
+
+// ReceivedState returns the requestState that the client sent, in funnels with
+// the option Plain. Nothing vouches for it.
+func ReceivedState(ctx context.Context) protocol.RequestState {
+	if r := roundFrom(ctx); r != nil {
+		return r.plain
+	}
+	return protocol.RequestState{}
+}

@@ -1,0 +1,310 @@
+package roundtrip_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// TestGuardStyleAllKinds asks all four kinds of question at once and reads them.
+func TestGuardStyleAllKinds(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		confirmation, ok := roundtrip.AcceptedContent[Confirmation](ctx, "form")
+		visited := roundtrip.Visited(ctx, "url")
+		message, sampled := roundtrip.Sampled(ctx, "sample")
+		roots, listed := roundtrip.Roots(ctx, "roots")
+		raw := roundtrip.RawAnswer(ctx, "raw")
+		if !ok || visited != roundtrip.Accepted || !sampled || !listed || raw.Outcome != roundtrip.Accepted {
+			return ask(
+				roundtrip.Elicit[Confirmation]("form", "Sure?"),
+				roundtrip.ElicitURL("url", "Sign in", "https://id.example/login"),
+				roundtrip.CreateMessage("sample", &protocol.CreateMessage{MaxTokens: 9}),
+				roundtrip.ListRoots("roots"),
+				roundtrip.RawForm("raw", "Count?", json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)),
+			)
+		}
+		return say(fmt.Sprint(confirmation.Reason, " ", message.Content[0].(*protocol.TextContent).Text, " ", roots[0].URI, " ", string(raw.Content)))
+	})
+	c.ask("form", "url", "sample", "roots", "raw")
+	c.answer("form", accepted, "url", `{"action":"accept"}`, "sample", sampled, "roots", rooted,
+		"raw", `{"action":"accept","content":{"n":3.0}}`)
+	if got, want := c.done(), `now Paris file:///src {"n":3}`; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	for _, tc := range []struct {
+		name, answer string
+		want         roundtrip.Outcome
+		err          string
+	}{
+		{"accept", accepted, roundtrip.Accepted, ""},
+		{"decline", declined, roundtrip.Declined, ""},
+		{"cancel", cancelled, roundtrip.Cancelled, ""},
+		{"nothing", "", roundtrip.Missing, ""},
+		{"breaks the schema", `{"action":"accept","content":{"reason":"x"}}`, roundtrip.Invalid, `"reason"`},
+		{"wrong type", `{"action":"accept","content":{"reason":4711}}`, roundtrip.Invalid, `"reason"`},
+		{"required is missing", `{"action":"accept","content":{}}`, roundtrip.Invalid, `"reason"`},
+		{"accept without content", `{"action":"accept"}`, roundtrip.Invalid, `"reason"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var got roundtrip.Reply[Confirmation]
+			var content Confirmation
+			var ok bool
+			c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+				if roundtrip.Number(ctx) == 1 {
+					return ask(roundtrip.Elicit[Confirmation]("k", "Sure?"))
+				}
+				got = roundtrip.Answer[Confirmation](ctx, "k")
+				content, ok = roundtrip.AcceptedContent[Confirmation](ctx, "k")
+				return say("")
+			})
+			c.ask("k")
+			if tc.answer != "" {
+				c.answer("k", tc.answer)
+			}
+			c.done()
+			if got.Outcome != tc.want {
+				t.Errorf("outcome %v, want %v", got.Outcome, tc.want)
+			}
+			if ok != (tc.want == roundtrip.Accepted) || content != got.Content {
+				t.Errorf("AcceptedContent = %+v, %v beside %+v", content, ok, got)
+			}
+			if got.Outcome == roundtrip.Accepted && (got.Content.Reason != "now" || got.Round != 2) {
+				t.Errorf("reply %+v, want the reason and round 2", got)
+			}
+			if (got.Err != nil) != (tc.want == roundtrip.Invalid) {
+				t.Fatalf("err %v", got.Err)
+			}
+			if got.Err != nil {
+				contains(t, got.Err.Error(), tc.err)
+				if strings.Contains(got.Err.Error(), "4711") {
+					t.Errorf("the error shows the value: %v", got.Err)
+				}
+				if got.Content != (Confirmation{}) {
+					t.Errorf("an invalid answer has content: %+v", got.Content)
+				}
+			}
+		})
+	}
+}
+
+func TestOutcomeNames(t *testing.T) {
+	names := fmt.Sprint(roundtrip.Missing, roundtrip.Accepted, roundtrip.Declined, roundtrip.Cancelled, roundtrip.Invalid, roundtrip.Outcome(9))
+	if want := "missing accepted declined cancelled invalid outcome 9"; names != want {
+		t.Errorf("got %q, want %q", names, want)
+	}
+}
+
+func TestDefaultsApply(t *testing.T) {
+	type place struct {
+		Region string `json:"region" enum:"eu,us" default:"eu"`
+		Zone   *int   `json:"zone" default:"3"`
+	}
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		p, ok := roundtrip.AcceptedContent[place](ctx, "place")
+		if !ok {
+			return ask(roundtrip.Elicit[place]("place", "Where?"))
+		}
+		return say(fmt.Sprint(p.Region, *p.Zone))
+	})
+	c.ask("place")
+	if got := c.answer("place", `{"action":"accept"}`).done(); got != "eu3" {
+		t.Errorf("got %q, want the defaults", got)
+	}
+}
+
+// TestAnswersAccumulate reads what was said in round two again in later ones.
+func TestAnswersAccumulate(t *testing.T) {
+	var log []string
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		a, b := roundtrip.Answer[Confirmation](ctx, "a"), roundtrip.Answer[Confirmation](ctx, "b")
+		n, _ := roundtrip.State[int](ctx)
+		log = append(log, fmt.Sprintf("%d: a %v(%d) b %v(%d) state %d", roundtrip.Number(ctx), a.Outcome, a.Round, b.Outcome, b.Round, n))
+		switch roundtrip.Number(ctx) {
+		case 1:
+			return ask(roundtrip.Elicit[Confirmation]("a", "A?"), roundtrip.WithState(7))
+		case 2:
+			return ask(roundtrip.Elicit[Confirmation]("b", "B?"))
+		case 3:
+			return ask(roundtrip.Elicit[Confirmation]("c", "C?"), roundtrip.WithState(8))
+		}
+		return say("done")
+	})
+	c.ask("a")
+	c.answer("a", declined).ask("b")
+	c.answer("b", accepted).ask("c")
+	c.answer("c", cancelled).done()
+	want := []string{
+		"1: a missing(0) b missing(0) state 0",
+		"2: a declined(2) b missing(0) state 7",
+		"3: a declined(2) b accepted(3) state 7",
+		"4: a declined(2) b accepted(3) state 8",
+	}
+	if got := strings.Join(log, "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+}
+
+// TestUnreadAnswersAreCarried asks two things and reads the second later.
+func TestUnreadAnswersAreCarried(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		switch roundtrip.Number(ctx) {
+		case 1:
+			return ask(roundtrip.Elicit[Confirmation]("a", "A?"), roundtrip.Elicit[Confirmation]("bad", "?"), roundtrip.CreateMessage("s", &protocol.CreateMessage{}))
+		case 2:
+			return ask(roundtrip.ListRoots("r"))
+		}
+		a := roundtrip.Answer[Confirmation](ctx, "a")
+		bad := roundtrip.Answer[Confirmation](ctx, "bad")
+		_, sampled := roundtrip.Sampled(ctx, "s")
+		return say(fmt.Sprintf("%v %s %d, %v, %v", a.Outcome, a.Content.Reason, a.Round, bad.Outcome, sampled))
+	})
+	c.ask("a", "bad", "s")
+	c.answer("a", accepted, "bad", `{"action":"accept","content":{"reason":1}}`, "s", sampled).ask("r")
+	if got, want := c.done(), "accepted now 2, invalid, true"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestAskingAgainDiscards(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) < 3 {
+			return ask(roundtrip.Elicit[Confirmation]("a", "A?"))
+		}
+		return say(roundtrip.Answer[Confirmation](ctx, "a").Outcome.String())
+	})
+	c.ask("a")
+	c.answer("a", accepted).ask("a")
+	if got := c.answer().done(); got != "missing" {
+		t.Errorf("the answer to a question that was asked again is %s, want missing", got)
+	}
+}
+
+// TestChangedForm reads an answer with another type than was asked with: a
+// release in the middle of a flow.
+func TestChangedForm(t *testing.T) {
+	type old struct {
+		Reason string `json:"reason"`
+	}
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) == 1 {
+			return ask(roundtrip.Elicit[old]("k", "?"), roundtrip.Elicit[old]("d", "?"))
+		}
+		reply := roundtrip.Answer[Confirmation](ctx, "k")
+		raw := roundtrip.RawAnswer(ctx, "k")
+		d := roundtrip.Answer[Confirmation](ctx, "d")
+		return say(fmt.Sprint(reply.Outcome, ": ", reply.Err, "; ", raw.Outcome, "; ", d.Outcome))
+	})
+	c.ask("k", "d")
+	got := c.answer("k", accepted, "d", declined).done()
+	if want := "invalid: the form has changed since the question was asked; invalid; declined"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestKindsDoNotMix reads answers as something else than what was asked.
+func TestKindsDoNotMix(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) == 1 {
+			return ask(roundtrip.Elicit[Confirmation]("form", "?"), roundtrip.ListRoots("roots"))
+		}
+		_, sampled := roundtrip.Sampled(ctx, "form")
+		_, roots := roundtrip.Roots(ctx, "form")
+		reply := roundtrip.Answer[Confirmation](ctx, "roots")
+		return say(fmt.Sprint(sampled, roots, roundtrip.Visited(ctx, "form"), " ", reply.Err))
+	})
+	c.ask("form", "roots")
+	got := c.answer("form", accepted, "roots", rooted).done()
+	if want := "false false invalid the question was asked as roots, not elicitation.form"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestTypesOfOneSchemaAndAnotherRange reads through a narrower type.
+func TestTypesOfOneSchemaAndAnotherRange(t *testing.T) {
+	type wide struct {
+		N float64 `json:"n"`
+	}
+	type narrow struct {
+		N float32 `json:"n"`
+	}
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) == 1 {
+			return ask(roundtrip.Elicit[wide]("n", "?"))
+		}
+		w, n := roundtrip.Answer[wide](ctx, "n"), roundtrip.Answer[narrow](ctx, "n")
+		return say(fmt.Sprint(w.Outcome, " ", n.Outcome, " ", n.Err))
+	})
+	c.ask("n")
+	got := c.answer("n", `{"action":"accept","content":{"n":1.25e299}}`).done()
+	contains(t, got, "accepted invalid")
+	if strings.Contains(got, "1.25") {
+		t.Errorf("the error shows the value: %s", got)
+	}
+}
+
+func TestOutsideARound(t *testing.T) {
+	ctx := t.Context()
+	if reply := roundtrip.Answer[Confirmation](ctx, "k"); reply.Outcome != roundtrip.Missing {
+		t.Errorf("Answer = %+v", reply)
+	}
+	if reply := roundtrip.RawAnswer(ctx, "k"); reply.Outcome != roundtrip.Missing {
+		t.Errorf("RawAnswer = %+v", reply)
+	}
+	if _, ok := roundtrip.State[int](ctx); ok || roundtrip.Number(ctx) != 0 || roundtrip.DroppedAnswers(ctx) != nil {
+		t.Error("there is a round outside a round")
+	}
+	if _, ok := roundtrip.ReceivedState(ctx).Text(); ok {
+		t.Error("there is a state outside a round")
+	}
+	if reply := roundtrip.Answer[map[string]string](ctx, "k"); reply.Outcome != roundtrip.Invalid {
+		t.Errorf("Answer of what is no form = %+v, want Invalid", reply)
+	}
+}
+
+func TestStateDoesNotDecode(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) == 1 {
+			return ask(roundtrip.WithState(map[string]string{"a": "b"}))
+		}
+		n, isInt := roundtrip.State[int](ctx)
+		m, isMap := roundtrip.State[map[string]string](ctx)
+		return say(fmt.Sprint(n, isInt, m, isMap))
+	})
+	c.ask()
+	if got, want := c.done(), "0 false map[a:b] true"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestFormQuestion reads answers through the question they were asked with.
+func TestFormQuestion(t *testing.T) {
+	question := roundtrip.MustQuestion[Confirmation]("confirm")
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		switch answer := question.Answer(ctx); answer.Outcome {
+		case roundtrip.Accepted:
+			again, ok := question.AcceptedContent(ctx)
+			return say(fmt.Sprintf("%s %s %v", question.Key(), again.Reason, ok))
+		case roundtrip.Declined, roundtrip.Cancelled:
+			return say("left alone")
+		default:
+			return ask(question.Elicit("Sure?"))
+		}
+	})
+	c.ask("confirm")
+	retry := c.call
+	if got := c.answer("confirm", accepted).done(); got != "confirm now true" {
+		t.Errorf("got %q", got)
+	}
+	c.call = retry
+	if got := c.answer("confirm", declined).done(); got != "left alone" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,65 @@
+package roundtrip
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// scratch holds buffers for canonical forms. They are as large as the largest
+// arguments seen, so big ones are not kept.
+var scratch = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxScratch = 64 << 10
+
+// digestArguments returns the SHA-256 of the canonical form of a request's
+// arguments: members sorted, numbers as exact decimals, absent as {}. A state
+// sealed for one set of arguments opens for no other, and 2^53 and 2^53+1 are
+// two sets.
+func digestArguments(arguments json.RawMessage) ([32]byte, error) {
+	if len(arguments) == 0 {
+		arguments = json.RawMessage("{}")
+	}
+	buf := scratch.Get().(*[]byte)
+	defer func() {
+		if cap(*buf) <= maxScratch {
+			scratch.Put(buf)
+		}
+	}()
+	canonical, err := jsonx.AppendCanonical((*buf)[:0], arguments)
+	if err != nil {
+		return [32]byte{}, fmt.Errorf("arguments: %w", err)
+	}
+	*buf = canonical
+	return sha256.Sum256(canonical), nil
+}
+
+// fingerprint identifies a set of answers, whatever their order.
+func fingerprint(responses protocol.InputResponses) [32]byte {
+	// Each answer is hashed alone and the hashes are combined by addition
+	// modulo 2^256, byte-wise with carry, so that order does not matter but
+	// every answer does.
+	var sum [32]byte
+	for _, r := range responses {
+		h := sha256.New()
+		fmt.Fprintf(h, "%d:", len(r.Key))
+		h.Write([]byte(r.Key))
+		canonical, err := jsonx.AppendCanonical(nil, r.Result)
+		if err != nil {
+			canonical = r.Result
+		}
+		h.Write(canonical)
+		var one [32]byte
+		carry := uint16(0)
+		for i, b := range h.Sum(one[:0]) {
+			carry += uint16(sum[i]) + uint16(b)
+			sum[i] = byte(carry)
+			carry >>= 8
+		}
+	}
+	return sum
+}

@@ -1,0 +1,70 @@
+// Package roundtrip lets a handler ask the person behind the client something
+// in the middle of a call, written once for every way the protocol has of
+// asking.
+//
+// # Asking
+//
+// A handler of tools/call, prompts/get or resources/read returns what it still
+// needs. The client asks the person and sends the same request again, with the
+// answers; the handler runs again from its start and finds them:
+//
+//	type Confirmation struct {
+//		Reason string `json:"reason" jsonschema:"why now?"`
+//	}
+//
+//	var confirm = roundtrip.MustQuestion[Confirmation]("confirm")
+//
+//	func deploy(ctx context.Context, call *server.ToolCall, in DeployInput) (protocol.CallToolOutcome, error) {
+//		switch answer := confirm.Answer(ctx); answer.Outcome {
+//		case roundtrip.Accepted:
+//			return server.Text("deployed to " + in.Env + ": " + answer.Content.Reason), nil
+//		case roundtrip.Declined, roundtrip.Cancelled:
+//			return server.Text("left " + in.Env + " alone"), nil
+//		default: // Missing or Invalid: ask
+//			return roundtrip.InputRequired(confirm.Elicit("Deploy to " + in.Env + "?")), nil
+//		}
+//	}
+//
+// This is the guard style: whatever is missing is asked for, and code behind
+// the guard runs only with an answer that was accepted and fits the form.
+// Everything before the guard runs once a round, so effects belong behind it.
+// [AcceptedContent] is the short form where a refusal needs no words of its
+// own; a handler that then repeats the refused question ends the flow rather
+// than nagging, unless the question says [Question.AskAgain].
+//
+// Answers accumulate: in the third round the first answer is still there.
+// [WithState] keeps data of the author's own beside them.
+//
+// # What the client carries, and what sealing proves
+//
+// Nothing waits on the server between two rounds. What a flow knows travels
+// through the client as requestState, which the protocol declares to be an
+// attacker's input. rondo therefore seals it (AES-256-GCM) and binds it to the
+// principal, the method, the tool, prompt or resource, the arguments, the
+// audience and a time; state that does not fit is refused with one error that
+// tells an attacker nothing. So a handler may rely on this: the answers it
+// reads were given to questions that this flow asked of this caller.
+//
+// Sealing does not make a state single-use: until it expires, the same client
+// can present it again, and the handler runs again. Where that matters,
+// configure a [Guard]. Nor does it prove that a person answered, which is the
+// client's word. The states of anonymous HTTP callers are bearer tokens:
+// whoever holds one may continue the flow.
+//
+// The key decides who can open a state. Without a configured [Sealer] it is
+// random and dies with the process; give replicas a shared one with
+// [KeyringFromEnv].
+//
+// # The funnel
+//
+// [Funnel] is where all of this happens, free of any transport: package server
+// sits on it, and so can gateways and adapters of other SDKs. Its observer
+// sees what clients do not: why a state was refused, which answers were
+// dropped, what a handler did wrong.
+//
+// # Concurrency and contexts
+//
+// A round travels in the context of the handler, so the helpers work under any
+// host's handler signature, and may be called from several goroutines as long
+// as the handler runs. Outside a round they report that there is no answer.
+package roundtrip

@@ -1,0 +1,80 @@
+package roundtrip
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/form"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// MaxLosers and LoserTTL bound the table of callers that lose their state.
+const (
+	MaxLosers = maxLosers
+	LoserTTL  = loserTTL
+)
+
+// Losers returns how many callers are known to lose their state.
+func (f *Funnel) Losers() int {
+	f.losers.mu.Lock()
+	defer f.losers.mu.Unlock()
+	return len(f.losers.entries)
+}
+
+// Bytes returns what the recorded outcomes take.
+func (g *MemoryGuard) Bytes() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.bytes
+}
+
+// VectorClaims are the claims of the test vectors: fixed in everything, so that
+// a change of the layout shows.
+type VectorClaims struct {
+	Call                      Call
+	Audience                  string
+	Issued, Expires, Deadline time.Time
+}
+
+// Append writes the claims: second round of a flow in which "region" has been
+// declined, "size" accepted, and "confirm" and "extra" are being asked.
+func (v VectorClaims) Append(confirm, extra json.RawMessage) ([]byte, error) {
+	arguments, err := digestArguments(v.Call.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	confirmForm, err := form.Parse(confirm, form.Options{})
+	if err != nil {
+		return nil, err
+	}
+	extraForm, err := form.Parse(extra, form.Options{})
+	if err != nil {
+		return nil, err
+	}
+	c := &claims{
+		principal: v.Call.Principal, method: v.Call.Method, target: v.Call.Target,
+		audience: v.Audience, arguments: arguments, flow: [16]byte([]byte("0123456789abcdef")),
+		round: 2, unheard: 0, issued: v.Issued, expires: v.Expires, deadline: v.Deadline,
+		asked: []asked{
+			{key: "confirm", kind: protocol.KindElicitForm, digest: confirmForm.Digest()},
+			{key: "extra", kind: protocol.KindElicitForm, digest: extraForm.Digest(), schema: extraForm.Schema()},
+			{key: "visit", kind: protocol.KindElicitURL},
+		},
+		answers: []*answer{
+			{key: "region", kind: protocol.KindElicitForm, outcome: Declined, digest: confirmForm.Digest(), round: 2},
+			{key: "size", kind: protocol.KindElicitForm, outcome: Accepted, digest: confirmForm.Digest(), round: 2,
+				content: json.RawMessage(`{"reason":"large"}`), checked: true},
+		},
+		state: json.RawMessage(`"kept"`),
+	}
+	return c.append(nil), nil
+}
+
+// ReencodeClaims decodes claims and encodes what it read.
+func ReencodeClaims(data []byte) ([]byte, error) {
+	c, err := decodeClaims(data)
+	if err != nil {
+		return nil, err
+	}
+	return c.append(nil), nil
+}

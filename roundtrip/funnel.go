@@ -1,0 +1,331 @@
+package roundtrip
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// The defaults of [Options].
+const (
+	// DefaultMaxRounds is how often a flow may ask. Nobody answers more
+	// patiently, and a handler that asks more often does not converge.
+	DefaultMaxRounds = 8
+	// DefaultMaxStateBytes keeps retries below what proxies allow.
+	DefaultMaxStateBytes = 16 << 10
+	// DefaultRoundTTL is how long a person may take to answer one round.
+	DefaultRoundTTL = time.Hour
+	// DefaultFlowTTL is how long a flow may take in all.
+	DefaultFlowTTL = 24 * time.Hour
+	// clockSkew is how far the clocks of two replicas may differ.
+	clockSkew = 2 * time.Minute
+)
+
+// Options configure a [Funnel]. The zero value is safe: states are sealed with
+// a key of this process.
+type Options struct {
+	// Sealer protects state. Nil: a random key that only this process has, so
+	// that states die with it and other replicas refuse them.
+	Sealer Sealer
+	// RequireSharedKey refuses an ephemeral key, for fleets.
+	RequireSharedKey bool
+	// Plain turns sealing off: handlers set requestState themselves with
+	// [PlainState], and all that comes back is unverified. Answers are
+	// accepted unsolicited, nothing accumulates and no round is counted.
+	Plain bool
+	// Audience names the service that states are for. States sealed for one
+	// audience are refused by another. Replicas must share it.
+	Audience string
+	// Guard makes states single-use. Nil: they may be replayed until they
+	// expire.
+	Guard Guard
+	// Observer is told what happens. Nil: nobody.
+	Observer Observer
+	// MaxRounds is how often a flow may ask, 0: DefaultMaxRounds.
+	MaxRounds int
+	// MaxStateBytes bounds requestState, in both directions, before it is
+	// decoded. 0: DefaultMaxStateBytes; never more than HardMaxStateBytes.
+	MaxStateBytes int
+	// RoundTTL is how long a round may wait for answers, 0: DefaultRoundTTL.
+	RoundTTL time.Duration
+	// FlowTTL is how long a flow may take, 0: DefaultFlowTTL.
+	FlowTTL time.Duration
+	// RestartExpired starts a flow over when its state is authentic but too
+	// old, instead of refusing the request.
+	RestartExpired bool
+	// RefuseURLErrors answers a handler's URLElicitationRequiredError with an
+	// internal error instead of turning it into questions.
+	RefuseURLErrors bool
+}
+
+// A Funnel is the path that every multi round-trip request takes from its
+// arrival to its answer: state is opened and bound, answers are sorted, the
+// handler runs, its outcome is checked, capabilities are gated and new state
+// is sealed. It is free of transports; servers, gateways and adapters of other
+// SDKs sit on it. A Funnel may be used concurrently.
+type Funnel struct {
+	opts   Options
+	losers loserTable
+}
+
+// NewFunnel returns a funnel. It fails when the options contradict each other,
+// or when they require a shared key and there is none.
+func NewFunnel(opts Options) (*Funnel, error) {
+	if opts.Plain && (opts.Sealer != nil || opts.Guard != nil || opts.RequireSharedKey) {
+		return nil, errors.New("funnel: Plain excludes Sealer, Guard and RequireSharedKey")
+	}
+	if opts.Sealer == nil && !opts.Plain {
+		opts.Sealer = EphemeralKeyring()
+	}
+	if opts.Observer == nil {
+		opts.Observer = observers(nil)
+	}
+	opts.MaxRounds = orDefault(opts.MaxRounds, DefaultMaxRounds)
+	opts.MaxStateBytes = min(orDefault(opts.MaxStateBytes, DefaultMaxStateBytes), HardMaxStateBytes)
+	opts.RoundTTL = orDefault(opts.RoundTTL, DefaultRoundTTL)
+	opts.FlowTTL = orDefault(opts.FlowTTL, DefaultFlowTTL)
+	if ring, ok := opts.Sealer.(interface {
+		Ephemeral() bool
+		Primary() string
+	}); ok && ring.Ephemeral() {
+		if opts.RequireSharedKey {
+			return nil, errors.New("funnel: a shared key is required; set Sealer, for example with KeyringFromEnv")
+		}
+		opts.Observer.Observe(context.Background(), EphemeralKey{ring.Primary()})
+	}
+	return &Funnel{opts: opts}, nil
+}
+
+func orDefault[T int | time.Duration](value, byDefault T) T {
+	if value <= 0 {
+		return byDefault
+	}
+	return value
+}
+
+// A Call is one arrival of a multi round-trip request: the first leg of a flow
+// or a retry. Everything in it may be hostile; nothing is changed.
+type Call struct {
+	Version protocol.Version
+	Method  string
+	Target  string // the name of the tool or prompt, or the URI
+	// Arguments is the JSON object of arguments, nil when absent.
+	Arguments    json.RawMessage
+	Capabilities protocol.ClientCapabilities
+	// Principal is who calls; the zero value is anonymous.
+	Principal Principal
+	Responses protocol.InputResponses
+	State     protocol.RequestState
+	// Lossy says that the host parsed the request before and cannot tell an
+	// absent state from an empty one; both then count as absent.
+	Lossy bool
+	// AcceptCold lets handlers read answers to questions that this flow has
+	// not asked, marked Unsolicited, for clients that lose the state.
+	AcceptCold bool
+	// CheckOutput, if not nil, validates the structured content (nil when
+	// absent) of a tool that completes without an error.
+	CheckOutput func(structured json.RawMessage) error
+}
+
+// A Handler runs one round of a request. It may be called several times in a
+// flow, each time from its start.
+type Handler func(ctx context.Context) (protocol.Result, error)
+
+// Do takes call through the funnel. The result is ready to be encoded; an
+// error is always an [*protocol.Error] and goes to the client as it is.
+// Panics of handler are recovered. Handler is not called at all when the call
+// carries a state that is refused.
+func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.Result, error) {
+	p := &pass{funnel: f, call: &call}
+	p.where = Where{Version: call.Version, Method: call.Method, Target: call.Target}
+	if call.Lossy {
+		if text, _ := call.State.Text(); text == "" {
+			p.call.State = protocol.RequestState{}
+		}
+	}
+	result, err := p.do(ctx, handler)
+	if err != nil {
+		return nil, asProtocolError(err)
+	}
+	return result, nil
+}
+
+// pass is one call on its way through the funnel.
+//
+//	open ─→ sort ─→ run ─→ complete?  ─→ check ──────────────→ out
+//	  │                     └ questions ─→ gate ─→ seal ─────→ out
+//	  └ refused: frozen error
+type pass struct {
+	funnel    *Funnel
+	call      *Call
+	where     Where
+	prior     *claims // of the state that came, nil on a first leg
+	round     *round
+	arguments [32]byte // digest, once it is needed
+	claim     string   // id taken from the guard, empty if none
+	start     bool     // the handler was started
+}
+
+func (p *pass) do(ctx context.Context, handler Handler) (protocol.Result, error) {
+	if !protocol.MultiRoundTrip(p.call.Method) {
+		return p.run(ctx, handler, p.settleSingle)
+	}
+	defer p.release(ctx)
+	recorded, err := p.open(ctx)
+	if err != nil || recorded != nil {
+		return recorded, err
+	}
+	p.sort(ctx)
+	result, err := p.run(ctx, handler, p.settle)
+	p.commit(ctx, result, err)
+	return result, err
+}
+
+// run calls the handler with the round in its context and settles what it
+// says. Both are guarded, because settling still calls the author's code: the
+// text of an error, the check of the output. A request that can have one leg
+// only has no round, and must not see that of a request it is served within.
+func (p *pass) run(ctx context.Context, handler Handler, settle func(context.Context, protocol.Result, error) (protocol.Result, error)) (result protocol.Result, err error) {
+	p.start = true
+	defer func() {
+		if v := recover(); v != nil {
+			p.observe(ctx, HandlerPanicked{p.where, v, debug.Stack()})
+			p.ended(ctx, EndFailed)
+			result, err = nil, internalError()
+		}
+	}()
+	result, err = handler(withRound(ctx, p.round))
+	return settle(ctx, result, err)
+}
+
+// settleSingle is settle for a request that can have one leg only.
+func (p *pass) settleSingle(ctx context.Context, result protocol.Result, err error) (protocol.Result, error) {
+	if err != nil {
+		return p.failed(ctx, err)
+	}
+	if _, asks := result.(*protocol.InputRequiredResult); asks {
+		return nil, p.bug(ctx, fmt.Errorf("%s cannot ask for input", p.call.Method))
+	}
+	if result == nil {
+		return nil, p.bug(ctx, fmt.Errorf("handler returned a nil or wrong result: %T", result))
+	}
+	return result, nil
+}
+
+// settle turns what the handler said into what the client gets.
+func (p *pass) settle(ctx context.Context, result protocol.Result, err error) (protocol.Result, error) {
+	if err != nil {
+		if urls, ok := errors.AsType[*protocol.URLElicitationRequiredError](err); ok && urls != nil {
+			result, err = p.convertURLs(urls)
+			if err != nil {
+				return nil, p.bug(ctx, err)
+			}
+		}
+	}
+	if err != nil {
+		p.ended(ctx, EndFailed)
+		return p.failed(ctx, err)
+	}
+	if asks, ok := result.(*protocol.InputRequiredResult); ok && asks != nil {
+		return p.ask(ctx, asks)
+	}
+	if err := p.checkComplete(result); err != nil {
+		return nil, p.bug(ctx, err)
+	}
+	p.ended(ctx, EndComplete)
+	return result, nil
+}
+
+// checkComplete refuses results of the wrong type for the method, nil ones,
+// forged ones, and structured content that breaks the tool's promise.
+func (p *pass) checkComplete(result protocol.Result) error {
+	ok := false
+	switch r := result.(type) {
+	case *protocol.CallToolResult:
+		ok = r != nil && p.call.Method == protocol.MethodCallTool
+		if ok && !r.IsError && p.call.CheckOutput != nil {
+			if err := p.call.CheckOutput(r.StructuredContent); err != nil {
+				return fmt.Errorf("structuredContent: %w", err)
+			}
+		}
+	case *protocol.GetPromptResult:
+		ok = r != nil && p.call.Method == protocol.MethodGetPrompt
+	case *protocol.ReadResourceResult:
+		ok = r != nil && p.call.Method == protocol.MethodReadResource
+	}
+	if !ok {
+		return fmt.Errorf("handler returned a nil or wrong result: %T", result)
+	}
+	return nil
+}
+
+// failed spells a handler's error: a protocol error stays one, a plain error
+// of a tool is a result the model can read, elsewhere it is a JSON-RPC error.
+func (p *pass) failed(ctx context.Context, err error) (protocol.Result, error) {
+	if e, ok := protocol.AsError(err); ok {
+		return nil, p.modernError(ctx, e)
+	}
+	if p.call.Method == protocol.MethodCallTool {
+		return errorResult(err.Error()), nil
+	}
+	return nil, protocol.Errorf(protocol.CodeHandlerError, "%s", err.Error())
+}
+
+// modernError keeps codes of older revisions off the modern wire
+// (basic/index, "Error Codes").
+func (p *pass) modernError(ctx context.Context, e *protocol.Error) *protocol.Error {
+	switch e.Code {
+	case protocol.CodeResourceNotFound:
+		c := *e
+		c.Code = protocol.CodeInvalidParams
+		return &c
+	case protocol.CodeURLElicitationRequired:
+		p.observe(ctx, ServerBug{p.where, fmt.Errorf("code %d does not exist in this revision; return a URLElicitationRequiredError or InputRequired", e.Code)})
+		return internalError()
+	}
+	return e
+}
+
+// refuse ends a flow with words for the person or the model.
+func (p *pass) refuse(code int64, text string) (protocol.Result, error) {
+	if p.call.Method == protocol.MethodCallTool {
+		return errorResult(text), nil
+	}
+	return nil, protocol.Errorf(code, "%s", text)
+}
+
+func errorResult(text string) *protocol.CallToolResult {
+	return &protocol.CallToolResult{
+		Content: []protocol.Content{&protocol.TextContent{Text: text}},
+		IsError: true,
+	}
+}
+
+// bug reports a mistake of the server, which ends the flow, and returns what
+// the client learns.
+func (p *pass) bug(ctx context.Context, err error) *protocol.Error {
+	p.observe(ctx, ServerBug{p.where, err})
+	p.ended(ctx, EndFailed)
+	return internalError()
+}
+
+func (p *pass) observe(ctx context.Context, event Event) { p.funnel.opts.Observer.Observe(ctx, event) }
+
+// ended reports the end of a flow that took more than one leg.
+func (p *pass) ended(ctx context.Context, how FlowEnd) {
+	if p.prior != nil {
+		p.observe(ctx, FlowEnded{p.where, p.where.Round, how})
+	}
+}
+
+func asProtocolError(err error) *protocol.Error {
+	if e, ok := protocol.AsError(err); ok {
+		return e
+	}
+	return internalError()
+}

@@ -1,0 +1,219 @@
+package roundtrip_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// reader asks one question of each kind and says what it reads of the answers.
+func reader(ctx context.Context) (protocol.Result, error) {
+	if roundtrip.Number(ctx) == 1 {
+		return ask(
+			roundtrip.Elicit[Confirmation]("form", "?"),
+			roundtrip.ElicitURL("url", "?", "https://id.example"),
+			roundtrip.CreateMessage("sample", &protocol.CreateMessage{}),
+			roundtrip.ListRoots("roots"),
+		)
+	}
+	_, sampled := roundtrip.Sampled(ctx, "sample")
+	roots, listed := roundtrip.Roots(ctx, "roots")
+	return say(fmt.Sprintf("form %v, url %v, sampled %v, %d roots %v; dropped %v",
+		roundtrip.Answer[Confirmation](ctx, "form").Outcome, roundtrip.Visited(ctx, "url"), sampled, len(roots), listed,
+		roundtrip.DroppedAnswers(ctx)))
+}
+
+// TestHostileAnswers sends what no honest client would. Nothing of it may be
+// taken for consent, and nothing may fail the request.
+func TestHostileAnswers(t *testing.T) {
+	nothing := "form missing, url missing, sampled false, 0 roots false; dropped "
+	malformed := func(key string) string { return nothing + "[{" + key + " malformed}]" }
+	for _, tc := range []struct {
+		name    string
+		answers []string
+		want    string
+	}{
+		{"none at all", nil, nothing + "[]"},
+		{"null", []string{"form", `null`}, malformed("form")},
+		{"a string", []string{"form", `"accept"`}, malformed("form")},
+		{"true", []string{"form", `true`}, malformed("form")},
+		{"an array", []string{"form", `[` + accepted + `]`}, malformed("form")},
+		{"empty object", []string{"form", `{}`}, malformed("form")},
+		{"not JSON", []string{"form", `{"action":"accept"`}, malformed("form")},
+		{"no bytes", []string{"form", ``}, malformed("form")},
+		{"not UTF-8", []string{"form", "{\"action\":\"accept\",\"content\":{\"reason\":\"\xff\xff\"}}"}, malformed("form")},
+		{"deep", []string{"form", `{"action":"accept","content":{"reason":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}}`}, malformed("form")},
+		{"wrapped in a request's envelope", []string{"form", `{"method":"elicitation/create","result":` + accepted + `}`}, malformed("form")},
+		{"wrapped as a response", []string{"form", `{"jsonrpc":"2.0","id":1,"result":` + accepted + `}`}, malformed("form")},
+		{"wrong kind: roots for a form", []string{"form", rooted}, malformed("form")},
+		{"wrong kind: sampling for a form", []string{"form", sampled}, malformed("form")},
+		{"wrong kind: form for sampling", []string{"sample", accepted}, malformed("sample")},
+		{"wrong kind: form for roots", []string{"roots", accepted}, malformed("roots")},
+		{"unknown key", []string{"other", accepted}, nothing + "[{other unsolicited}]"},
+		{"key in another case", []string{"Form", accepted}, nothing + "[{Form unsolicited}]"},
+		{"empty key", []string{"", accepted}, nothing + "[{ unsolicited}]"},
+		{"prototype key", []string{"__proto__", accepted}, nothing + "[{__proto__ unsolicited}]"},
+		{"bogus action", []string{"form", `{"action":"bogus","content":{"reason":"now"}}`}, malformed("form")},
+		{"action of another type", []string{"form", `{"action":["accept"]}`}, malformed("form")},
+		{"action null", []string{"form", `{"action":null}`}, malformed("form")},
+		{"action in capitals", []string{"form", `{"action":"ACCEPT","content":{"reason":"now"}}`}, malformed("form")},
+		{"member in capitals", []string{"form", `{"ACTION":"accept","content":{"reason":"now"}}`}, malformed("form")},
+		{"decline, with Accept beside it (G14)", []string{"form", `{"action":"decline","Action":"accept","content":{"reason":"now"}}`},
+			strings.Replace(nothing, "form missing", "form declined", 1) + "[]"},
+		{"action twice", []string{"form", `{"action":"decline","action":"accept","content":{"reason":"now"}}`}, malformed("form")},
+		{"action twice, once escaped", []string{"form", `{"action":"decline","\u0061ction":"accept","content":{"reason":"now"}}`}, malformed("form")},
+		{"extra member roots (G16)", []string{"form", `{"action":"accept","content":{"reason":"now"},"roots":[]}`},
+			strings.Replace(nothing, "form missing", "form accepted", 1) + "[]"},
+		{"content is an array", []string{"form", `{"action":"accept","content":["now"]}`}, malformed("form")},
+		{"content is null", []string{"form", `{"action":"accept","content":null}`}, malformed("form")},
+		{"content is a string", []string{"form", `{"action":"accept","content":"now"}`}, malformed("form")},
+		{"content member in capitals", []string{"form", `{"action":"accept","Content":{"reason":"now"}}`},
+			strings.Replace(nothing, "form missing", "form invalid", 1) + "[]"},
+		{"content has unknown members", []string{"form", `{"action":"accept","content":{"reason":"now","evil":{"a":[1]},"Reason":"x"}}`},
+			strings.Replace(nothing, "form missing", "form accepted", 1) + "[]"},
+		{"field twice", []string{"form", `{"action":"accept","content":{"reason":"now","reason":"then"}}`}, malformed("form")},
+		{"_meta of another type", []string{"form", `{"action":"accept","content":{"reason":"now"},"_meta":1}`}, malformed("form")},
+		{"huge", []string{"form", `{"action":"accept","content":{"reason":"` + strings.Repeat("x", 4<<20) + `"}}`},
+			strings.Replace(nothing, "form missing", "form accepted", 1) + "[]"},
+		{"content of a visit is ignored", []string{"url", `{"action":"accept","content":{"x":1}}`},
+			strings.Replace(nothing, "url missing", "url accepted", 1) + "[]"},
+		{"roots is null", []string{"roots", `{"roots":null}`}, malformed("roots")},
+		{"roots without a URI", []string{"roots", `{"roots":[{}]}`}, malformed("roots")},
+		{"no roots", []string{"roots", `{"roots":[]}`}, strings.Replace(nothing, "0 roots false", "0 roots true", 1) + "[]"},
+		{"sampling without a model", []string{"sample", `{"role":"assistant","content":{"type":"text","text":"x"}}`}, malformed("sample")},
+		{"sampling with content null", []string{"sample", `{"role":"assistant","content":null,"model":"m"}`}, malformed("sample")},
+		{"only some answered", []string{"form", declined, "roots", rooted}, "form declined, url missing, sampled false, 1 roots true; dropped []"},
+		{"good and bad", []string{"url", `7`, "form", accepted, "who", `{}`},
+			strings.Replace(nothing, "form missing", "form accepted", 1) + "[{url malformed} {who unsolicited}]"},
+		{"twice, from a host that lets it through", []string{"form", declined, "form", accepted},
+			strings.Replace(nothing, "form missing", "form declined", 1) + "[{form unsolicited}]"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newClient(t, roundtrip.Options{}, reader)
+			c.ask("form", "url", "sample", "roots")
+			if got := c.answer(tc.answers...).done(); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+			dropped := all[roundtrip.AnswersDropped](c.events)
+			if (len(dropped) == 1) != !strings.HasSuffix(tc.want, "[]") || len(dropped) > 1 {
+				t.Errorf("events of dropped answers: %+v", dropped)
+			}
+		})
+	}
+}
+
+// TestUnsolicitedWithoutState sends answers with a first call (G18).
+func TestUnsolicitedWithoutState(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); ok {
+			return say("deployed")
+		}
+		return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+	})
+	c.answer("k", accepted).ask("k")
+	if d := one[roundtrip.AnswersDropped](t, c.events); fmt.Sprint(d.Dropped) != "[{k unsolicited}]" {
+		t.Errorf("dropped %v", d.Dropped)
+	}
+}
+
+// TestAnsweredKeyReplayed sends an answer once more, changed, in a round that
+// did not ask for it.
+func TestAnsweredKeyReplayed(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		switch roundtrip.Number(ctx) {
+		case 1:
+			return ask(roundtrip.Elicit[Confirmation]("a", "A?"))
+		case 2:
+			return ask(roundtrip.Elicit[Confirmation]("b", "B?"))
+		}
+		return say(fmt.Sprint(roundtrip.Answer[Confirmation](ctx, "a").Outcome, roundtrip.DroppedAnswers(ctx)))
+	})
+	for _, cold := range []bool{false, true} {
+		c.call = toolCall()
+		c.call.AcceptCold = cold
+		c.ask("a")
+		c.answer("a", declined).ask("b")
+		if got, want := c.answer("a", accepted, "b", accepted).done(), "declined [{a unsolicited}]"; got != want {
+			t.Errorf("cold %v: got %q, want %q", cold, got, want)
+		}
+	}
+}
+
+// TestColdAnswers lets answers through that nobody asked for, marked.
+func TestColdAnswers(t *testing.T) {
+	for _, tc := range []struct{ name, answer, want string }{
+		{"accepted", accepted, "accepted unsolicited"},
+		{"declined", declined, "declined unsolicited"},
+		{"breaks the schema", `{"action":"accept","content":{}}`, "invalid unsolicited"},
+		{"no answer at all", `null`, "invalid unsolicited"},
+		{"smuggled", `{"action":"decline","Action":"accept","content":{"reason":"now"}}`, "declined unsolicited"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+				reply := roundtrip.Answer[Confirmation](ctx, "k")
+				got := reply.Outcome.String()
+				if reply.Unsolicited {
+					got += " unsolicited"
+				}
+				if raw := roundtrip.RawAnswer(ctx, "k"); raw.Outcome == roundtrip.Accepted {
+					got += " and raw"
+				}
+				if _, ok := roundtrip.Roots(ctx, "k"); ok {
+					got += " and roots"
+				}
+				return say(got)
+			})
+			c.call.AcceptCold = true
+			if got := c.answer("k", tc.answer).done(); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestColdAnswersAreCarried keeps the ones that were read, and only those.
+func TestColdAnswersAreCarried(t *testing.T) {
+	type other struct {
+		Reason string `json:"reason" maxLength:"1"`
+	}
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		read := roundtrip.Answer[Confirmation](ctx, "read")
+		if roundtrip.Number(ctx) == 1 {
+			return ask(roundtrip.Elicit[Confirmation]("more", "?"))
+		}
+		unread := roundtrip.Answer[Confirmation](ctx, "unread")
+		changed := roundtrip.Answer[other](ctx, "read")
+		return say(fmt.Sprint(read.Outcome, read.Unsolicited, " ", unread.Outcome, " ", changed.Outcome))
+	})
+	c.call.AcceptCold = true
+	c.answer("read", accepted, "unread", accepted).ask("more")
+	c.call.AcceptCold = false
+	if got, want := c.answer("more", accepted).done(), "accepted true missing invalid"; strings.ReplaceAll(got, "acceptedtrue", "accepted true") != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestCallersDataStaysAsItIs passes everything through two legs and compares.
+func TestCallersDataStaysAsItIs(t *testing.T) {
+	c := newClient(t, roundtrip.Options{RestartExpired: true}, func(ctx context.Context) (protocol.Result, error) {
+		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "form"); ok {
+			return say("done")
+		}
+		return ask(roundtrip.Elicit[Confirmation]("form", "?"))
+	})
+	c.call.Arguments = json.RawMessage(` { "b" : 1.0, "a" : [ 2 ] } `)
+	c.ask("form")
+	c.answer("other", `null`, "form", ` {"content":{"reason" : "now"},"action":"accept"} `)
+	arguments := slices.Clone(c.call.Arguments)
+	before := fmt.Sprintf("%#v", c.call)
+	c.done()
+	if after := fmt.Sprintf("%#v", c.call); after != before || string(arguments) != string(c.call.Arguments) {
+		t.Errorf("the call was changed\n from %s\n to   %s", before, after)
+	}
+}

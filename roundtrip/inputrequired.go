@@ -1,0 +1,98 @@
+package roundtrip
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// An Item goes into [InputRequired]: a [Question], [WithState] or [PlainState].
+type Item interface{ apply(*draft) }
+
+// draft is what an author says beyond the wire. It rides in the Draft field of
+// the result from the handler to the funnel.
+type draft struct {
+	questions []Question
+	state     []byte
+	hasState  bool
+	plain     protocol.RequestState
+	err       error
+}
+
+// InputRequired returns the outcome that asks the client for what is missing
+// (basic/patterns/mrtr). Return it from a handler of tools/call, prompts/get or
+// resources/read; when the answers are there the handler runs again from its
+// start. Questions are shown in the order given. At least one question or
+// [WithState] is needed; mistakes, such as a repeated key, become an internal
+// error for the client and are reported to the observer.
+func InputRequired(items ...Item) *protocol.InputRequiredResult {
+	d := &draft{}
+	for _, item := range items {
+		if item == nil {
+			d.err = fmt.Errorf("input required: nil item")
+			continue
+		}
+		item.apply(d)
+	}
+	r := &protocol.InputRequiredResult{Draft: d, RequestState: d.plain}
+	for _, q := range d.questions {
+		r.InputRequests = append(r.InputRequests, protocol.KeyedRequest{Key: q.key, Request: q.request})
+	}
+	return r
+}
+
+type itemFunc func(*draft)
+
+func (f itemFunc) apply(d *draft) { f(d) }
+
+// WithState keeps v, encoded as JSON, for the next rounds, where [State] reads
+// it. It replaces what was kept before; without it what was kept stays. It
+// travels through the client, sealed: the client can neither read nor change
+// it, but it is a copy of the past. Keep small what you put in, and nothing
+// whose value today matters.
+func WithState(v any) Item {
+	return itemFunc(func(d *draft) {
+		data, err := jsonx.Marshal(v)
+		if err != nil {
+			d.err = fmt.Errorf("state: %w", err)
+			return
+		}
+		d.state, d.hasState = data, true
+	})
+}
+
+// PlainState sets requestState to text byte for byte. It is for funnels with
+// the option Plain only, and then all that sealing proves is missing: treat
+// what comes back as an attacker's.
+func PlainState(text string) Item {
+	return itemFunc(func(d *draft) { d.plain = protocol.StateText(text) })
+}
+
+// expiresIn returns the shortest limit that a question sets, or else byDefault.
+func (d *draft) expiresIn(byDefault time.Duration) time.Duration {
+	shortest := time.Duration(0)
+	for _, q := range d.questions {
+		if q.expiresIn > 0 && (shortest == 0 || q.expiresIn < shortest) {
+			shortest = q.expiresIn
+		}
+	}
+	if shortest == 0 {
+		return byDefault
+	}
+	return shortest
+}
+
+// firstError returns what went wrong while the author built the result.
+func (d *draft) firstError() error {
+	if d.err != nil {
+		return d.err
+	}
+	for _, q := range d.questions {
+		if q.err != nil {
+			return q.err
+		}
+	}
+	return nil
+}

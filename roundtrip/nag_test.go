@@ -1,0 +1,144 @@
+package roundtrip_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// guard is a handler that only checks for consent.
+func guard(question func() roundtrip.Question) roundtrip.Handler {
+	return func(ctx context.Context) (protocol.Result, error) {
+		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "confirm"); ok {
+			return say("deployed")
+		}
+		if roundtrip.Visited(ctx, "visit") == roundtrip.Accepted {
+			return say("visited")
+		}
+		return ask(question())
+	}
+}
+
+// TestNoNagging has a handler that asks again what was refused: each person is
+// asked once.
+func TestNoNagging(t *testing.T) {
+	form := func() roundtrip.Question { return roundtrip.Elicit[Confirmation]("confirm", "Sure?") }
+	raw := func() roundtrip.Question {
+		return roundtrip.RawForm("confirm", "Sure?", json.RawMessage(`{"type":"object","properties":{}}`))
+	}
+	nonce := 0
+	url := func() roundtrip.Question {
+		nonce++
+		return roundtrip.ElicitURL("visit", "Sign in", "https://id.example/?nonce="+string(rune('a'+nonce)))
+	}
+	for _, tc := range []struct {
+		name     string
+		question func() roundtrip.Question
+		key      string
+	}{{"form", form, "confirm"}, {"raw form", raw, "confirm"}, {"url", url, "visit"}} {
+		for _, answer := range []string{declined, cancelled} {
+			t.Run(tc.name+" "+answer, func(t *testing.T) {
+				c := newClient(t, roundtrip.Options{}, guard(tc.question))
+				c.ask(tc.key)
+				if got, want := c.answer(tc.key, answer).done(), "error: declined: "+tc.key; got != want {
+					t.Errorf("got %q, want %q", got, want)
+				}
+				if len(c.shown) != 1 {
+					t.Errorf("shown %v, want it once", c.shown)
+				}
+				if end := one[roundtrip.FlowEnded](t, c.events); end.How != roundtrip.EndRefused || end.Legs != 2 || end.Flow == "" {
+					t.Errorf("end %+v", end)
+				}
+			})
+		}
+	}
+	for _, method := range []string{protocol.MethodGetPrompt, protocol.MethodReadResource} {
+		t.Run(method, func(t *testing.T) {
+			c := newClient(t, roundtrip.Options{}, guard(form))
+			c.call.Method = method
+			c.ask("confirm")
+			if e := c.answer("confirm", declined).fails(protocol.CodeRefused); e.Message != "declined: confirm" {
+				t.Errorf("message %q", e.Message)
+			}
+		})
+	}
+}
+
+// TestNaggingOfColdAndPlainClients is the same where nothing proves what was
+// asked: rounds are not counted there, so nothing else would end it.
+func TestNaggingOfColdAndPlainClients(t *testing.T) {
+	form := func() roundtrip.Question { return roundtrip.Elicit[Confirmation]("confirm", "Sure?") }
+	c := newClient(t, roundtrip.Options{Plain: true}, guard(form))
+	c.ask("confirm")
+	if got, want := c.answer("confirm", declined).done(), "error: declined: confirm"; got != want {
+		t.Errorf("plain: got %q, want %q", got, want)
+	}
+	c = newClient(t, roundtrip.Options{}, guard(form))
+	c.call.AcceptCold = true
+	if got, want := c.answer("confirm", declined).done(), "error: declined: confirm"; got != want {
+		t.Errorf("cold: got %q, want %q", got, want)
+	}
+}
+
+func TestRefusalIsRememberedForTheFlow(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) == 2 {
+			return ask(roundtrip.ListRoots("other"))
+		}
+		return ask(roundtrip.Elicit[Confirmation]("a", "?"), roundtrip.ListRoots("b"))
+	})
+	c.ask("a", "b")
+	c.answer("a", declined).ask("other")
+	if got, want := c.answer("other", rooted).done(), "error: declined: a"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestAskAgain(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, guard(func() roundtrip.Question {
+		return roundtrip.Elicit[Confirmation]("confirm", "Really not?").AskAgain()
+	}))
+	c.ask("confirm")
+	c.answer("confirm", declined).ask("confirm")
+	c.answer("confirm", cancelled).ask("confirm")
+	if got := c.answer("confirm", accepted).done(); got != "deployed" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestChangedQuestionIsAnother declines one form and is asked another, under
+// the same key; and a question of another kind.
+func TestChangedQuestionIsAnother(t *testing.T) {
+	type shorter struct{}
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		switch roundtrip.Number(ctx) {
+		case 1:
+			return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
+		case 2:
+			return ask(roundtrip.Elicit[shorter]("confirm", "Just a yes?"))
+		}
+		return ask(roundtrip.ElicitURL("confirm", "Or there?", "https://id.example"))
+	})
+	c.ask("confirm")
+	c.answer("confirm", declined).ask("confirm")
+	c.answer("confirm", declined).ask("confirm")
+	if got, want := c.answer("confirm", declined).done(), "error: declined: confirm"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestAskingAfterNoAnswerIsNotNagging repeats questions that nobody refused.
+func TestAskingAfterNoAnswerIsNotNagging(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, guard(func() roundtrip.Question {
+		return roundtrip.Elicit[Confirmation]("confirm", "Sure?")
+	}))
+	c.ask("confirm")
+	c.answer().ask("confirm")
+	c.answer("confirm", `{"action":"accept","content":{"reason":"x"}}`).ask("confirm")
+	if got := c.answer("confirm", accepted).done(); got != "deployed" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,177 @@
+package roundtrip
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// open verifies the state that came with the call, binds it to the call and
+// claims it. It returns a result only for an exact replay of a claimed state.
+// A refusal is the frozen error: the reason stays with the observer.
+func (p *pass) open(ctx context.Context) (protocol.Result, error) {
+	p.round = &round{number: 1}
+	p.where.Round = 1
+	text, present := p.call.State.Text()
+	if !present {
+		return nil, nil
+	}
+	if p.funnel.opts.Plain {
+		if len(text) > p.funnel.opts.MaxStateBytes {
+			return nil, p.rejected(ctx, &rejection{reason: ReasonTooLong})
+		}
+		p.round.plain = p.call.State
+		return nil, nil
+	}
+	c, err := p.verify(ctx, text)
+	if err != nil {
+		return nil, p.rejected(ctx, err)
+	}
+	if c == nil { // expired, and allowed to start over
+		return nil, nil
+	}
+	if result, err := p.take(ctx, text, c); err != nil || result != nil {
+		return result, err
+	}
+	p.prior = c
+	p.where.Flow = hex.EncodeToString(c.flow[:])
+	p.where.Round = c.round + 1
+	p.round.number = c.round + 1
+	p.round.state = c.state
+	p.observe(ctx, Resumed{p.where, time.Since(c.issued), len(text)})
+	return nil, nil
+}
+
+// verify opens a state and checks everything it is bound to. It returns nil
+// and no error for an expired state where the flow may start over.
+func (p *pass) verify(ctx context.Context, text string) (*claims, error) {
+	if len(text) > p.funnel.opts.MaxStateBytes {
+		return nil, &rejection{reason: ReasonTooLong}
+	}
+	plaintext, err := p.funnel.opts.Sealer.Open(ctx, text)
+	if err != nil {
+		return nil, &rejection{sealReason(err), err}
+	}
+	c, err := decodeClaims(plaintext)
+	if err != nil {
+		return nil, &rejection{ReasonMalformed, err}
+	}
+	if reason := p.binding(c); reason != "" {
+		return nil, &rejection{reason: reason}
+	}
+	if reason := freshness(c, time.Now()); reason != "" {
+		if p.funnel.opts.RestartExpired && reason != ReasonFuture {
+			p.restart()
+			return nil, nil
+		}
+		return nil, &rejection{reason: reason}
+	}
+	return c, nil
+}
+
+// restart forgets what came with an expired state.
+func (p *pass) restart() {
+	for _, r := range p.call.Responses {
+		p.round.dropped = append(p.round.dropped, Dropped{r.Key, DropExpired})
+	}
+	p.call.Responses, p.call.State = nil, protocol.RequestState{}
+}
+
+// binding returns what of the call differs from what the state was sealed for.
+func (p *pass) binding(c *claims) Reason {
+	switch {
+	case c.principal != p.call.Principal:
+		return ReasonPrincipal
+	case c.method != p.call.Method:
+		return ReasonMethod
+	case c.target != p.call.Target:
+		return ReasonTarget
+	case c.audience != p.funnel.opts.Audience:
+		return ReasonAudience
+	}
+	if arguments, err := digestArguments(p.call.Arguments); err != nil || c.arguments != arguments {
+		return ReasonArguments
+	}
+	return ""
+}
+
+func freshness(c *claims, now time.Time) Reason {
+	switch {
+	case c.issued.After(now.Add(clockSkew)):
+		return ReasonFuture
+	case !now.Before(c.deadline):
+		return ReasonFlowExpired
+	case !now.Before(c.expires):
+		return ReasonExpired
+	}
+	return ""
+}
+
+func (p *pass) rejected(ctx context.Context, err error) error {
+	event := StateRejected{Where: p.where, Reference: newReference(), Reason: ReasonSealer, Err: err}
+	if r, ok := errors.AsType[*rejection](err); ok {
+		event.Reason, event.Err = r.reason, r.err
+	}
+	p.observe(ctx, event)
+	return invalidState(event.Reference)
+}
+
+// take claims the state with the guard, if there is one. For an exact replay
+// it returns the outcome recorded then.
+func (p *pass) take(ctx context.Context, text string, c *claims) (protocol.Result, error) {
+	guard := p.funnel.opts.Guard
+	if guard == nil {
+		return nil, nil
+	}
+	sum := sha256.Sum256([]byte(text))
+	id := hex.EncodeToString(sum[:16])
+	// A replica whose clock is behind accepts the state for a little longer.
+	err := guard.Claim(ctx, id, fingerprint(p.call.Responses), c.expires.Add(clockSkew))
+	if err == nil {
+		p.claim = id
+		return nil, nil
+	}
+	spent, ok := errors.AsType[*SpentError](err)
+	if !ok {
+		// A guard that cannot answer lets nothing through.
+		return nil, p.bug(ctx, err)
+	}
+	if spent.Outcome != nil {
+		if result, err := protocol.DecodeResult(p.call.Version, p.call.Method, spent.Outcome); err == nil {
+			p.observe(ctx, FlowEnded{p.where, c.round + 1, EndReplayed})
+			return result, nil
+		}
+	}
+	return nil, p.rejected(ctx, &rejection{reason: ReasonReplayed})
+}
+
+// commit records the outcome of a claimed state. Only results are recorded: an
+// error says that nothing is known to have happened.
+func (p *pass) commit(ctx context.Context, result protocol.Result, err error) {
+	if p.claim == "" || err != nil {
+		return
+	}
+	// The client may have gone; that its state is spent must be kept anyway.
+	ctx = context.WithoutCancel(ctx)
+	data, err := protocol.EncodeResult(p.call.Version, p.call.Method, result)
+	if err == nil {
+		err = p.funnel.opts.Guard.Commit(ctx, p.claim, data)
+	}
+	if err != nil {
+		p.observe(ctx, ServerBug{p.where, err})
+	}
+}
+
+// release gives a claim up if the handler never started.
+func (p *pass) release(ctx context.Context) {
+	if p.claim == "" || p.start {
+		return
+	}
+	if err := p.funnel.opts.Guard.Release(context.WithoutCancel(ctx), p.claim); err != nil {
+		p.observe(ctx, ServerBug{p.where, err})
+	}
+}

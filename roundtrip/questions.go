@@ -1,0 +1,362 @@
+package roundtrip
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rondo-mcp/rondo/internal/form"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// ask turns the handler's questions into the result that the client gets:
+// checked, gated and with sealed state.
+func (p *pass) ask(ctx context.Context, asks *protocol.InputRequiredResult) (protocol.Result, error) {
+	d, err := p.drafted(asks)
+	if err != nil {
+		return nil, p.bug(ctx, err)
+	}
+	if key := p.nagged(d); key != "" {
+		p.ended(ctx, EndRefused)
+		return p.refuse(protocol.CodeRefused, fmt.Sprintf("declined: %s", key))
+	}
+	requests, refusal := p.gate(ctx, asks.InputRequests)
+	if refusal != nil {
+		return nil, refusal
+	}
+	if p.funnel.opts.Plain {
+		if text, _ := d.plain.Text(); len(text) > p.funnel.opts.MaxStateBytes {
+			return nil, p.bug(ctx, fmt.Errorf("plain state of %d bytes is over the limit of %d", len(text), p.funnel.opts.MaxStateBytes))
+		}
+		return p.out(ctx, asks, requests, d.plain)
+	}
+	if p.round.number > p.funnel.opts.MaxRounds {
+		p.ended(ctx, EndRounds)
+		return p.refuse(protocol.CodeFlowEnded, fmt.Sprintf(
+			"gave up after %d rounds of questions; the last asked for: %s", p.funnel.opts.MaxRounds, keys(requests)))
+	}
+	if err := p.digestArguments(); err != nil {
+		// Nothing can be bound to them. They came from the client.
+		return nil, protocol.Errorf(protocol.CodeInvalidParams, "%s", err)
+	}
+	state, err := p.seal(ctx, d)
+	if err != nil {
+		return nil, p.bug(ctx, err)
+	}
+	if state == (protocol.RequestState{}) {
+		p.ended(ctx, EndStateLost)
+		return p.refuse(protocol.CodeFlowEnded,
+			"the client keeps sending answers that cannot be used: it loses the requestState that belongs to them, or their shape is wrong; not asking again")
+	}
+	return p.out(ctx, asks, requests, state)
+}
+
+func (p *pass) out(ctx context.Context, asks *protocol.InputRequiredResult, requests protocol.InputRequests, state protocol.RequestState) (protocol.Result, error) {
+	text, _ := state.Text()
+	kinds := make([]protocol.InputKind, len(requests))
+	for i, q := range requests {
+		kinds[i] = q.Request.Kind()
+	}
+	near := !p.funnel.opts.Plain && p.round.number >= p.funnel.opts.MaxRounds-2
+	p.observe(ctx, InputRequested{p.where, kinds, len(text), near})
+	return &protocol.InputRequiredResult{InputRequests: requests, RequestState: state, Meta: asks.Meta}, nil
+}
+
+// drafted returns what the author said, for results that were built by
+// InputRequired and for hand-built ones, and checks it.
+func (p *pass) drafted(asks *protocol.InputRequiredResult) (*draft, error) {
+	d, built := asks.Draft.(*draft)
+	if !built || !d.describes(asks) {
+		hand, err := p.handBuilt(asks)
+		if err != nil {
+			return nil, err
+		}
+		if d != nil {
+			hand.keep(d)
+		}
+		d = hand
+	}
+	if err := d.firstError(); err != nil {
+		return nil, err
+	}
+	_, plain := d.plain.Text()
+	if plain && !p.funnel.opts.Plain {
+		return nil, fmt.Errorf("input required: plain state needs a funnel with the option Plain; use WithState")
+	}
+	if d.hasState && p.funnel.opts.Plain {
+		return nil, fmt.Errorf("input required: WithState needs sealing; a funnel with the option Plain takes PlainState")
+	}
+	if len(d.questions) == 0 && !d.hasState && !plain {
+		return nil, fmt.Errorf("input required: at least one question or WithState is needed")
+	}
+	if len(d.questions) > 0 {
+		if err := asks.Validate(); err != nil {
+			return nil, err
+		}
+	}
+	return d, p.encodable(d)
+}
+
+// describes reports whether questions and state are still those of the draft:
+// an author may have changed the result after building it.
+func (d *draft) describes(asks *protocol.InputRequiredResult) bool {
+	return d != nil && asks.RequestState == d.plain &&
+		slices.EqualFunc(d.questions, asks.InputRequests, func(q Question, r protocol.KeyedRequest) bool {
+			return q.key == r.Key && q.request == r.Request
+		})
+}
+
+// keep takes over from the draft of a result that was changed afterwards what
+// the result itself cannot say.
+func (d *draft) keep(old *draft) {
+	if d.err = old.err; !d.hasState {
+		d.state, d.hasState = old.state, old.hasState
+	}
+	for i := range d.questions {
+		for _, q := range old.questions {
+			if q.key == d.questions[i].key && q.request == d.questions[i].request {
+				d.questions[i] = q
+			}
+		}
+	}
+}
+
+// encodable tries to encode the questions that can fail there, so that the
+// mistake is reported with its key. Forms of ours cannot.
+func (p *pass) encodable(d *draft) error {
+	for _, q := range d.questions {
+		if q.form != nil && !q.carryForm {
+			continue
+		}
+		if _, err := protocol.AppendInputRequest(nil, p.call.Version, q.request); err != nil {
+			return fmt.Errorf("question %q: %w", q.key, err)
+		}
+	}
+	return nil
+}
+
+// handBuilt reads a result that an author or a gateway filled in itself. Its
+// state, if it has one, becomes the author's own.
+func (p *pass) handBuilt(asks *protocol.InputRequiredResult) (*draft, error) {
+	if err := asks.Validate(); err != nil {
+		return nil, err
+	}
+	d := &draft{}
+	if text, present := asks.RequestState.Text(); present {
+		if p.funnel.opts.Plain {
+			d.plain = asks.RequestState
+		} else {
+			WithState(text).apply(d)
+		}
+	}
+	for _, r := range asks.InputRequests {
+		q := Question{key: r.Key, request: r.Request}
+		if request, ok := r.Request.(*protocol.ElicitForm); ok {
+			// As a peer's: a gateway passes on what its upstream asks.
+			f, err := form.ParsePeer(request.Schema)
+			if err != nil {
+				return nil, fmt.Errorf("question %q: %w", r.Key, err)
+			}
+			q.form, q.carryForm = f, true
+		}
+		d.questions = append(d.questions, q)
+	}
+	return d, nil
+}
+
+// nagged returns the key of a question that repeats, unchanged, one that the
+// person refused in this flow.
+func (p *pass) nagged(d *draft) string {
+	p.round.mu.Lock()
+	defer p.round.mu.Unlock()
+	for _, q := range d.questions {
+		a := p.round.find(q.key)
+		if a == nil || q.askAgain || (a.outcome != Declined && a.outcome != Cancelled) {
+			continue
+		}
+		// Which form a cold refusal was shown is not known.
+		if a.kind == q.request.Kind() && (a.unsolicited || a.digest == q.digest()) {
+			return q.key
+		}
+	}
+	return ""
+}
+
+// digest identifies what a form question asks for. Other kinds have none: a
+// URL often carries a nonce, and would never look the same twice.
+func (q Question) digest() [32]byte {
+	if q.form == nil {
+		return [32]byte{}
+	}
+	return q.form.Digest()
+}
+
+// gate refuses questions that the client did not declare to be able to answer.
+// All are looked at first, so that one error names everything that is missing.
+func (p *pass) gate(ctx context.Context, requests protocol.InputRequests) (protocol.InputRequests, error) {
+	var missing protocol.ClientCapabilities
+	for _, q := range requests {
+		missing = missing.Union(p.call.Capabilities.Missing(q.Request))
+	}
+	if !missing.IsZero() {
+		p.observe(ctx, CapabilityRefused{p.where, missing})
+		return nil, protocol.MissingCapabilities(missing)
+	}
+	return p.withoutContext(requests), nil
+}
+
+// withoutContext drops includeContext from sampling questions to clients that
+// do not declare it: servers should not send it then, and it is only a wish
+// (client/sampling). The author's values stay untouched.
+func (p *pass) withoutContext(requests protocol.InputRequests) protocol.InputRequests {
+	if s := p.call.Capabilities.Sampling; s != nil && s.Context {
+		return requests
+	}
+	copied := false
+	for i, q := range requests {
+		m, ok := q.Request.(*protocol.CreateMessage)
+		if !ok || m.IncludeContext == "" || m.IncludeContext == "none" {
+			continue
+		}
+		if !copied {
+			requests, copied = slices.Clone(requests), true
+		}
+		c := *m
+		c.IncludeContext = ""
+		requests[i].Request = &c
+	}
+	return requests
+}
+
+// seal writes the state of the next leg. It returns the zero state when the
+// client has shown that it loses it.
+func (p *pass) seal(ctx context.Context, d *draft) (protocol.RequestState, error) {
+	c := p.next(d, time.Now())
+	if p.loses(c) {
+		return protocol.RequestState{}, nil
+	}
+	text, err := p.funnel.opts.Sealer.Seal(ctx, c.append(nil))
+	if err != nil {
+		return protocol.RequestState{}, fmt.Errorf("sealing the state: %w", err)
+	}
+	if text == "" || !utf8.ValidString(text) {
+		return protocol.RequestState{}, fmt.Errorf("sealing the state: the sealer returned nothing, or bytes that are not UTF-8")
+	}
+	if len(text) > p.funnel.opts.MaxStateBytes {
+		return protocol.RequestState{}, fmt.Errorf("state of %d bytes is over the limit of %d; largest parts: %s",
+			len(text), p.funnel.opts.MaxStateBytes, c.largest())
+	}
+	return protocol.StateText(text), nil
+}
+
+// loses decides whether the flow is to end because answers never reach us.
+func (p *pass) loses(c *claims) bool {
+	switch {
+	case !p.unheard():
+		if p.prior != nil && p.prior.unheard > 0 {
+			p.funnel.losers.forget(p.loserKey())
+		}
+		return false
+	case p.prior == nil:
+		c.unheard = p.funnel.losers.count(p.loserKey(), time.Now())
+	default:
+		c.unheard = p.prior.unheard + 1
+	}
+	return c.unheard >= maxUnheard
+}
+
+// digestArguments makes sure that the digest of the call's arguments is known.
+func (p *pass) digestArguments() (err error) {
+	if p.prior != nil {
+		p.arguments = p.prior.arguments // equal, or the state had been refused
+		return nil
+	}
+	p.arguments, err = digestArguments(p.call.Arguments)
+	return err
+}
+
+// next returns the claims of the leg that the questions lead to.
+func (p *pass) next(d *draft, now time.Time) *claims {
+	c := &claims{
+		principal: p.call.Principal, method: p.call.Method, target: p.call.Target,
+		audience: p.funnel.opts.Audience, arguments: p.arguments, round: p.round.number, issued: now, state: p.round.state,
+	}
+	if p.prior != nil {
+		c.flow, c.deadline = p.prior.flow, p.prior.deadline
+	} else {
+		rand.Read(c.flow[:])
+		c.deadline = now.Add(p.funnel.opts.FlowTTL)
+	}
+	p.where.Flow = hex.EncodeToString(c.flow[:])
+	c.expires = now.Add(d.expiresIn(p.funnel.opts.RoundTTL))
+	if c.expires.After(c.deadline) {
+		c.expires = c.deadline
+	}
+	if d.hasState {
+		c.state = d.state
+	}
+	for _, q := range d.questions {
+		a := asked{key: q.key, kind: q.request.Kind(), digest: q.digest()}
+		if q.carryForm {
+			a.schema = q.form.Schema()
+		}
+		c.asked = append(c.asked, a)
+	}
+	c.answers = p.carried(d)
+	return c
+}
+
+// carried returns the answers that later rounds may read: all that were given,
+// less those whose question is asked again, those that nobody could make sense
+// of, and cold ones that nobody read.
+func (p *pass) carried(d *draft) []*answer {
+	p.round.mu.Lock()
+	defer p.round.mu.Unlock()
+	var out []*answer
+	for _, a := range p.round.answers {
+		again := slices.ContainsFunc(d.questions, func(q Question) bool { return q.key == a.key })
+		usable := a.outcome > Missing && a.outcome < Invalid
+		if a.unsolicited {
+			usable = usable && (a.checked || a.outcome != Accepted)
+		}
+		if usable && !again {
+			c := *a
+			out = append(out, &c)
+		}
+	}
+	return out
+}
+
+// largest names the parts of a state that take the most room.
+func (c *claims) largest() string {
+	type part struct {
+		name string
+		size int
+	}
+	parts := []part{{"WithState", len(c.state)}}
+	for _, a := range c.answers {
+		parts = append(parts, part{fmt.Sprintf("answer %q", a.key), len(a.content) + len(a.schema)})
+	}
+	for _, q := range c.asked {
+		parts = append(parts, part{fmt.Sprintf("question %q", q.key), len(q.schema)})
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return b.size - a.size })
+	names := []string{}
+	for _, part := range parts[:min(3, len(parts))] {
+		names = append(names, fmt.Sprintf("%s %d bytes", part.name, part.size))
+	}
+	return strings.Join(names, ", ")
+}
+
+func keys(requests protocol.InputRequests) string {
+	names := make([]string, len(requests))
+	for i, q := range requests {
+		names[i] = q.Key
+	}
+	return strings.Join(names, ", ")
+}

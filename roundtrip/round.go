@@ -1,0 +1,82 @@
+package roundtrip
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// round is one run of a handler: what was answered so far, the author's state
+// and which leg this is. It travels in the handler's context, so that helpers
+// work under any host's handler signature.
+type round struct {
+	number     int
+	unverified bool // state came unsealed (Plain) or answers cold
+
+	mu      sync.Mutex // guards answers: handlers may read concurrently
+	answers []*answer
+	dropped []Dropped
+	state   json.RawMessage // the author's, nil when absent
+	plain   protocol.RequestState
+}
+
+type roundKey struct{}
+
+func withRound(ctx context.Context, r *round) context.Context {
+	return context.WithValue(ctx, roundKey{}, r)
+}
+
+func roundFrom(ctx context.Context) *round {
+	r, _ := ctx.Value(roundKey{}).(*round)
+	return r
+}
+
+// find returns the answer recorded under key, nil when there is none.
+func (r *round) find(key string) *answer {
+	for _, a := range r.answers {
+		if a.key == key {
+			return a
+		}
+	}
+	return nil
+}
+
+// Number returns which leg of a flow the handler is serving: 1 for the
+// original request, 2 for its first retry, and so on. It is 0 outside a round.
+func Number(ctx context.Context) int {
+	if r := roundFrom(ctx); r != nil {
+		return r.number
+	}
+	return 0
+}
+
+// A Dropped answer came with a request and was not used.
+type Dropped struct {
+	Key    string
+	Reason DropReason
+}
+
+// A DropReason says why an answer was dropped.
+type DropReason string
+
+// The reasons.
+const (
+	// DropUnsolicited: the answer is to a question that this flow did not ask,
+	// or the client lost the state that proves that it did.
+	DropUnsolicited DropReason = "unsolicited"
+	// DropMalformed: the answer has not the shape that its question requires.
+	DropMalformed DropReason = "malformed"
+	// DropExpired: the state was authentic but too old, and the flow restarted.
+	DropExpired DropReason = "expired"
+)
+
+// DroppedAnswers lists the answers of this leg that were not used, in the
+// order in which they came.
+func DroppedAnswers(ctx context.Context) []Dropped {
+	if r := roundFrom(ctx); r != nil {
+		return append([]Dropped(nil), r.dropped...)
+	}
+	return nil
+}

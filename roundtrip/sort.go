@@ -1,0 +1,145 @@
+package roundtrip
+
+import (
+	"context"
+	"crypto/sha256"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// sort puts the answers that came with the call where the handler finds them.
+// Only answers to questions that the sealed state says were asked count, in
+// the shape that each question requires; the rest is dropped and reported.
+// Schemas are applied where an answer is read, because only the reader knows
+// the form.
+func (p *pass) sort(ctx context.Context) {
+	if p.prior != nil {
+		p.round.answers = p.prior.answers
+	}
+	cold := p.call.AcceptCold || p.funnel.opts.Plain
+	for _, r := range p.call.Responses {
+		q := p.asked(r.Key)
+		switch {
+		case p.round.find(r.Key) != nil:
+			p.drop(r.Key, DropUnsolicited) // has been answered
+		case q != nil:
+			p.accept(q, r)
+		case cold:
+			p.round.answers = append(p.round.answers, &answer{
+				key: r.Key, content: r.Result, round: p.round.number, unsolicited: true,
+			})
+		default:
+			p.drop(r.Key, DropUnsolicited)
+		}
+	}
+	if len(p.round.dropped) > 0 {
+		p.observe(ctx, AnswersDropped{p.where, p.round.dropped})
+	}
+}
+
+func (p *pass) asked(key string) *asked {
+	if p.prior == nil {
+		return nil
+	}
+	for i := range p.prior.asked {
+		if p.prior.asked[i].key == key {
+			return &p.prior.asked[i]
+		}
+	}
+	return nil
+}
+
+func (p *pass) accept(q *asked, r protocol.KeyedResponse) {
+	outcome, content, err := interpret(q.kind, r.Result)
+	if err != nil {
+		p.drop(r.Key, DropMalformed)
+		return
+	}
+	p.round.answers = append(p.round.answers, &answer{
+		key: q.key, kind: q.kind, outcome: outcome, digest: q.digest, schema: q.schema,
+		content: content, round: p.round.number,
+	})
+}
+
+func (p *pass) drop(key string, reason DropReason) {
+	p.round.dropped = append(p.round.dropped, Dropped{key, reason})
+}
+
+// unheard reports whether answers came and none of them could be used.
+func (p *pass) unheard() bool {
+	return len(p.call.Responses) > 0 && len(p.round.dropped) == len(p.call.Responses)
+}
+
+// maxUnheard is after how many rounds of answers that were all dropped a flow
+// is ended instead of asking again: the client loses the state, or garbles the
+// answers, and the person would be asked for ever.
+const maxUnheard = 2
+
+// loserTable counts, for requests that came with answers but without state,
+// how often they did: nothing in the request itself can tell. It is the only
+// memory a funnel has of its clients, kept for misbehaving ones only and
+// bounded in number and time.
+type loserTable struct {
+	mu      sync.Mutex
+	entries map[[32]byte]loser
+}
+
+type loser struct {
+	count int
+	seen  time.Time
+}
+
+const (
+	maxLosers = 1024
+	loserTTL  = 10 * time.Minute
+)
+
+// count notes one more such request and returns how many there were.
+func (t *loserTable) count(key [32]byte, now time.Time) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.entries[key]
+	if now.Sub(l.seen) > loserTTL {
+		l.count = 0
+	}
+	if t.entries == nil {
+		t.entries = map[[32]byte]loser{}
+	}
+	if len(t.entries) >= maxLosers {
+		t.evict(now)
+	}
+	l.count, l.seen = l.count+1, now
+	t.entries[key] = l
+	return l.count
+}
+
+// evict makes room: the expired entries, or any one when none is.
+func (t *loserTable) evict(now time.Time) {
+	var victim [32]byte
+	for key, l := range t.entries {
+		if now.Sub(l.seen) > loserTTL {
+			delete(t.entries, key)
+		}
+		victim = key
+	}
+	if len(t.entries) >= maxLosers {
+		delete(t.entries, victim)
+	}
+}
+
+// forget drops the count: the client came back with its state.
+func (t *loserTable) forget(key [32]byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.entries, key)
+}
+
+// loserKey identifies a caller and its request.
+func (p *pass) loserKey() [32]byte {
+	c := claims{
+		principal: p.call.Principal, method: p.call.Method, target: p.call.Target, arguments: p.arguments,
+	}
+	return sha256.Sum256(c.append(nil))
+}

@@ -1,0 +1,285 @@
+package roundtrip
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// claims is what a sealed state says: whom and what it is for, how long it
+// holds, what was asked and answered, and the author's own data. Its layout is
+// written down in internal/design/0003-state-claims.md.
+type claims struct {
+	principal Principal
+	method    string
+	target    string
+	audience  string
+	arguments [32]byte
+
+	flow     [16]byte
+	round    int // the leg that asked
+	unheard  int // rounds in a row whose answers were all dropped
+	issued   time.Time
+	expires  time.Time
+	deadline time.Time
+
+	asked   []asked
+	answers []*answer
+	state   json.RawMessage
+}
+
+// asked is a question that waits for its answer.
+type asked struct {
+	key    string
+	kind   protocol.InputKind
+	digest [32]byte        // of the form, zero for other kinds
+	schema json.RawMessage // of a RawForm, else nil
+}
+
+// claimsVersion changes when the layout does; older layouts are refused, which
+// costs their flows one restart.
+const claimsVersion = 1
+
+// The kinds of question, as one byte each.
+var kindCodes = [...]protocol.InputKind{
+	1: protocol.KindElicitForm,
+	2: protocol.KindElicitURL,
+	3: protocol.KindCreateMessage,
+	4: protocol.KindListRoots,
+}
+
+func kindCode(kind protocol.InputKind) byte {
+	for code, k := range kindCodes {
+		if k == kind && code > 0 {
+			return byte(code)
+		}
+	}
+	return 0
+}
+
+// append writes the claims. Every string is length-prefixed, so that no two
+// different claims have the same encoding.
+func (c *claims) append(dst []byte) []byte {
+	dst = append(dst, claimsVersion, principalCode(c.principal))
+	dst = appendField(dst, c.principal.Issuer)
+	dst = appendField(dst, c.principal.Subject)
+	dst = appendField(dst, c.method)
+	dst = appendField(dst, c.target)
+	dst = appendField(dst, c.audience)
+	dst = append(dst, c.arguments[:]...)
+	dst = append(dst, c.flow[:]...)
+	dst = binary.AppendUvarint(dst, uint64(c.round))
+	dst = binary.AppendUvarint(dst, uint64(c.unheard))
+	dst = binary.AppendVarint(dst, c.issued.UnixMilli())
+	dst = binary.AppendVarint(dst, c.expires.UnixMilli())
+	dst = binary.AppendVarint(dst, c.deadline.UnixMilli())
+	dst = binary.AppendUvarint(dst, uint64(len(c.asked)))
+	for _, q := range c.asked {
+		dst = appendField(dst, q.key)
+		dst = append(dst, kindCode(q.kind))
+		if q.kind == protocol.KindElicitForm {
+			dst = append(dst, q.digest[:]...)
+			dst = appendField(dst, q.schema)
+		}
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(c.answers)))
+	for _, a := range c.answers {
+		dst = appendAnswer(dst, a)
+	}
+	if c.state == nil {
+		return append(dst, 0)
+	}
+	dst = append(dst, 1)
+	return appendField(dst, c.state)
+}
+
+// The flags of an answer.
+const (
+	flagUnsolicited = 1 << iota
+	flagChecked
+)
+
+func appendAnswer(dst []byte, a *answer) []byte {
+	dst = appendField(dst, a.key)
+	var flags byte
+	if a.unsolicited {
+		flags |= flagUnsolicited
+	}
+	if a.checked {
+		flags |= flagChecked
+	}
+	dst = append(dst, kindCode(a.kind), byte(a.outcome), flags)
+	dst = binary.AppendUvarint(dst, uint64(a.round))
+	if a.kind == protocol.KindElicitForm {
+		dst = append(dst, a.digest[:]...)
+		dst = appendField(dst, a.schema)
+	}
+	return appendField(dst, a.content)
+}
+
+func appendField[T string | json.RawMessage](dst []byte, value T) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(value)))
+	return append(dst, value...)
+}
+
+// principalCode keeps the three sorts of principal apart whatever their names.
+func principalCode(p Principal) byte {
+	switch {
+	case p.local:
+		return 2
+	case p.Anonymous():
+		return 0
+	}
+	return 1
+}
+
+var errClaims = errors.New("request state: malformed claims")
+
+// decodeClaims reads what append wrote. It is given authenticated bytes, but a
+// Sealer may be anybody's, so it trusts nothing.
+func decodeClaims(data []byte) (*claims, error) {
+	r := &claimsReader{data: data}
+	if r.byte() != claimsVersion {
+		return nil, errClaims
+	}
+	c := &claims{}
+	code := r.byte()
+	c.principal = Principal{Issuer: r.string(), Subject: r.string(), local: code == 2}
+	if principalCode(c.principal) != code {
+		return nil, errClaims
+	}
+	c.method, c.target, c.audience = r.string(), r.string(), r.string()
+	copy(c.arguments[:], r.bytes(len(c.arguments)))
+	copy(c.flow[:], r.bytes(len(c.flow)))
+	c.round, c.unheard = r.count(1<<16), r.count(1<<16)
+	c.issued, c.expires, c.deadline = r.time(), r.time(), r.time()
+	if n := r.count(len(data)); n > 0 {
+		c.asked = make([]asked, 0, min(n, 64))
+		for range n {
+			if r.bad {
+				break
+			}
+			c.asked = append(c.asked, r.asked())
+		}
+	}
+	if n := r.count(len(data)); n > 0 {
+		c.answers = make([]*answer, 0, min(n, 64))
+		for range n {
+			if r.bad {
+				break
+			}
+			c.answers = append(c.answers, r.answer())
+		}
+	}
+	switch r.byte() {
+	case 0:
+	case 1:
+		c.state = r.field()
+	default:
+		r.bad = true
+	}
+	if r.bad || len(r.data) != 0 {
+		return nil, errClaims
+	}
+	return c, nil
+}
+
+// claimsReader takes fields off the front of data. After a failure everything
+// reads as zero and bad stays set.
+type claimsReader struct {
+	data []byte
+	bad  bool
+}
+
+func (r *claimsReader) bytes(n int) []byte {
+	if r.bad || n < 0 || n > len(r.data) {
+		r.bad = true
+		return nil
+	}
+	b := r.data[:n:n]
+	r.data = r.data[n:]
+	return b
+}
+
+func (r *claimsReader) byte() byte {
+	if b := r.bytes(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+// count reads a number of at most limit.
+func (r *claimsReader) count(limit int) int {
+	n, size := binary.Uvarint(r.data)
+	if size <= 0 || n > uint64(limit) || r.padded(size) {
+		r.bad = true
+		return 0
+	}
+	r.bytes(size)
+	return int(n)
+}
+
+// padded reports whether the number in the first size bytes has a shorter
+// spelling. One value has one encoding.
+func (r *claimsReader) padded(size int) bool { return size > 1 && r.data[size-1] == 0 }
+
+func (r *claimsReader) time() time.Time {
+	n, size := binary.Varint(r.data)
+	if size <= 0 || r.padded(size) {
+		r.bad = true
+		return time.Time{}
+	}
+	r.bytes(size)
+	return time.UnixMilli(n)
+}
+
+func (r *claimsReader) field() json.RawMessage { return r.bytes(r.count(len(r.data))) }
+func (r *claimsReader) string() string         { return string(r.field()) }
+
+// optional reads a field whose absence and emptiness are one.
+func (r *claimsReader) optional() json.RawMessage {
+	if b := r.field(); len(b) > 0 {
+		return b
+	}
+	return nil
+}
+
+func (r *claimsReader) kind() protocol.InputKind {
+	code := r.byte()
+	if code == 0 || int(code) >= len(kindCodes) {
+		r.bad = true
+		return ""
+	}
+	return kindCodes[code]
+}
+
+func (r *claimsReader) asked() asked {
+	q := asked{key: r.string(), kind: r.kind()}
+	if q.kind == protocol.KindElicitForm {
+		copy(q.digest[:], r.bytes(len(q.digest)))
+		q.schema = r.optional()
+	}
+	return q
+}
+
+func (r *claimsReader) answer() *answer {
+	a := &answer{key: r.string(), kind: r.kind(), outcome: Outcome(r.byte())}
+	flags := r.byte()
+	if flags > flagUnsolicited|flagChecked {
+		r.bad = true
+	}
+	a.unsolicited, a.checked = flags&flagUnsolicited != 0, flags&flagChecked != 0
+	a.round = r.count(1 << 16)
+	if a.kind == protocol.KindElicitForm {
+		copy(a.digest[:], r.bytes(len(a.digest)))
+		a.schema = r.optional()
+	}
+	a.content = r.optional()
+	if a.outcome <= Missing || a.outcome >= Invalid {
+		r.bad = true
+	}
+	return a
+}
