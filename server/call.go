@@ -1,0 +1,129 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// A Call is what the calls of tools, prompts and resources have in common: who
+// asks, in which revision and with which capabilities. It belongs to one leg of
+// a request and is of no use after it; its methods may be called concurrently.
+type Call struct {
+	// Version is the revision that the request is served in.
+	Version protocol.Version
+	// Principal is who sends the request.
+	Principal roundtrip.Principal
+	// Meta is the _meta of the request, never nil.
+	Meta *protocol.RequestMeta
+
+	back protocol.Back
+}
+
+func newCall(in *Incoming) Call {
+	return Call{Version: in.Version, Principal: in.Principal, Meta: in.Meta, back: in.Back}
+}
+
+// Capabilities returns what the client can do for this request.
+func (c *Call) Capabilities() protocol.ClientCapabilities {
+	if c.Meta.Capabilities == nil {
+		return protocol.ClientCapabilities{}
+	}
+	return *c.Meta.Capabilities
+}
+
+// ClientInfo names the client; it is zero when the client does not say. Nothing
+// vouches for it.
+func (c *Call) ClientInfo() protocol.Implementation {
+	if c.Meta.ClientInfo == nil {
+		return protocol.Implementation{}
+	}
+	return *c.Meta.ClientInfo
+}
+
+// Notify sends a notification to the client while the request runs. It does
+// nothing where there is no way back; an error means that the client can no
+// longer be reached.
+func (c *Call) Notify(ctx context.Context, n *protocol.Notification) error {
+	if c.back == nil {
+		return nil
+	}
+	return c.back.Notify(ctx, n)
+}
+
+// Elicit is how servers of legacy revisions ask while a request runs. On the
+// modern wire a server cannot send requests: the call fails before anything is
+// sent, with a [*roundtrip.PushError] that says what to return instead.
+func (c *Call) Elicit(context.Context, *protocol.ElicitForm) (*protocol.ElicitResult, error) {
+	return nil, c.cannotPush(protocol.MethodElicit)
+}
+
+// ElicitURL is [Call.Elicit] for a URL to visit.
+func (c *Call) ElicitURL(context.Context, *protocol.ElicitURL) (*protocol.ElicitResult, error) {
+	return nil, c.cannotPush(protocol.MethodElicit)
+}
+
+// CreateMessage is [Call.Elicit] for a message of the client's model.
+func (c *Call) CreateMessage(context.Context, *protocol.CreateMessage) (*protocol.CreateMessageResult, error) {
+	return nil, c.cannotPush(protocol.MethodCreateMessage)
+}
+
+// ListRoots is [Call.Elicit] for the directories that the client exposes.
+func (c *Call) ListRoots(context.Context) (*protocol.ListRootsResult, error) {
+	return nil, c.cannotPush(protocol.MethodListRoots)
+}
+
+func (c *Call) cannotPush(method string) error {
+	return &roundtrip.PushError{
+		Method: method,
+		Cause:  "revision " + string(c.Version) + " has no requests from server to client",
+	}
+}
+
+// gate refuses a request whose handler needs what the client does not declare,
+// before anything of it is looked at.
+func (s *Server) gate(ctx context.Context, in *Incoming, needs protocol.ClientCapabilities) error {
+	if needs.IsZero() {
+		return nil
+	}
+	var declared protocol.ClientCapabilities
+	if in.Meta.Capabilities != nil {
+		declared = *in.Meta.Capabilities
+	}
+	missing := declared.Lacks(needs)
+	if missing.IsZero() {
+		return nil
+	}
+	s.opts.Observer.Observe(ctx, roundtrip.CapabilityRefused{Where: in.where(), Missing: missing})
+	return protocol.MissingCapabilities(missing)
+}
+
+// roundtripCall describes a request to the funnel.
+func roundtripCall(in *Incoming, arguments json.RawMessage, retry *protocol.Retry) roundtrip.Call {
+	call := roundtrip.Call{
+		Version: in.Version, Method: in.Request.Method, Target: in.Target,
+		Arguments: arguments, Principal: in.Principal,
+		Responses: retry.InputResponses, State: retry.RequestState,
+	}
+	if in.Meta.Capabilities != nil {
+		call.Capabilities = *in.Meta.Capabilities
+	}
+	return call
+}
+
+// outcome turns what a handler returns into what the funnel takes.
+func (s *Server) outcome(ctx context.Context, in *Incoming, result protocol.Result, err error) (protocol.Result, error) {
+	if err == nil {
+		return result, nil
+	}
+	if asks, ok := errors.AsType[*InputRequiredError](err); ok {
+		return asks.Result, nil
+	}
+	if mistake, ok := errors.AsType[*bugError](err); ok {
+		return nil, s.bug(ctx, in, mistake)
+	}
+	return nil, err
+}

@@ -1,0 +1,48 @@
+package server
+
+import "github.com/rondo-mcp/rondo/protocol"
+
+// discover answers server/discover: what the server is, speaks and offers.
+func (s *Server) discover(in *Incoming) *protocol.DiscoverResult {
+	return &protocol.DiscoverResult{
+		SupportedVersions: supported(),
+		Capabilities:      s.capabilities(),
+		Instructions:      s.opts.Instructions,
+		Cache: protocol.CacheHints{
+			TTLMillis: s.opts.DiscoverTTL.Milliseconds(),
+			Scope:     s.scope(in.Private),
+		},
+	}
+}
+
+// capabilities declares what is registered, was registered before, or is
+// promised by the options.
+func (s *Server) capabilities() protocol.ServerCapabilities {
+	c := s.opts.Capabilities
+	if c.Tools == nil && s.tools.used.Load() {
+		c.Tools = &protocol.ListCapability{}
+	}
+	if c.Prompts == nil && s.prompts.used.Load() {
+		c.Prompts = &protocol.ListCapability{}
+	}
+	if c.Resources == nil && (s.resources.used.Load() || s.templates.used.Load()) {
+		c.Resources = &protocol.ResourcesCapability{}
+	}
+	return c
+}
+
+// offers reports whether the server answers method.
+func (s *Server) offers(method string) bool {
+	declared := &s.opts.Capabilities
+	switch method {
+	case protocol.MethodDiscover:
+		return true
+	case protocol.MethodListTools, protocol.MethodCallTool:
+		return declared.Tools != nil || s.tools.used.Load()
+	case protocol.MethodListPrompts, protocol.MethodGetPrompt:
+		return declared.Prompts != nil || s.prompts.used.Load()
+	case protocol.MethodListResources, protocol.MethodListResourceTemplates, protocol.MethodReadResource:
+		return declared.Resources != nil || s.resources.used.Load() || s.templates.used.Load()
+	}
+	return false
+}

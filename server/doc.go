@@ -1,0 +1,2 @@
+// Package server answers the requests of Model Context Protocol clients.
+package server

@@ -1,0 +1,81 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// An InputRequiredError lets a handler without a union of outcomes, such as one
+// of [AddToolOut], ask the client for input: the server answers with Result
+// instead of an error. It counts when wrapped, too.
+type InputRequiredError struct {
+	Result *protocol.InputRequiredResult
+}
+
+// Error says that input is required.
+func (e *InputRequiredError) Error() string { return "input required from the client" }
+
+// A bugError is a mistake of the program: the client gets an internal error,
+// the observer its text.
+type bugError struct{ err error }
+
+func (e *bugError) Error() string { return e.err.Error() }
+func (e *bugError) Unwrap() error { return e.err }
+
+// internalError is what a client learns of a server's mistake.
+func internalError() *protocol.Error {
+	return &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
+}
+
+// asError returns the protocol error within err, which is not nil.
+func asError(err error) *protocol.Error {
+	if e, ok := protocol.AsError(err); ok {
+		return e
+	}
+	return internalError()
+}
+
+// maxQuoted is how many bytes of a peer's text an error repeats.
+const maxQuoted = 100
+
+// clip cuts a peer's text for use in an error.
+func clip(s string) string {
+	if len(s) <= maxQuoted {
+		return s
+	}
+	n := maxQuoted
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// must panics with a message that names what was registered.
+func must(kind, name string, err error) {
+	if err != nil {
+		panic(fmt.Sprintf("server: %s %q: %v", kind, name, err))
+	}
+}
+
+// named refuses names that no client could use.
+func named(name string) error {
+	if name == "" || !utf8.ValidString(name) {
+		return errors.New("name must be valid UTF-8 and not empty")
+	}
+	return nil
+}
+
+// unique refuses names that are no names or were seen before.
+func unique(kind, name string, seen map[string]bool) error {
+	if err := named(name); err != nil {
+		return fmt.Errorf("%s: %w", kind, err)
+	}
+	if seen[name] {
+		return fmt.Errorf("%s %q appears twice", kind, name)
+	}
+	seen[name] = true
+	return nil
+}

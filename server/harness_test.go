@@ -1,0 +1,272 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// allCapabilities is a client that can be asked everything.
+const allCapabilities = `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{},"context":{}},"roots":{}}`
+
+// A harness is a server and a client that writes its requests by hand.
+type harness struct {
+	*testing.T
+	*server.Server
+	capabilities string
+	events       *events
+	lastID       int64
+}
+
+func newHarness(t *testing.T, opts *server.Options) *harness {
+	t.Helper()
+	var o server.Options
+	if opts != nil {
+		o = *opts
+	}
+	seen := &events{}
+	o.Observer = roundtrip.Observers(o.Observer, seen)
+	s, err := server.New(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return &harness{T: t, Server: s, capabilities: allCapabilities, events: seen}
+}
+
+// events records what the observer is told.
+type events struct {
+	mu   sync.Mutex
+	list []roundtrip.Event
+}
+
+func (e *events) Observe(_ context.Context, event roundtrip.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.list = append(e.list, event)
+}
+
+// bugs returns the texts of the server's mistakes.
+func (e *events) bugs() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []string
+	for _, event := range e.list {
+		if bug, ok := event.(roundtrip.ServerBug); ok {
+			all = append(all, bug.Err.Error())
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+func (e *events) panicked() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc(e.list, func(event roundtrip.Event) bool {
+		_, ok := event.(roundtrip.HandlerPanicked)
+		return ok
+	})
+}
+
+// A reply is a response as an independent reader sees it.
+type reply struct {
+	*testing.T
+	id     string
+	result map[string]any
+	err    *protocol.Error
+	raw    string
+}
+
+// send sends a request with the members given, such as `"name":"echo"`, after
+// _meta, and reads the reply.
+func (h *harness) send(method, members string) reply {
+	h.Helper()
+	meta := fmt.Sprintf(`"_meta":{"%s":"2026-07-28","%s":%s}`,
+		protocol.MetaProtocolVersion, protocol.MetaClientCapabilities, h.capabilities)
+	if members != "" {
+		meta += ","
+	}
+	return h.raw(context.Background(), method, "{"+meta+members+"}")
+}
+
+// raw sends a request with exactly these parameters.
+func (h *harness) raw(ctx context.Context, method, params string) reply {
+	h.Helper()
+	h.lastID++
+	req := &protocol.Request{ID: protocol.IntID(h.lastID), Method: method}
+	if params != "" {
+		req.Params = json.RawMessage(params)
+	}
+	response, err := h.Handle(ctx, req, nil)
+	if err != nil {
+		h.Fatalf("Handle: %v", err)
+	}
+	return h.read(req, response)
+}
+
+func (h *harness) read(req *protocol.Request, response *protocol.Response) reply {
+	h.Helper()
+	if response == nil {
+		h.Fatal("no response")
+	}
+	if response.ID != req.ID {
+		h.Errorf("response has id %v, want %v", response.ID, req.ID)
+	}
+	line, err := protocol.AppendMessage(nil, response)
+	if err != nil {
+		h.Fatalf("response cannot be sent: %v", err)
+	}
+	if (response.Error == nil) == (response.Result == nil) {
+		h.Errorf("response must have a result or an error: %s", line)
+	}
+	r := reply{T: h.T, err: response.Error, raw: string(line)}
+	if response.Error == nil {
+		if err := json.Unmarshal(response.Result, &r.result); err != nil {
+			h.Fatalf("result is not JSON: %v: %s", err, response.Result)
+		}
+	}
+	return r
+}
+
+// call calls a tool. arguments may be empty for none; more members follow.
+func (h *harness) call(name, arguments string, more ...string) reply {
+	h.Helper()
+	members := fmt.Sprintf(`"name":%q`, name)
+	if arguments != "" {
+		members += `,"arguments":` + arguments
+	}
+	for _, m := range more {
+		if m != "" {
+			members += "," + m
+		}
+	}
+	return h.send(protocol.MethodCallTool, members)
+}
+
+// state returns the member to echo a reply's requestState with.
+func (r reply) state() string {
+	r.Helper()
+	s, ok := r.result["requestState"].(string)
+	if !ok || s == "" {
+		r.Fatalf("no requestState: %s", r.raw)
+	}
+	text, _ := json.Marshal(s)
+	return `"requestState":` + string(text)
+}
+
+// answers returns the member that carries the answers, given as JSON members.
+func answers(members string) string { return `"inputResponses":{` + members + `}` }
+
+// text fails unless the reply is a complete result with the text.
+func (r reply) text(want string) {
+	r.Helper()
+	if got := r.firstText(); got != want || r.result["isError"] == true {
+		r.Errorf("result is %s, want the text %q", r.raw, want)
+	}
+}
+
+// failed fails unless the reply is a tool error that says words.
+func (r reply) failed(words ...string) {
+	r.Helper()
+	if r.result["isError"] != true {
+		r.Errorf("result is %s, want isError", r.raw)
+		return
+	}
+	for _, w := range words {
+		if !strings.Contains(r.firstText(), w) {
+			r.Errorf("error %q does not say %q", r.firstText(), w)
+		}
+	}
+}
+
+func (r reply) firstText() string {
+	if r.result["resultType"] != "complete" {
+		return ""
+	}
+	list, _ := r.result["content"].([]any)
+	if len(list) == 0 {
+		return ""
+	}
+	block, _ := list[0].(map[string]any)
+	text, _ := block["text"].(string)
+	return text
+}
+
+// refused fails unless the reply is a JSON-RPC error with the code that says
+// words.
+func (r reply) refused(code int64, words ...string) {
+	r.Helper()
+	if r.err == nil || r.err.Code != code {
+		r.Errorf("reply is %s, want an error with code %d", r.raw, code)
+		return
+	}
+	for _, w := range words {
+		if !strings.Contains(r.err.Message, w) {
+			r.Errorf("error %q does not say %q", r.err.Message, w)
+		}
+	}
+}
+
+// asks fails unless the reply asks exactly for keys, in order of the keys'
+// names, and carries nothing but what such a result may carry.
+func (r reply) asks(keys ...string) {
+	r.Helper()
+	if r.result["resultType"] != "input_required" {
+		r.Fatalf("reply is %s, want input_required", r.raw)
+	}
+	for name := range r.result {
+		switch name {
+		case "resultType", "inputRequests", "requestState", "_meta":
+		default:
+			r.Errorf("input_required carries %s: %s", name, r.raw)
+		}
+	}
+	requests, present := r.result["inputRequests"].(map[string]any)
+	if present && len(requests) == 0 {
+		r.Errorf("inputRequests is there and empty: %s", r.raw)
+	}
+	if got := slices.Sorted(maps.Keys(requests)); !slices.Equal(got, keys) {
+		r.Errorf("asks for %q, want %q", got, keys)
+	}
+}
+
+// at returns the value at a path of member names.
+func at(v any, path ...string) any {
+	for _, name := range path {
+		m, _ := v.(map[string]any)
+		v = m[name]
+	}
+	return v
+}
+
+func (h *harness) wantBug(word string) {
+	h.Helper()
+	if got := h.events.bugs(); !strings.Contains(got, word) {
+		h.Errorf("observer was told of the bugs %q, want %q among them", got, word)
+	}
+}
+
+func wantPanic(t *testing.T, word string, f func()) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		got := fmt.Sprint(recover())
+		if !strings.Contains(got, word) {
+			t.Errorf("panic is %q, want one that says %q", got, word)
+		}
+	}()
+	f()
+}
+
+func ptr[T any](v T) *T { return &v }
+
+type none struct{}

@@ -1,0 +1,81 @@
+package server
+
+import (
+	"context"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// A Handler answers one request. What it returns goes to the client: an
+// [*protocol.Error] as it is, any other error as an internal error whose text
+// stays with the observer.
+type Handler func(ctx context.Context, in *Incoming) (protocol.Result, error)
+
+// A Middleware wraps the handling of every request: refusals (see
+// [Incoming.Refusal]) as well as calls, and each leg of a multi round-trip flow
+// for itself. It must not change a result that it is given; results may be
+// shared. Return another one instead.
+type Middleware func(next Handler) Handler
+
+// An Incoming is one request on its way through a [Server]. It is made by
+// [Server.Admit], completed by the transport, and read by middleware. It
+// belongs to one request and is not safe for concurrent writing.
+type Incoming struct {
+	// Request is the message as it came.
+	Request *protocol.Request
+	// Params are its parameters, nil when they could not be read.
+	Params protocol.Params
+	// Meta is the _meta of the parameters, never nil; it is zero when it could
+	// not be read.
+	Meta *protocol.RequestMeta
+	// Version is the revision that the request is served in.
+	Version protocol.Version
+	// Target is the name of the tool or prompt, or the URI of the resource,
+	// that the request is about; empty for other methods.
+	Target string
+	// Principal is who sends the request. Transports set it; it starts as
+	// [roundtrip.Local].
+	Principal roundtrip.Principal
+	// Private keeps lists out of caches that several users share. Transports
+	// that authenticate set it.
+	Private bool
+	// Back is the way back to the client while the request runs. Nil: none.
+	Back protocol.Back
+
+	refusal *protocol.Error
+	encoded *page // the page that was dispatched, if its encoding may be reused
+}
+
+// Refuse answers the request with e instead of dispatching it. Middleware still
+// sees the request. Only the first refusal counts; nil is passed over.
+func (in *Incoming) Refuse(e *protocol.Error) {
+	if in.refusal == nil {
+		in.refusal = e
+	}
+}
+
+// Refusal returns the error with which the request is refused before it is
+// dispatched, nil when it is not.
+func (in *Incoming) Refusal() *protocol.Error { return in.refusal }
+
+// where tells observers which request an event is about.
+func (in *Incoming) where() roundtrip.Where {
+	return roundtrip.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target}
+}
+
+type principalKey struct{}
+
+// WithPrincipal returns a context under which [Server.Handle] serves requests
+// as sent by p, for hosts that know who calls in process. Without it callers in
+// process are [roundtrip.Local].
+func WithPrincipal(ctx context.Context, p roundtrip.Principal) context.Context {
+	return context.WithValue(ctx, principalKey{}, p)
+}
+
+func principalFrom(ctx context.Context) roundtrip.Principal {
+	if p, ok := ctx.Value(principalKey{}).(roundtrip.Principal); ok {
+		return p
+	}
+	return roundtrip.Local()
+}

@@ -1,0 +1,107 @@
+package server
+
+import (
+	"errors"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// The defaults of [Options].
+const (
+	// DefaultPageSize is how many definitions a page of a list holds. Models
+	// cannot use many more; clients without pagination get all there are.
+	DefaultPageSize = 100
+	// DefaultTTL is how long clients may reuse lists and the answer to
+	// server/discover. They change with a deployment, rarely otherwise, and
+	// five minutes of a stale list after one do no harm.
+	DefaultTTL = 5 * time.Minute
+)
+
+// Options configure a [Server]. The zero value works.
+type Options struct {
+	// Info names the server to clients. An empty name becomes "rondo", an
+	// empty version "0.0.0".
+	Info protocol.Implementation
+	// Instructions tell a model how to use the server; empty: none.
+	Instructions string
+	// Capabilities declares Tools, Prompts or Resources even though nothing is
+	// registered yet, for servers that add some while they run, and names
+	// extensions. A feature is declared anyway once something is registered.
+	// What the server does by itself, such as announcing changes, it declares
+	// by itself.
+	Capabilities protocol.ServerCapabilities
+	// Roundtrip configures the path of tools/call, prompts/get and
+	// resources/read. An empty Audience becomes Info.Name.
+	Roundtrip roundtrip.Options
+	// Middleware wraps every request, outermost first.
+	Middleware []Middleware
+	// Observer is told what happens, beside Roundtrip.Observer. Nil: nobody.
+	Observer roundtrip.Observer
+	// PageSize is how many definitions a page of a list holds, 0:
+	// DefaultPageSize, negative: all.
+	PageSize int
+	// ListTTL is how long clients may reuse lists, 0: DefaultTTL, negative:
+	// not at all.
+	ListTTL time.Duration
+	// DiscoverTTL is the same for the answer to server/discover.
+	DiscoverTTL time.Duration
+	// PrivateLists keeps lists and the answer to server/discover out of caches
+	// that several users share. Set it where a middleware shows different
+	// things to different principals; transports that authenticate do so
+	// themselves.
+	PrivateLists bool
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	if opts.Info.Name == "" {
+		opts.Info.Name = "rondo"
+	}
+	if opts.Info.Version == "" {
+		opts.Info.Version = "0.0.0"
+	}
+	if opts.Roundtrip.Audience == "" {
+		opts.Roundtrip.Audience = opts.Info.Name
+	}
+	opts.Observer = roundtrip.Observers(opts.Roundtrip.Observer, opts.Observer)
+	opts.Roundtrip.Observer = opts.Observer
+	if opts.PageSize == 0 {
+		opts.PageSize = DefaultPageSize
+	}
+	opts.Capabilities = declarable(opts.Capabilities)
+	opts.ListTTL = ttlOrDefault(opts.ListTTL)
+	opts.DiscoverTTL = ttlOrDefault(opts.DiscoverTTL)
+	for _, m := range opts.Middleware {
+		if m == nil {
+			return opts, errors.New("server: nil middleware")
+		}
+	}
+	return opts, nil
+}
+
+// declarable returns the part of c that is an author's to declare.
+func declarable(c protocol.ServerCapabilities) protocol.ServerCapabilities {
+	own := protocol.ServerCapabilities{Experimental: c.Experimental, Extensions: c.Extensions}
+	if c.Tools != nil {
+		own.Tools = &protocol.ListCapability{}
+	}
+	if c.Prompts != nil {
+		own.Prompts = &protocol.ListCapability{}
+	}
+	if c.Resources != nil {
+		own.Resources = &protocol.ResourcesCapability{}
+	}
+	return own
+}
+
+func ttlOrDefault(d time.Duration) time.Duration {
+	if d == 0 {
+		return DefaultTTL
+	}
+	return max(d, 0)
+}

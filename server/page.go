@@ -1,0 +1,117 @@
+package server
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A snapshot is what is registered at one time. It is immutable; its pages are
+// encoded when they are first asked for.
+type snapshot[E entry] struct {
+	entries []E
+	index   map[string]E
+	render  func(entries []E, next string, cache protocol.CacheHints) protocol.Result
+	size    int            // entries of a page
+	cursors map[string]int // of the pages after the first: where they begin
+	public  func() []*page
+	private func() []*page
+}
+
+// A page is one page of a list, with its encoding.
+type page struct {
+	result  protocol.Result
+	encoded json.RawMessage
+	err     error
+}
+
+// newSnapshot is called with the registry's mutex held.
+func newSnapshot[E entry](r *registry[E]) *snapshot[E] {
+	s := &snapshot[E]{entries: slices.Clone(r.entries), index: maps.Clone(r.index), render: r.render}
+	s.size = r.server.opts.PageSize
+	if s.size < 0 {
+		s.size = max(len(s.entries), 1)
+	}
+	s.cursors = map[string]int{}
+	for at := s.size; at < len(s.entries); at += s.size {
+		s.cursors[cursor(r.method, at)] = at
+	}
+	encoded := func(private bool) func() []*page {
+		return sync.OnceValue(func() []*page {
+			var pages []*page
+			for at := 0; at == 0 || at < len(s.entries); at += s.size {
+				entries, next := s.page(r.method, at)
+				hints := r.server.listHints(private)
+				p := &page{result: s.render(entries, next, hints)}
+				p.encoded, p.err = r.encode(entries, next, hints)
+				pages = append(pages, p)
+			}
+			return pages
+		})
+	}
+	s.public, s.private = encoded(false), encoded(true)
+	return s
+}
+
+// page returns the entries from at on and the cursor of the page after them.
+func (s *snapshot[E]) page(method string, at int) (entries []E, next string) {
+	end := min(at+s.size, len(s.entries))
+	if end < len(s.entries) {
+		next = cursor(method, end)
+	}
+	return s.entries[at:end], next
+}
+
+// cursor is opaque to clients; that any replica understands it is all that it
+// is made for. Nothing but the cursors that lead to a page is accepted.
+func cursor(method string, at int) string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %d", method, at))
+}
+
+// list answers one of the list requests.
+func (s *Server) list(in *Incoming, p *protocol.ListParams) (protocol.Result, error) {
+	switch in.Request.Method {
+	case protocol.MethodListTools:
+		return listPage(s, in, s.tools.snapshot(), p.Cursor)
+	case protocol.MethodListPrompts:
+		return listPage(s, in, s.prompts.snapshot(), p.Cursor)
+	case protocol.MethodListResources:
+		return listPage(s, in, s.resources.snapshot(), p.Cursor)
+	}
+	return listPage(s, in, s.templates.snapshot(), p.Cursor)
+}
+
+func listPage[E entry](s *Server, in *Incoming, snap *snapshot[E], cursor string) (protocol.Result, error) {
+	at, ok := snap.cursors[cursor]
+	if !ok && cursor != "" {
+		return nil, protocol.Errorf(protocol.CodeInvalidParams, "invalid params: cursor: does not lead to a page of this list")
+	}
+	if len(s.opts.Middleware) > 0 {
+		// Middleware may filter what it is handed, so nothing is shared.
+		entries, next := snap.page(in.Request.Method, at)
+		return snap.render(entries, next, s.listHints(in.Private)), nil
+	}
+	pages := snap.public
+	if in.Private {
+		pages = snap.private
+	}
+	in.encoded = pages()[at/snap.size]
+	return in.encoded.result, nil
+}
+
+func (s *Server) listHints(private bool) protocol.CacheHints {
+	return protocol.CacheHints{TTLMillis: s.opts.ListTTL.Milliseconds(), Scope: s.scope(private)}
+}
+
+// scope is public only where everybody is shown the same.
+func (s *Server) scope(private bool) protocol.CacheScope {
+	if private || s.opts.PrivateLists {
+		return protocol.CachePrivate
+	}
+	return protocol.CachePublic
+}

@@ -1,0 +1,113 @@
+package server
+
+import (
+	"context"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A Prompt describes a prompt to register (server/prompts). What it refers to
+// must not be changed afterwards.
+type Prompt struct {
+	// Name is unique within the server.
+	Name        string
+	Title       string
+	Description string
+	Icons       []protocol.Icon
+	// Arguments are what the prompt takes. A request without a required one is
+	// refused before the handler runs.
+	Arguments []protocol.PromptArgument
+	Meta      protocol.Meta
+	// Needs and AcceptCold are as in [Tool].
+	Needs      protocol.ClientCapabilities
+	AcceptCold bool
+}
+
+// A PromptCall is one leg of a request for a prompt.
+type PromptCall struct {
+	Call
+	Name string
+	// Arguments are the values that were sent, by name; nil when there were
+	// none. Names that the prompt does not know are among them.
+	Arguments map[string]string
+}
+
+// A PromptHandler fills in a prompt, or asks for what is missing.
+type PromptHandler func(ctx context.Context, call *PromptCall) (protocol.GetPromptOutcome, error)
+
+// prompt is a registered prompt.
+type prompt struct {
+	definition protocol.Prompt
+	needs      protocol.ClientCapabilities
+	acceptCold bool
+	handle     PromptHandler
+}
+
+func (p *prompt) key() string { return p.definition.Name }
+
+// AddPrompt registers a prompt. It may be called while the server runs. It
+// panics when the prompt is wrong in itself: no name or one that is taken, an
+// argument without a name or with that of another, no handler.
+func AddPrompt(s *Server, p Prompt, handler PromptHandler) {
+	must("prompt", p.Name, present(handler != nil))
+	must("prompt", p.Name, named(p.Name))
+	seen := map[string]bool{}
+	for _, a := range p.Arguments {
+		must("prompt", p.Name, unique("argument", a.Name, seen))
+	}
+	must("prompt", p.Name, s.prompts.add(&prompt{
+		definition: protocol.Prompt{
+			Name: p.Name, Title: p.Title, Description: p.Description, Icons: p.Icons,
+			Arguments: p.Arguments, Meta: p.Meta,
+		},
+		needs: p.Needs, acceptCold: p.AcceptCold, handle: handler,
+	}))
+}
+
+// RemovePrompt removes a prompt. It reports whether there was one of that name.
+func (s *Server) RemovePrompt(name string) bool { return s.prompts.remove(name) }
+
+func renderPrompts(prompts []*prompt, next string, cache protocol.CacheHints) protocol.Result {
+	list := make([]protocol.Prompt, len(prompts))
+	for i, p := range prompts {
+		list[i] = p.definition
+	}
+	return &protocol.ListPromptsResult{Prompts: list, NextCursor: next, Cache: cache}
+}
+
+// getPrompt answers prompts/get.
+func (s *Server) getPrompt(ctx context.Context, in *Incoming, params *protocol.GetPromptParams) (protocol.Result, error) {
+	p, ok := s.prompts.snapshot().index[params.Name]
+	if !ok {
+		return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown prompt: %s", clip(params.Name))
+	}
+	if err := s.gate(ctx, in, p.needs); err != nil {
+		return nil, err
+	}
+	call := roundtripCall(in, params.Arguments, &params.Retry)
+	call.AcceptCold = p.acceptCold
+	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
+		call := &PromptCall{Call: newCall(in), Name: params.Name}
+		if err := call.decode(params, p.definition.Arguments); err != nil {
+			return nil, err
+		}
+		result, err := p.handle(ctx, call)
+		return s.outcome(ctx, in, result, err)
+	})
+}
+
+// decode reads the arguments and refuses the request when one is missing.
+func (c *PromptCall) decode(params *protocol.GetPromptParams, known []protocol.PromptArgument) error {
+	if params.Arguments != nil {
+		if err := jsonx.Unmarshal(params.Arguments, &c.Arguments); err != nil {
+			return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: arguments: %v", err)
+		}
+	}
+	for _, a := range known {
+		if _, ok := c.Arguments[a.Name]; a.Required && !ok {
+			return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: arguments: %s must be present", a.Name)
+		}
+	}
+	return nil
+}

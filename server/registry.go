@@ -1,0 +1,92 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A registry holds what one of the lists shows, in the order of registration.
+// Changes are rare and go through a mutex; requests read an immutable snapshot,
+// which is built by the first request after a change.
+type registry[E entry] struct {
+	server *Server
+	method string // of the list
+	render func(entries []E, next string, cache protocol.CacheHints) protocol.Result
+
+	mu      sync.Mutex
+	entries []E
+	index   map[string]E
+	used    atomic.Bool // something was registered once
+	current atomic.Pointer[snapshot[E]]
+}
+
+// An entry is something registered under a unique key.
+type entry interface {
+	comparable
+	key() string
+}
+
+func (r *registry[E]) init(s *Server, method string, render func([]E, string, protocol.CacheHints) protocol.Result) {
+	r.server, r.method, r.render = s, method, render
+	r.index = map[string]E{}
+}
+
+// add registers e. It fails when the key is taken, or when e cannot be listed:
+// better now than on every tools/list.
+func (r *registry[E]) add(e E) error {
+	if _, err := r.encode([]E{e}, "", protocol.CacheHints{}); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, taken := r.index[e.key()]; taken {
+		return fmt.Errorf("is registered already; remove it first")
+	}
+	r.entries = append(r.entries, e)
+	r.index[e.key()] = e
+	r.used.Store(true)
+	r.current.Store(nil)
+	return nil
+}
+
+// remove undoes add. It reports whether there was anything under key.
+func (r *registry[E]) remove(key string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e, ok := r.index[key]
+	if !ok {
+		return false
+	}
+	delete(r.index, key)
+	r.entries = slices.DeleteFunc(r.entries, func(other E) bool { return other == e })
+	r.current.Store(nil)
+	return true
+}
+
+// snapshot returns what is registered now.
+func (r *registry[E]) snapshot() *snapshot[E] {
+	if s := r.current.Load(); s != nil {
+		return s
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.current.Load(); s != nil {
+		return s
+	}
+	s := newSnapshot(r)
+	r.current.Store(s)
+	return s
+}
+
+func (r *registry[E]) encode(entries []E, next string, cache protocol.CacheHints) (json.RawMessage, error) {
+	data, err := protocol.EncodeResult(protocol.Latest, r.method, r.render(entries, next, cache))
+	if err != nil {
+		return nil, err
+	}
+	return r.server.info.splice(data), nil
+}

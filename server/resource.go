@@ -1,0 +1,189 @@
+package server
+
+import (
+	"context"
+	"slices"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A Resource describes a resource to register (server/resources). What it
+// refers to must not be changed afterwards.
+type Resource struct {
+	// URI is unique within the server, and is compared byte by byte.
+	URI         string
+	Name        string
+	Title       string
+	Description string
+	Icons       []protocol.Icon
+	MIMEType    string
+	Annotations *protocol.Annotations
+	Size        *int64 // in bytes, nil when unknown
+	Meta        protocol.Meta
+	// Needs and AcceptCold are as in [Tool].
+	Needs      protocol.ClientCapabilities
+	AcceptCold bool
+}
+
+// A ResourceTemplate describes a family of resources to register.
+type ResourceTemplate struct {
+	// URITemplate is an RFC 6570 template with expressions of two kinds:
+	// {name} stands for one or more characters that are not reserved in URIs,
+	// {+name} for one or more characters of any kind.
+	URITemplate string
+	Name        string
+	Title       string
+	Description string
+	Icons       []protocol.Icon
+	MIMEType    string
+	Annotations *protocol.Annotations
+	Meta        protocol.Meta
+	// Needs and AcceptCold are as in [Tool].
+	Needs      protocol.ClientCapabilities
+	AcceptCold bool
+}
+
+// A ResourceCall is one leg of a request for a resource.
+type ResourceCall struct {
+	Call
+	URI string
+	// Variables are the values of the template's expressions, percent-decoded;
+	// nil for a resource that is no template's. A value may hold anything,
+	// "../" and "/" included: check it before it names a file.
+	Variables map[string]string
+}
+
+// A ResourceHandler reads a resource, or asks for what is missing. Contents
+// without a URI get that of the request. Clients may not cache what it returns
+// unless it sets Cache. To say that there is no such resource it returns
+// [protocol.ResourceNotFound].
+type ResourceHandler func(ctx context.Context, call *ResourceCall) (protocol.ReadResourceOutcome, error)
+
+// reader is what a resource and a template have in common.
+type reader struct {
+	needs      protocol.ClientCapabilities
+	acceptCold bool
+	handle     ResourceHandler
+}
+
+type resource struct {
+	reader
+	definition protocol.Resource
+}
+
+type template struct {
+	reader
+	definition protocol.ResourceTemplate
+	matcher    *matcher
+}
+
+func (r *resource) key() string { return r.definition.URI }
+func (t *template) key() string { return t.definition.URITemplate }
+
+// AddResource registers a resource. It may be called while the server runs. It
+// panics when the resource is wrong in itself: no URI or one that is taken, no
+// name, no handler.
+func AddResource(s *Server, r Resource, handler ResourceHandler) {
+	must("resource", r.URI, present(handler != nil))
+	must("resource", r.URI, named(r.URI))
+	must("resource", r.URI, named(r.Name))
+	must("resource", r.URI, s.resources.add(&resource{
+		reader: reader{r.Needs, r.AcceptCold, handler},
+		definition: protocol.Resource{
+			URI: r.URI, Name: r.Name, Title: r.Title, Description: r.Description, Icons: r.Icons,
+			MIMEType: r.MIMEType, Annotations: r.Annotations, Size: r.Size, Meta: r.Meta,
+		},
+	}))
+}
+
+// AddResourceTemplate registers a family of resources. A URI that is registered
+// itself is not looked for in templates; among those the first that matches
+// counts, in the order of registration. It panics as [AddResource] does, and for
+// templates that it cannot match.
+func AddResourceTemplate(s *Server, t ResourceTemplate, handler ResourceHandler) {
+	must("resource template", t.URITemplate, present(handler != nil))
+	must("resource template", t.URITemplate, named(t.Name))
+	matcher, err := newMatcher(t.URITemplate)
+	must("resource template", t.URITemplate, err)
+	must("resource template", t.URITemplate, s.templates.add(&template{
+		reader: reader{t.Needs, t.AcceptCold, handler},
+		definition: protocol.ResourceTemplate{
+			URITemplate: t.URITemplate, Name: t.Name, Title: t.Title, Description: t.Description, Icons: t.Icons,
+			MIMEType: t.MIMEType, Annotations: t.Annotations, Meta: t.Meta,
+		},
+		matcher: matcher,
+	}))
+}
+
+// RemoveResource removes a resource. It reports whether there was one at uri.
+func (s *Server) RemoveResource(uri string) bool { return s.resources.remove(uri) }
+
+// RemoveResourceTemplate removes a template. It reports whether there was one.
+func (s *Server) RemoveResourceTemplate(uriTemplate string) bool {
+	return s.templates.remove(uriTemplate)
+}
+
+func renderResources(resources []*resource, next string, cache protocol.CacheHints) protocol.Result {
+	list := make([]protocol.Resource, len(resources))
+	for i, r := range resources {
+		list[i] = r.definition
+	}
+	return &protocol.ListResourcesResult{Resources: list, NextCursor: next, Cache: cache}
+}
+
+func renderTemplates(templates []*template, next string, cache protocol.CacheHints) protocol.Result {
+	list := make([]protocol.ResourceTemplate, len(templates))
+	for i, t := range templates {
+		list[i] = t.definition
+	}
+	return &protocol.ListResourceTemplatesResult{ResourceTemplates: list, NextCursor: next, Cache: cache}
+}
+
+// find returns who reads uri, and the variables of its template.
+func (s *Server) find(uri string) (*reader, map[string]string) {
+	if r, ok := s.resources.snapshot().index[uri]; ok {
+		return &r.reader, nil
+	}
+	for _, t := range s.templates.snapshot().entries {
+		if variables, ok := t.matcher.match(uri); ok {
+			return &t.reader, variables
+		}
+	}
+	return nil, nil
+}
+
+// readResource answers resources/read.
+func (s *Server) readResource(ctx context.Context, in *Incoming, params *protocol.ReadResourceParams) (protocol.Result, error) {
+	r, variables := s.find(params.URI)
+	if r == nil {
+		return nil, protocol.ResourceNotFound(params.URI)
+	}
+	if err := s.gate(ctx, in, r.needs); err != nil {
+		return nil, err
+	}
+	call := roundtripCall(in, nil, &params.Retry)
+	call.AcceptCold = r.acceptCold
+	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
+		result, err := r.handle(ctx, &ResourceCall{Call: newCall(in), URI: params.URI, Variables: variables})
+		if read, ok := result.(*protocol.ReadResourceResult); ok && err == nil {
+			return withURI(read, params.URI), nil
+		}
+		return s.outcome(ctx, in, result, err)
+	})
+}
+
+// withURI returns result with the URI of the request wherever the author left
+// it out. The author's own value stays as it is: it may be shared.
+func withURI(result *protocol.ReadResourceResult, uri string) *protocol.ReadResourceResult {
+	if result == nil || !slices.ContainsFunc(result.Contents, func(c protocol.ResourceContents) bool { return c.URI == "" }) {
+		return result
+	}
+	filled := *result
+	filled.Contents = slices.Clone(result.Contents)
+	for i := range filled.Contents {
+		if filled.Contents[i].URI == "" {
+			filled.Contents[i].URI = uri
+		}
+	}
+	return &filled
+}

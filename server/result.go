@@ -1,0 +1,50 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// Text returns the result of a tool that answers with text, a block for each of
+// the arguments.
+func Text(blocks ...string) *protocol.CallToolResult {
+	r := &protocol.CallToolResult{Content: make([]protocol.Content, len(blocks))}
+	for i, text := range blocks {
+		r.Content[i] = &protocol.TextContent{Text: text}
+	}
+	return r
+}
+
+// ErrorText returns the result of a tool that ran and failed. The model reads
+// the text and may try again. Returning a plain error from the handler does the
+// same; return a [*protocol.Error] to fail the request instead.
+func ErrorText(text string) *protocol.CallToolResult {
+	r := Text(text)
+	r.IsError = true
+	return r
+}
+
+// Structured returns the result of a tool that answers with the JSON encoding
+// of v, as structured content and as text. It fails, and the client gets an
+// internal error, when v cannot be encoded.
+func Structured(v any) (*protocol.CallToolResult, error) {
+	data, err := jsonx.Marshal(v)
+	if err != nil {
+		return nil, &bugError{fmt.Errorf("structured content: %w", err)}
+	}
+	r := Text(string(data))
+	r.StructuredContent = data
+	return r, nil
+}
+
+// UserText returns a message of a prompt that the user says.
+func UserText(text string) protocol.PromptMessage {
+	return protocol.PromptMessage{Role: protocol.User, Content: &protocol.TextContent{Text: text}}
+}
+
+// AssistantText returns a message of a prompt that the assistant says.
+func AssistantText(text string) protocol.PromptMessage {
+	return protocol.PromptMessage{Role: protocol.Assistant, Content: &protocol.TextContent{Text: text}}
+}

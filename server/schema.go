@@ -1,0 +1,85 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/schema"
+)
+
+// anyObject is the input schema of tools that take what they are given.
+const anyObject = `{"type":"object"}`
+
+// inferSchema derives a schema from a Go type, as encoding/json would write it.
+func inferSchema(t reflect.Type) (json.RawMessage, error) {
+	inferred, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[json.RawMessage](): {},
+		reflect.TypeFor[[]byte]():          {Types: []string{"null", "string"}, ContentEncoding: "base64"},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return jsonx.Marshal(inferred)
+}
+
+// inputSchema compiles the schema of a tool's arguments, which must describe an
+// object (server/tools). explicit is used as it is; without it the schema is
+// that of t.
+func inputSchema(explicit json.RawMessage, t reflect.Type) (*schema.Schema, error) {
+	raw := explicit
+	if raw == nil {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		var err error
+		if raw, err = inferSchema(t); err != nil {
+			return nil, fmt.Errorf("input schema: %w", err)
+		}
+		if t.Kind() == reflect.Interface || t == reflect.TypeFor[json.RawMessage]() {
+			raw = json.RawMessage(anyObject)
+		}
+	}
+	compiled, err := compileSchema(raw)
+	if err != nil {
+		return nil, fmt.Errorf("input schema: %w", err)
+	}
+	var top struct {
+		Type any `json:"type"`
+	}
+	if err := jsonx.Unmarshal(compiled.Raw(), &top); err != nil || top.Type != "object" {
+		return nil, fmt.Errorf(`input schema: type must be "object": arguments are an object`)
+	}
+	return compiled, nil
+}
+
+// outputSchema compiles the schema of a tool's structured content: explicit, or
+// that of t where t is not nil. Without both it returns nil.
+func outputSchema(explicit json.RawMessage, t reflect.Type) (*schema.Schema, error) {
+	raw := explicit
+	if raw == nil && t != nil {
+		var err error
+		if raw, err = inferSchema(t); err != nil {
+			return nil, fmt.Errorf("output schema: %w", err)
+		}
+	}
+	if raw == nil {
+		return nil, nil
+	}
+	compiled, err := compileSchema(raw)
+	if err != nil {
+		return nil, fmt.Errorf("output schema: %w", err)
+	}
+	return compiled, nil
+}
+
+// compileSchema compiles a copy: the author may reuse the bytes.
+func compileSchema(raw json.RawMessage) (*schema.Schema, error) {
+	if err := jsonx.Check(raw); err != nil {
+		return nil, err
+	}
+	return schema.Compile(jsonx.AppendCompact(nil, raw), schema.Limits{})
+}

@@ -1,0 +1,85 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// ErrClosed is the cause with which the contexts of running requests are
+// cancelled when their server closes.
+var ErrClosed = errors.New("server: closed")
+
+// A Server answers the requests of clients. It is free of transports: they
+// hand it requests and send what it returns. All methods may be called
+// concurrently, registration included.
+type Server struct {
+	opts    Options
+	funnel  *roundtrip.Funnel
+	handler Handler // dispatch within the middleware
+	info    infoMeta
+
+	tools     registry[*tool]
+	prompts   registry[*prompt]
+	resources registry[*resource]
+	templates registry[*template]
+
+	running running
+}
+
+// New returns a server without tools, prompts and resources. opts may be nil.
+// It fails when the options contradict each other, see [roundtrip.NewFunnel].
+func New(opts *Options) (*Server, error) {
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{opts: o}
+	if s.funnel, err = roundtrip.NewFunnel(o.Roundtrip); err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	if s.info, err = newInfoMeta(o.Info); err != nil {
+		return nil, fmt.Errorf("server: Info: %w", err)
+	}
+	if _, err := protocol.EncodeResult(protocol.Latest, protocol.MethodDiscover, s.discover(&Incoming{})); err != nil {
+		return nil, fmt.Errorf("server: Capabilities: %w", err)
+	}
+	s.handler = s.dispatch
+	for i := len(o.Middleware) - 1; i >= 0; i-- {
+		s.handler = o.Middleware[i](s.handler)
+	}
+	s.tools.init(s, protocol.MethodListTools, renderTools)
+	s.prompts.init(s, protocol.MethodListPrompts, renderPrompts)
+	s.resources.init(s, protocol.MethodListResources, renderResources)
+	s.templates.init(s, protocol.MethodListResourceTemplates, renderTemplates)
+	return s, nil
+}
+
+var _ protocol.Peer = (*Server)(nil)
+
+// Notify receives a notification. Modern clients have nothing to say outside
+// of requests to a server in process: abandon a request by cancelling the
+// context of [Server.Handle].
+func (s *Server) Notify(context.Context, *protocol.Notification) error { return nil }
+
+// Close refuses further requests and cancels the contexts of those that run,
+// with the cause [ErrClosed]. It does not wait for them; see [Server.Shutdown].
+func (s *Server) Close() error {
+	s.running.close()
+	return nil
+}
+
+// Shutdown refuses further requests and waits for those that run. When ctx ends
+// first it cancels them as [Server.Close] does and returns the context's error.
+func (s *Server) Shutdown(ctx context.Context) error {
+	select {
+	case <-s.running.drain():
+		return nil
+	case <-ctx.Done():
+		s.running.close()
+		return ctx.Err()
+	}
+}

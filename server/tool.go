@@ -1,0 +1,188 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/schema"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A Tool describes a tool to register (server/tools). What it refers to must
+// not be changed afterwards.
+type Tool struct {
+	// Name is unique within the server. Clients send it in a header; stay with
+	// ASCII letters, digits, '_', '-' and '.'.
+	Name        string
+	Title       string
+	Description string
+	Icons       []protocol.Icon
+	Annotations *protocol.ToolAnnotations
+	Meta        protocol.Meta
+	// InputSchema describes the arguments; its type must be "object". Nil: it
+	// is inferred from the handler's input type, or, without one, any object.
+	InputSchema json.RawMessage
+	// OutputSchema describes the structured content. Every result that is not
+	// an error must then have some. Nil: it is inferred from the handler's
+	// output type; without one there is none.
+	OutputSchema json.RawMessage
+	// Needs are capabilities without which the tool is of no use. A client
+	// that lacks one is refused before the handler runs, with all that is
+	// missing named. Questions are gated without it, when they are asked.
+	Needs protocol.ClientCapabilities
+	// AcceptCold lets the handler read answers that nothing proves it asked
+	// for; see [roundtrip.Call].
+	AcceptCold bool
+}
+
+// A ToolCall is one leg of a call of a tool.
+type ToolCall struct {
+	Call
+	Name string
+	// Arguments is the JSON object that was sent, {} when there was none. It
+	// matches the input schema.
+	Arguments json.RawMessage
+}
+
+// tool is a registered tool.
+type tool struct {
+	definition protocol.Tool
+	needs      protocol.ClientCapabilities
+	acceptCold bool
+	input      *schema.Schema
+	check      func(structured json.RawMessage) error // nil without an output schema
+	handle     func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)
+}
+
+func (t *tool) key() string { return t.definition.Name }
+
+// AddTool registers a tool whose arguments are decoded into In. The input
+// schema is inferred from In unless t has one: fields are named and omitted as
+// by encoding/json, required unless they omit empty values, and described by a
+// tag such as `jsonschema:"what it means"`. Arguments that do not match never
+// reach the handler; the caller is told which field is wrong.
+//
+// AddTool may be called while the server runs. It panics, as registering with
+// net/http does, when the tool is wrong in itself: no name or one that is
+// taken, no handler, a type or schema that cannot be used.
+func AddTool[In any](s *Server, t Tool, handler func(ctx context.Context, call *ToolCall, in In) (protocol.CallToolOutcome, error)) {
+	must("tool", t.Name, present(handler != nil))
+	s.addTool(t, reflect.TypeFor[In](), nil, func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error) {
+		var in In
+		if err := jsonx.Unmarshal(call.Arguments, &in); err != nil {
+			return badArguments(err), nil
+		}
+		return handler(ctx, call, in)
+	})
+}
+
+// AddToolOut registers a tool that answers with a value of type Out, as
+// structured content and, for clients that do not know it, as the same JSON in
+// a text block. The output schema is inferred from Out unless t has one. To ask
+// the client for input the handler returns an [*InputRequiredError]. Otherwise
+// it is like [AddTool].
+func AddToolOut[In, Out any](s *Server, t Tool, handler func(ctx context.Context, call *ToolCall, in In) (Out, error)) {
+	must("tool", t.Name, present(handler != nil))
+	s.addTool(t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error) {
+		var in In
+		if err := jsonx.Unmarshal(call.Arguments, &in); err != nil {
+			return badArguments(err), nil
+		}
+		out, err := handler(ctx, call, in)
+		if err != nil {
+			return nil, err
+		}
+		return Structured(out)
+	})
+}
+
+// AddRawTool registers a tool that reads its arguments itself. They match the
+// input schema all the same; without one any object does. Otherwise it is like
+// [AddTool].
+func AddRawTool(s *Server, t Tool, handler func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)) {
+	must("tool", t.Name, present(handler != nil))
+	s.addTool(t, reflect.TypeFor[any](), nil, handler)
+}
+
+// RemoveTool removes a tool. It reports whether there was one of that name.
+// Calls that run go on.
+func (s *Server) RemoveTool(name string) bool { return s.tools.remove(name) }
+
+// addTool registers a tool. out is nil for handlers that build their results.
+func (s *Server) addTool(t Tool, in, out reflect.Type, handle func(context.Context, *ToolCall) (protocol.CallToolOutcome, error)) {
+	must("tool", t.Name, named(t.Name))
+	input, err := inputSchema(t.InputSchema, in)
+	must("tool", t.Name, err)
+	output, err := outputSchema(t.OutputSchema, out)
+	must("tool", t.Name, err)
+	added := &tool{
+		definition: protocol.Tool{
+			Name: t.Name, Title: t.Title, Description: t.Description, Icons: t.Icons,
+			InputSchema: input.Raw(), Annotations: t.Annotations, Meta: t.Meta,
+		},
+		needs: t.Needs, acceptCold: t.AcceptCold, input: input, handle: handle,
+	}
+	if output != nil {
+		added.definition.OutputSchema = output.Raw()
+		added.check = checkOutput(output)
+	}
+	must("tool", t.Name, s.tools.add(added))
+}
+
+func checkOutput(output *schema.Schema) func(json.RawMessage) error {
+	return func(structured json.RawMessage) error {
+		if structured == nil {
+			return errors.New("must be present: the tool has an output schema")
+		}
+		return output.Validate(structured)
+	}
+}
+
+func renderTools(tools []*tool, next string, cache protocol.CacheHints) protocol.Result {
+	list := make([]protocol.Tool, len(tools))
+	for i, t := range tools {
+		list[i] = t.definition
+	}
+	return &protocol.ListToolsResult{Tools: list, NextCursor: next, Cache: cache}
+}
+
+// callTool answers tools/call.
+func (s *Server) callTool(ctx context.Context, in *Incoming, p *protocol.CallToolParams) (protocol.Result, error) {
+	t, ok := s.tools.snapshot().index[p.Name]
+	if !ok {
+		return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown tool: %s", clip(p.Name))
+	}
+	if err := s.gate(ctx, in, t.needs); err != nil {
+		return nil, err
+	}
+	call := roundtripCall(in, p.Arguments, &p.Retry)
+	call.AcceptCold, call.CheckOutput = t.acceptCold, t.check
+	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
+		arguments := p.Arguments
+		if arguments == nil {
+			arguments = json.RawMessage("{}")
+		}
+		if err := t.input.Validate(arguments); err != nil {
+			return badArguments(err), nil
+		}
+		result, err := t.handle(ctx, &ToolCall{Call: newCall(in), Name: p.Name, Arguments: arguments})
+		return s.outcome(ctx, in, result, err)
+	})
+}
+
+// badArguments is a result and not an error, so that the model can see what is
+// wrong and do better (server/tools, "Error Handling").
+func badArguments(err error) *protocol.CallToolResult {
+	return ErrorText(fmt.Sprintf("invalid arguments: %v", err))
+}
+
+func present(handler bool) error {
+	if !handler {
+		return errors.New("handler must not be nil")
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package server
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// A matcher finds the values of a URI template's expressions in a URI. The
+// regular expression behind it takes time linear in the length of the URI.
+type matcher struct {
+	names   []string
+	pattern *regexp.Regexp
+}
+
+const (
+	// One or more characters that are not reserved (RFC 3986, section 2.2).
+	// What is not ASCII passes: clients send IRIs.
+	unreserved = `([^:/?#\[\]@!$&'()*+,;=]+)`
+	anything   = `(.+)`
+)
+
+// newMatcher compiles a template of literals, {name} and {+name}: the levels 1
+// and, in part, 2 of RFC 6570. Other expressions do not tell from a URI what
+// they were made of.
+func newMatcher(uriTemplate string) (*matcher, error) {
+	if err := named(uriTemplate); err != nil {
+		return nil, err
+	}
+	m := &matcher{}
+	seen := map[string]bool{}
+	pattern := `(?s)\A`
+	rest := uriTemplate
+	for rest != "" {
+		literal, expression, found := strings.Cut(rest, "{")
+		if strings.Contains(literal, "}") {
+			return nil, fmt.Errorf("has a } without {")
+		}
+		pattern += regexp.QuoteMeta(literal)
+		if !found {
+			break
+		}
+		if expression, rest, found = strings.Cut(expression, "}"); !found {
+			return nil, fmt.Errorf("has a { without }")
+		}
+		name, group := expression, unreserved
+		if plain, ok := strings.CutPrefix(expression, "+"); ok {
+			name, group = plain, anything
+		}
+		if !isVariable(name) {
+			return nil, fmt.Errorf("expression {%s} is not supported: use {name} or {+name}", expression)
+		}
+		if err := unique("variable", name, seen); err != nil {
+			return nil, err
+		}
+		m.names = append(m.names, name)
+		pattern += group
+	}
+	if len(m.names) == 0 {
+		return nil, fmt.Errorf("has no expression: register a resource instead")
+	}
+	var err error
+	m.pattern, err = regexp.Compile(pattern + `\z`)
+	return m, err
+}
+
+// isVariable reports whether name is a varname of RFC 6570, section 2.3, less
+// percent-encoded ones.
+func isVariable(name string) bool {
+	for part := range strings.SplitSeq(name, ".") {
+		if part == "" || strings.Trim(part, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// match returns the values, percent-decoded. A URI whose values are not
+// properly encoded does not match.
+func (m *matcher) match(uri string) (map[string]string, bool) {
+	groups := m.pattern.FindStringSubmatch(uri)
+	if groups == nil {
+		return nil, false
+	}
+	values := make(map[string]string, len(m.names))
+	for i, name := range m.names {
+		value, err := url.PathUnescape(groups[i+1])
+		if err != nil || !utf8.ValidString(value) {
+			return nil, false
+		}
+		values[name] = value
+	}
+	return values, true
+}
