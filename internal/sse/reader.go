@@ -1,0 +1,219 @@
+package sse
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"time"
+)
+
+// DefaultMaxEvent is the size limit of an event when none is given: as large
+// as the messages that HTTP endpoints take.
+const DefaultMaxEvent = 4 << 20
+
+// ErrTooLarge is within the error for an event or line above the limit.
+var ErrTooLarge = errors.New("event is too large")
+
+// firstBuffer is the initial buffer: most messages fit.
+const firstBuffer = 4 << 10
+
+// An Event is one event that has data.
+type Event struct {
+	// Type is the event field; empty means "message".
+	Type string
+	// Data is the data lines, joined by LF. It is the caller's to keep.
+	Data []byte
+}
+
+// A Reader reads events from a stream. It must not be used concurrently.
+type Reader struct {
+	src      io.Reader
+	max      int
+	buf      []byte // read and not yet consumed: buf[start:end]
+	start    int
+	end      int
+	scanned  int   // bytes after start known to hold no line end
+	err      error // of src
+	started  bool  // the byte order mark has been dealt with
+	afterCR  bool  // the last line ended in CR: an LF that follows belongs to it
+	lastID   string
+	retry    time.Duration
+	hasRetry bool
+}
+
+// NewReader returns a reader of src that refuses events whose lines exceed
+// maxEvent bytes in total, [DefaultMaxEvent] when it is zero or negative.
+func NewReader(src io.Reader, maxEvent int) *Reader {
+	if maxEvent <= 0 {
+		maxEvent = DefaultMaxEvent
+	}
+	return &Reader{src: src, max: maxEvent}
+}
+
+// LastEventID returns the most recent id field, also of events without data.
+func (r *Reader) LastEventID() string { return r.lastID }
+
+// Retry returns the most recent retry field and whether there was one.
+func (r *Reader) Retry() (time.Duration, bool) { return r.retry, r.hasRetry }
+
+// Next returns the next event that has data. At the end of the stream it
+// returns [io.EOF], or [io.ErrUnexpectedEOF] when the stream ends inside an
+// event; that event is lost, as the standard requires.
+func (r *Reader) Next() (Event, error) {
+	var e Event
+	var id []byte
+	hasData, hasID, size := false, false, 0
+	for {
+		line, err := r.line(r.max - size)
+		if err != nil {
+			if err == io.EOF && size > 0 {
+				err = io.ErrUnexpectedEOF
+			}
+			return Event{}, err
+		}
+		if len(line) == 0 { // dispatch
+			if hasID {
+				r.lastID = string(id)
+			}
+			if hasData && len(e.Data) > 0 {
+				return e, nil
+			}
+			e, hasData, hasID, size = Event{}, false, false, 0
+			continue
+		}
+		if line[0] == ':' {
+			continue // comments are no part of an event, however many there are
+		}
+		size += len(line) + 1
+		name, value, _ := bytes.Cut(line, []byte{':'})
+		value = bytes.TrimPrefix(value, []byte{' '})
+		switch string(name) {
+		case "data":
+			if hasData {
+				e.Data = append(e.Data, '\n')
+			}
+			hasData = true
+			e.Data = append(e.Data, value...)
+		case "event":
+			e.Type = string(value)
+		case "id":
+			if bytes.IndexByte(value, 0) < 0 {
+				id, hasID = append(id[:0], value...), true
+			}
+		case "retry":
+			r.setRetry(value)
+		}
+	}
+}
+
+// setRetry takes a field of ASCII digits, in milliseconds, and ignores others.
+func (r *Reader) setRetry(value []byte) {
+	for _, c := range value {
+		if c < '0' || c > '9' {
+			return
+		}
+	}
+	const most = math.MaxInt64 / int64(time.Millisecond)
+	if ms, err := strconv.ParseInt(string(value), 10, 64); err == nil && ms <= most {
+		r.retry, r.hasRetry = time.Duration(ms)*time.Millisecond, true
+	}
+}
+
+// line returns the next line without its end, valid until the next call. A
+// line that the stream cuts off is not returned.
+func (r *Reader) line(limit int) ([]byte, error) {
+	for {
+		r.skipMarks()
+		if i := lineEnd(r.buf[r.start+r.scanned : r.end]); i >= 0 && r.started {
+			n := r.scanned + i
+			if n > limit {
+				return nil, r.tooLarge()
+			}
+			line := r.buf[r.start : r.start+n]
+			r.afterCR = r.buf[r.start+n] == '\r'
+			r.start += n + 1
+			r.scanned = 0
+			return line, nil
+		}
+		if r.started {
+			r.scanned = r.end - r.start
+		}
+		if r.scanned > limit {
+			return nil, r.tooLarge()
+		}
+		if err := r.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// lineEnd returns the position of the first CR or LF, -1 if there is none.
+func lineEnd(b []byte) int {
+	lf := bytes.IndexByte(b, '\n')
+	if lf >= 0 {
+		b = b[:lf]
+	}
+	if cr := bytes.IndexByte(b, '\r'); cr >= 0 {
+		return cr
+	}
+	return lf
+}
+
+// skipMarks drops the byte order mark at the start of the stream, and the LF
+// of a CRLF of which only the CR had arrived when its line was returned.
+func (r *Reader) skipMarks() {
+	const mark = "\ufeff"
+	have := r.buf[r.start:r.end]
+	if !r.started && (len(have) >= len(mark) || !bytes.HasPrefix([]byte(mark), have) || r.err != nil) {
+		r.started = true
+		if bytes.HasPrefix(have, []byte(mark)) {
+			r.start += len(mark)
+		}
+	}
+	if r.afterCR && r.start < r.end {
+		r.afterCR = false
+		if r.buf[r.start] == '\n' {
+			r.start++
+		}
+	}
+}
+
+// fill reads more. It returns the error of the source once what came before
+// it has been used up.
+func (r *Reader) fill() error {
+	if r.err != nil {
+		if r.err == io.EOF && r.start < r.end {
+			return io.ErrUnexpectedEOF
+		}
+		return r.err
+	}
+	if r.start > 0 {
+		r.end = copy(r.buf, r.buf[r.start:r.end])
+		r.start = 0
+	}
+	if r.end == len(r.buf) {
+		grown := make([]byte, max(firstBuffer, 2*len(r.buf)))
+		copy(grown, r.buf[:r.end])
+		r.buf = grown
+	}
+	const emptyReads = 100 // as bufio: a source that gives nothing is broken
+	for range emptyReads {
+		n, err := r.src.Read(r.buf[r.end:])
+		if n < 0 || n > len(r.buf)-r.end {
+			return fmt.Errorf("sse: source read %d bytes into %d", n, len(r.buf)-r.end)
+		}
+		r.end += n
+		r.err = err
+		if n > 0 || err != nil {
+			return nil
+		}
+	}
+	return io.ErrNoProgress
+}
+
+func (r *Reader) tooLarge() error {
+	return fmt.Errorf("sse: %w: more than %d bytes", ErrTooLarge, r.max)
+}

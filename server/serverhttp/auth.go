@@ -1,0 +1,66 @@
+package serverhttp
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// An AuthError refuses a request on behalf of [Options.Authenticate] and says
+// how (basic/authorization, "Error Handling").
+type AuthError struct {
+	// Status is 401 when the request lacks valid credentials, or 403 when
+	// they do not suffice. Anything else counts as 401.
+	Status int
+	// Challenge is the value of the WWW-Authenticate header, for example
+	//
+	//	Bearer resource_metadata="https://example.com/.well-known/oauth-protected-resource"
+	//
+	// Empty: "Bearer" with status 401, which must have one, no header with 403.
+	Challenge string
+	// Err tells why, for logs; it is not sent. Nil: nothing more to say.
+	Err error
+}
+
+// Error returns the text of Err, or that of the status.
+func (e *AuthError) Error() string {
+	if e.Err != nil {
+		return e.Err.Error()
+	}
+	return http.StatusText(e.status())
+}
+
+// Unwrap returns Err.
+func (e *AuthError) Unwrap() error { return e.Err }
+
+func (e *AuthError) status() int {
+	if e.Status == http.StatusForbidden {
+		return http.StatusForbidden
+	}
+	return http.StatusUnauthorized
+}
+
+// authenticate asks the hook who sends r. Without a hook everybody is
+// anonymous.
+func (h *Handler) authenticate(r *http.Request) (roundtrip.Principal, *fault) {
+	if h.opts.Authenticate == nil {
+		return roundtrip.Principal{}, nil
+	}
+	principal, err := h.opts.Authenticate(r)
+	if err == nil {
+		return principal, nil
+	}
+	refused, ok := errors.AsType[*AuthError](err)
+	if !ok || refused == nil {
+		refused = &AuthError{}
+	}
+	f := &fault{status: refused.status(), header: "WWW-Authenticate", value: refused.Challenge}
+	if f.value == "" && f.status == http.StatusUnauthorized {
+		f.value = "Bearer"
+	}
+	// The text of the error may tell an attacker what to try next.
+	f.err = protocol.Errorf(protocol.CodeInvalidRequest, "%s", http.StatusText(f.status))
+	return roundtrip.Principal{}, f
+}

@@ -1,0 +1,50 @@
+// Package serverhttp serves a [server.Server] over Streamable HTTP
+// (basic/transports/streamable-http).
+//
+//	srv, err := server.New(nil)
+//	...
+//	http.Handle("/mcp", serverhttp.New(srv, nil))
+//
+// One URL takes every message, each as a POST of its own. The answer is one
+// JSON object on one line; when a handler notifies the client while it works,
+// it becomes a stream of events whose last one is the response. Which of the
+// two is decided as late as possible, so that refusals keep their HTTP status.
+//
+// # What is checked
+//
+// A request passes these checks in this order, and the first that fails
+// answers it. None of them reveals anything to a page that may not ask.
+//
+//	Host, Origin                                            403
+//	Authenticate                                            401, 403
+//	method                                                  405
+//	Content-Type, Content-Encoding                          415
+//	Accept                                                  406
+//	size and time of the body                               413, 408
+//	strict JSON, one message                                400 -32700, -32600
+//	MCP-Protocol-Version is there and agrees with _meta     400 -32020
+//	the version is supported                                400 -32022
+//	Mcp-Method is there and agrees with the body            400 -32020
+//	_meta is complete, the parameters can be read           400 -32602
+//	the method exists                                       404 -32601
+//	Mcp-Name is there and agrees with the body              400 -32020
+//
+// After that the status is 200, whatever the response says, except for a
+// missing client capability (-32021), which is 400. Requests that are refused
+// from the version on pass the middleware of the server; what cannot be read
+// as a request does not.
+//
+// # Contexts
+//
+// The context of a handler ends when the client goes away, which is how
+// modern clients cancel (basic/patterns/cancellation); nothing more is written
+// then. It also ends when [Handler.Shutdown] runs out of patience. A client
+// that closes only its sending direction counts as gone: net/http cannot tell.
+//
+// # Limits
+//
+// Every limit is a field of [Options] with a default. Set ReadHeaderTimeout and
+// IdleTimeout on the [http.Server]: no handler can do that for it. Cross-origin
+// pages that are to use the endpoint also need CORS headers, which are a matter
+// for a wrapping handler.
+package serverhttp

@@ -1,0 +1,60 @@
+package serverhttp
+
+import (
+	"net/http"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// supported are the revisions that are served over HTTP.
+func supported() []protocol.Version { return []protocol.Version{protocol.V20260728} }
+
+// eraOf tells by which era's rules a message wants to be served. declared is
+// the version in its _meta, lines are the MCP-Protocol-Version headers.
+//
+// Modern is what names a version in _meta, which legacy revisions do not have,
+// and what names in the header a version that is modern or unknown: an unknown
+// version is refused the modern way, which lists those that are supported. So
+// is a header that is repeated. All the rest is legacy.
+func eraOf(declared protocol.Version, lines []string) protocol.Era {
+	if declared != "" || len(lines) > 1 {
+		return protocol.Modern
+	}
+	v := protocol.Version(trim(first(lines)))
+	if v == "" || (v.Known() && v.Era() == protocol.Legacy) {
+		return protocol.Legacy
+	}
+	return protocol.Modern
+}
+
+// refuseLegacy says what a server without legacy sessions has to say: which
+// versions it does support (basic/versioning, "Backward Compatibility").
+func refuseLegacy(header http.Header, method string, params []byte) *protocol.Error {
+	requested := trim(header.Get(headerVersion))
+	if method == protocol.MethodInitialize {
+		if raw, ok := protocol.Meta(params).Get("protocolVersion"); ok {
+			if text, err := jsonx.Text(raw); err == nil {
+				requested = text
+			}
+		}
+		return protocol.UnsupportedVersion(requested, supported())
+	}
+	if requested != "" {
+		return protocol.UnsupportedVersion(requested, supported())
+	}
+	return protocol.Errorf(protocol.CodeHeaderMismatch, "MCP-Protocol-Version header is missing; this server supports %v", supported())
+}
+
+// overrule returns in with another refusal than the one it may carry. What
+// [server.Server.Admit] found in the body does not count when the headers
+// contradict the body or name another era.
+func overrule(in *server.Incoming, e *protocol.Error) *server.Incoming {
+	refused := &server.Incoming{
+		Request: in.Request, Params: in.Params, Meta: in.Meta, Version: in.Version, Target: in.Target,
+		Principal: in.Principal, Private: in.Private, Back: in.Back,
+	}
+	refused.Refuse(e)
+	return refused
+}

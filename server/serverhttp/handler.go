@@ -1,0 +1,143 @@
+package serverhttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// A Handler is the HTTP endpoint of a server. All methods may be called
+// concurrently.
+type Handler struct {
+	srv     *server.Server
+	opts    Options
+	origins map[string]bool
+	hosts   map[string]bool
+	running running
+	buffers sync.Pool // of *[]byte, for what is written
+}
+
+var _ http.Handler = (*Handler)(nil)
+
+// New returns the endpoint of srv. opts may be nil. It panics when srv is nil,
+// or when an entry of AllowedOrigins or AllowedHosts could never match.
+func New(srv *server.Server, opts *Options) *Handler {
+	if srv == nil {
+		panic("serverhttp: nil server")
+	}
+	o := opts.withDefaults()
+	return &Handler{srv: srv, opts: o, origins: originSet(o.AllowedOrigins), hosts: hostSet(o.AllowedHosts)}
+}
+
+// ServeHTTP answers one HTTP request.
+//
+//	gate ─→ media ─→ body ─→ message ─┬ request ──────→ JSON or events
+//	                                  ├ notification ─→ 202
+//	                                  └ response ─────→ 400
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := h.newExchange(w)
+	principal, message, f := h.receive(x, r)
+	if f != nil {
+		x.fail(f)
+		return
+	}
+	switch m := message.(type) {
+	case *protocol.Request:
+		h.serve(x, r, m, principal)
+	case *protocol.Notification:
+		h.notify(x, r, m)
+	default:
+		x.fail(&fault{status: http.StatusBadRequest,
+			err: protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: clients send no responses")})
+	}
+}
+
+// receive admits the sender and reads the message.
+func (h *Handler) receive(x *exchange, r *http.Request) (roundtrip.Principal, protocol.Message, *fault) {
+	if f := h.checkSource(r); f != nil {
+		return roundtrip.Principal{}, nil, f
+	}
+	principal, f := h.authenticate(r)
+	if f != nil {
+		return principal, nil, f
+	}
+	if r.Method != http.MethodPost {
+		return principal, nil, &fault{status: http.StatusMethodNotAllowed, header: "Allow", value: http.MethodPost,
+			err: protocol.Errorf(protocol.CodeInvalidRequest, "this endpoint takes POST only")}
+	}
+	if f := checkMedia(r.Header); f != nil {
+		return principal, nil, f
+	}
+	body, f := h.readBody(x, r)
+	if f != nil {
+		return principal, nil, f
+	}
+	message, err := protocol.DecodeMessage(body)
+	if err != nil {
+		return principal, nil, undecodable(message, err)
+	}
+	return principal, message, nil
+}
+
+// undecodable is the answer to a body that is no message. message carries the
+// id where it could be read.
+func undecodable(message protocol.Message, err error) *fault {
+	f := &fault{status: http.StatusBadRequest}
+	if request, ok := message.(*protocol.Request); ok && request != nil {
+		f.id = request.ID
+	}
+	if f.err, _ = protocol.AsError(err); f.err == nil {
+		f.err = protocol.Errorf(protocol.CodeInvalidRequest, "invalid request")
+	}
+	return f
+}
+
+// serve answers a request.
+func (h *Handler) serve(x *exchange, r *http.Request, request *protocol.Request, principal roundtrip.Principal) {
+	ctx, end, ok := h.running.begin(r.Context())
+	if !ok {
+		x.fail(&fault{status: http.StatusServiceUnavailable, header: "Retry-After", value: "1", id: request.ID,
+			err: protocol.Errorf(protocol.CodeBusy, "server is shutting down")})
+		return
+	}
+	defer end()
+	in := h.srv.Admit(request)
+	if eraOf(in.Meta.Version, r.Header[headerVersion]) == protocol.Modern {
+		in = vet(r.Header, in)
+	} else {
+		in = overrule(in, refuseLegacy(r.Header, request.Method, request.Params))
+	}
+	in.Principal = principal
+	in.Private = h.opts.Authenticate != nil
+	in.Back = x
+	response := h.srv.Serve(ctx, in)
+	// Net/http cancels when the client is gone. A deadline, on the other hand,
+	// is a limit that somebody set, and its outcome is worth telling.
+	if errors.Is(r.Context().Err(), context.Canceled) {
+		x.abandon()
+		return
+	}
+	x.finish(statusOf(in, response), response)
+}
+
+// notify passes a notification on. That it is unknown is no reason to refuse.
+func (h *Handler) notify(x *exchange, r *http.Request, n *protocol.Notification) {
+	if e := vetNotification(r.Header, n); e != nil {
+		x.fail(&fault{status: http.StatusBadRequest, err: e})
+		return
+	}
+	if err := h.srv.Notify(r.Context(), n); err != nil {
+		e, ok := protocol.AsError(err)
+		if !ok {
+			e = protocol.Errorf(protocol.CodeInternalError, "internal error")
+		}
+		x.fail(&fault{status: http.StatusBadRequest, err: e})
+		return
+	}
+	x.w.WriteHeader(http.StatusAccepted)
+}

@@ -1,0 +1,294 @@
+package serverhttp_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// TestRequests holds the status, the code and the id of the answer to every
+// kind of request against the table of the package documentation.
+func TestRequests(t *testing.T) {
+	ts, _ := serve(t, newServer(t, nil), nil)
+	const echo = `"name":"echo","arguments":{"message":"hi"}`
+	unversioned := func(method, meta string) string {
+		return `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":{` + meta + `}}`
+	}
+	versioned := func(method, version string) string {
+		return strings.Replace(body(method, ""), "2026-07-28", version, 1)
+	}
+	discover := headers("server/discover", "")
+	tests := []struct {
+		name    string
+		header  http.Header
+		body    string
+		status  int
+		code    int64
+		message string // part of the error's
+	}{
+		{"discover", discover, body("server/discover", ""), 200, 0, ""},
+		{"call", headers("tools/call", "echo"), body("tools/call", echo), 200, 0, ""},
+		{"read", headers("resources/read", "test://a"), body("resources/read", `"uri":"test://a"`), 200, 0, ""},
+		{"unknown tool", headers("tools/call", "none"), body("tools/call", `"name":"none"`), 200, -32602, "none"},
+		{"unknown resource", headers("resources/read", "test://b"), body("resources/read", `"uri":"test://b"`), 200, -32602, "test://b"},
+		{"missing capability", headers("tools/call", "sample"), body("tools/call", `"name":"sample"`), 400, -32021, "sampling"},
+		{"panic", headers("tools/call", "panic"), body("tools/call", `"name":"panic"`), 200, -32603, ""},
+
+		{"unknown method", headers("unknown/method", ""), body("unknown/method", ""), 404, -32601, "unknown/method"},
+		{"initialize", headers("initialize", ""), body("initialize", ""), 404, -32601, "2026-07-28"},
+		{"ping", headers("ping", ""), body("ping", ""), 404, -32601, "ping"},
+		{"logging/setLevel", headers("logging/setLevel", ""), body("logging/setLevel", `"level":"info"`), 404, -32601, ""},
+		{"resources/subscribe", headers("resources/subscribe", ""), body("resources/subscribe", `"uri":"test://a"`), 404, -32601, ""},
+		{"not offered", headers("prompts/list", ""), body("prompts/list", ""), 404, -32601, "prompts/list"},
+
+		{"no params", discover, `{"jsonrpc":"2.0","id":7,"method":"server/discover"}`, 400, -32602, protocol.MetaProtocolVersion},
+		{"no _meta", discover, unversioned("server/discover", ""), 400, -32602, protocol.MetaProtocolVersion},
+		{"empty _meta", discover, unversioned("server/discover", `"_meta":{}`), 400, -32602, protocol.MetaProtocolVersion},
+		{"no capabilities", discover, unversioned("server/discover", `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`), 400, -32602, protocol.MetaClientCapabilities},
+		{"bad params", headers("tools/call", "echo"), body("tools/call", `"name":5`), 400, -32602, "name"},
+		{"missing name", headers("tools/call", ""), body("tools/call", ``), 400, -32602, "name"},
+
+		{"unknown version", headers("server/discover", "", "Mcp-Protocol-Version", "v999.0.0"), versioned("server/discover", "v999.0.0"), 400, -32022, "v999.0.0"},
+		{"unknown version in the header alone", headers("server/discover", "", "Mcp-Protocol-Version", "v999.0.0"), unversioned("server/discover", ""), 400, -32022, "v999.0.0"},
+		{"legacy version in _meta", headers("server/discover", "", "Mcp-Protocol-Version", "2025-11-25"), versioned("server/discover", "2025-11-25"), 400, -32022, "2025-11-25"},
+		{"unknown version and method header", headers("a", "", "Mcp-Protocol-Version", "2030-01-01"), versioned("b", "2030-01-01"), 400, -32022, "2030-01-01"},
+		{"versions differ", discover, versioned("server/discover", "v999.0.0"), 400, -32020, "MCP-Protocol-Version"},
+		{"versions differ the other way", headers("server/discover", "", "Mcp-Protocol-Version", "2025-11-25"), body("server/discover", ""), 400, -32020, "MCP-Protocol-Version"},
+		{"no version header", headers("server/discover", "", "Mcp-Protocol-Version", ""), body("server/discover", ""), 400, -32020, "MCP-Protocol-Version"},
+		{"joined version header", headers("server/discover", "", "Mcp-Protocol-Version", "2026-07-28, 2026-07-28"), body("server/discover", ""), 400, -32020, "MCP-Protocol-Version"},
+
+		{"no method header", headers("server/discover", "", "Mcp-Method", ""), body("server/discover", ""), 400, -32020, "Mcp-Method"},
+		{"method header differs", headers("tools/list", ""), body("server/discover", ""), 400, -32020, "Mcp-Method"},
+		{"method header in another case", headers("Server/Discover", ""), body("server/discover", ""), 400, -32020, "Mcp-Method"},
+		{"method header differs, method unknown", headers("tools/list", ""), body("unknown/method", ""), 400, -32020, "Mcp-Method"},
+		{"no name header", headers("tools/call", ""), body("tools/call", echo), 400, -32020, "Mcp-Name"},
+		{"name header differs", headers("tools/call", "other"), body("tools/call", echo), 400, -32020, "Mcp-Name"},
+		{"name header in another case", headers("tools/call", "Echo"), body("tools/call", echo), 400, -32020, "Mcp-Name"},
+		{"uri header differs", headers("resources/read", "test://b"), body("resources/read", `"uri":"test://a"`), 400, -32020, "Mcp-Name"},
+		{"name header where there is none", headers("server/discover", "anything"), body("server/discover", ""), 200, 0, ""},
+		{"encoded name", headers("tools/call", "=?base64?ZWNobw==?="), body("tools/call", echo), 200, 0, ""},
+		{"encoded name differs", headers("tools/call", "=?base64?YQ==?="), body("tools/call", echo), 400, -32020, `"a"`},
+		{"encoded name, bad padding", headers("tools/call", "=?base64?ZWNobw?="), body("tools/call", echo), 400, -32020, "Mcp-Name"},
+		{"encoded name, bad characters", headers("tools/call", "=?base64?ZW!!bw==?="), body("tools/call", echo), 400, -32020, "Mcp-Name"},
+		{"encoded name, upper case", headers("tools/call", "=?BASE64?ZWNobw==?="), body("tools/call", echo), 400, -32020, "Mcp-Name"},
+		{"name not ASCII", headers("tools/call", protocol.EncodeHeaderValue("wörk")), body("tools/call", `"name":"wörk","arguments":{"message":"hi"}`), 200, 0, ""},
+		{"name not ASCII, raw", headers("tools/call", "wörk"), body("tools/call", `"name":"wörk","arguments":{"message":"hi"}`), 400, -32020, "Mcp-Name"},
+		{"name like the sentinel", headers("tools/call", protocol.EncodeHeaderValue("=?base64?YQ==?=")), body("tools/call", `"name":"=?base64?YQ==?=","arguments":{"message":"hi"}`), 200, 0, ""},
+		{"name like the sentinel, raw", headers("tools/call", "=?base64?YQ==?="), body("tools/call", `"name":"=?base64?YQ==?=","arguments":{"message":"hi"}`), 400, -32020, "Mcp-Name"},
+
+		{"legacy initialize", headers("", "", "Mcp-Protocol-Version", "", "Mcp-Method", ""), `{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`, 400, -32022, "2025-11-25"},
+		{"legacy request", headers("", "", "Mcp-Protocol-Version", "2025-11-25", "Mcp-Method", ""), `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, 400, -32022, "2025-11-25"},
+		{"request without any version", headers("", "", "Mcp-Protocol-Version", "", "Mcp-Method", ""), `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, 400, -32020, "2026-07-28"},
+		{"session header is ignored", headers("server/discover", "", "Mcp-Session-Id", "abc"), body("server/discover", ""), 200, 0, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := do(t, ts, "POST", tt.header, tt.body)
+			if got.status != tt.status || got.code() != tt.code {
+				t.Fatalf("got status %d and code %d, want %d and %d: %s", got.status, got.code(), tt.status, tt.code, got.body)
+			}
+			if string(got.ID) != "7" {
+				t.Errorf("got id %s, want 7", got.ID)
+			}
+			if tt.code != 0 && !strings.Contains(got.Error.Message, tt.message) {
+				t.Errorf("message %q does not say %q", got.Error.Message, tt.message)
+			}
+			if tt.code == -32022 && (len(got.Error.Data.Supported) == 0 || got.Error.Data.Requested != tt.message) {
+				t.Errorf("got data %+v, want the versions and %q", got.Error.Data, tt.message)
+			}
+			if got.header.Get("Mcp-Session-Id") != "" {
+				t.Error("the response opens a session")
+			}
+		})
+	}
+}
+
+// TestMessages covers bodies that are no request.
+func TestMessages(t *testing.T) {
+	ts, _ := serve(t, newServer(t, nil), nil)
+	tests := []struct {
+		name, body string
+		status     int
+		code       int64
+		id         string
+	}{
+		{"empty", ``, 400, -32700, ""},
+		{"not JSON", `hello`, 400, -32700, ""},
+		{"cut off", `{"jsonrpc":"2.0","id":7`, 400, -32700, ""},
+		{"two messages", body("server/discover", "") + body("server/discover", ""), 400, -32700, ""},
+		{"duplicate member", `{"jsonrpc":"2.0","id":7,"method":"a","method":"b"}`, 400, -32700, ""},
+		{"duplicate member within", `{"jsonrpc":"2.0","id":7,"method":"a","params":{"x":{"y":1,"y":2}}}`, 400, -32700, ""},
+		{"invalid UTF-8", "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"a\xff\"}", 400, -32700, ""},
+		{"byte order mark", "\ufeff" + body("server/discover", ""), 400, -32700, ""},
+		{"UTF-16", "\xff\xfe{\x00}\x00", 400, -32700, ""},
+		{"too deep", strings.Repeat("[", 1000) + strings.Repeat("]", 1000), 400, -32700, ""},
+		{"batch", `[` + body("server/discover", "") + `]`, 400, -32600, ""},
+		{"empty batch", `[]`, 400, -32600, ""},
+		{"null", `null`, 400, -32600, ""},
+		{"text", `"text"`, 400, -32600, ""},
+		{"empty object", `{}`, 400, -32600, ""},
+		{"null id", `{"jsonrpc":"2.0","id":null,"method":"a"}`, 400, -32600, ""},
+		{"fractional id", `{"jsonrpc":"2.0","id":1.5,"method":"a"}`, 400, -32600, ""},
+		{"no jsonrpc", `{"id":7,"method":"server/discover"}`, 400, -32600, "7"},
+		{"wrong case", `{"jsonrpc":"2.0","id":"x","Method":"server/discover"}`, 400, -32600, `"x"`},
+		{"params not an object", `{"jsonrpc":"2.0","id":7,"method":"a","params":[]}`, 400, -32600, "7"},
+		{"method not a string", `{"jsonrpc":"2.0","id":9007199254740993,"method":1}`, 400, -32600, "9007199254740993"},
+		{"response", `{"jsonrpc":"2.0","id":7,"result":{}}`, 400, -32600, ""},
+		{"error response", `{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"m"}}`, 400, -32600, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := do(t, ts, "POST", headers("server/discover", ""), tt.body)
+			if got.status != tt.status || got.code() != tt.code || string(got.ID) != tt.id {
+				t.Errorf("got status %d, code %d and id %q, want %d, %d and %q: %s",
+					got.status, got.code(), got.ID, tt.status, tt.code, tt.id, got.body)
+			}
+		})
+	}
+}
+
+func TestNotifications(t *testing.T) {
+	ts, _ := serve(t, newServer(t, nil), nil)
+	bare := headers("", "", "Mcp-Protocol-Version", "", "Mcp-Method", "")
+	tests := []struct {
+		name   string
+		header http.Header
+		method string
+		status int
+		code   int64
+	}{
+		{"known", bare, "notifications/cancelled", 202, 0},
+		{"unknown", bare, "notifications/unknown", 202, 0},
+		{"with headers", headers("notifications/cancelled", ""), "notifications/cancelled", 202, 0},
+		{"other method header", headers("tools/call", ""), "notifications/cancelled", 400, -32020},
+		{"unknown version", headers("", "", "Mcp-Protocol-Version", "v999", "Mcp-Method", ""), "notifications/cancelled", 400, -32022},
+		{"foreign origin", headers("notifications/cancelled", "", "Origin", "http://evil.example.com"), "notifications/cancelled", 403, -32600},
+		{"not acceptable", headers("notifications/cancelled", "", "Accept", "text/html"), "notifications/cancelled", 406, -32600},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := do(t, ts, "POST", tt.header, `{"jsonrpc":"2.0","method":"`+tt.method+`"}`)
+			if got.status != tt.status || got.code() != tt.code || got.ID != nil {
+				t.Errorf("got status %d, code %d and id %q, want %d, %d and none", got.status, got.code(), got.ID, tt.status, tt.code)
+			}
+			if tt.status == http.StatusAccepted && got.body != "" {
+				t.Errorf("got the body %q, want none", got.body)
+			}
+		})
+	}
+}
+
+func TestHTTPMethods(t *testing.T) {
+	ts, _ := serve(t, newServer(t, nil), nil)
+	for _, method := range []string{"GET", "HEAD", "DELETE", "PUT", "PATCH", "OPTIONS", "BREW"} {
+		got := do(t, ts, method, headers("server/discover", "", "Accept", "text/event-stream", "Last-Event-ID", "1"), "")
+		if got.status != http.StatusMethodNotAllowed || got.header.Get("Allow") != "POST" {
+			t.Errorf("%s: got status %d and Allow %q, want 405 and POST", method, got.status, got.header.Get("Allow"))
+		}
+	}
+}
+
+// TestRawHeaders covers what only a client that writes its own bytes can send.
+func TestRawHeaders(t *testing.T) {
+	ts, _ := serve(t, newServer(t, nil), nil)
+	call := body("tools/call", `"name":"echo","arguments":{"message":"hi"}`)
+	const version, method, name = "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: echo"
+	tests := []struct {
+		name  string
+		extra []string
+		code  int64
+	}{
+		{"plain", []string{version, method, name}, 0},
+		{"field names in lower case", []string{"mcp-protocol-version: 2026-07-28", "mcp-method: tools/call", "mcp-name: echo"}, 0},
+		{"field names in upper case", []string{"MCP-PROTOCOL-VERSION: 2026-07-28", "MCP-METHOD: tools/call", "MCP-NAME: echo"}, 0},
+		{"white space around values", []string{"MCP-Protocol-Version: \t2026-07-28 ", "Mcp-Method:  tools/call\t", "Mcp-Name: \t echo \t "}, 0},
+		{"no white space", []string{"MCP-Protocol-Version:2026-07-28", "Mcp-Method:tools/call", "Mcp-Name:echo"}, 0},
+		{"two versions", []string{version, version, method, name}, -32020},
+		{"two different versions", []string{version, "MCP-Protocol-Version: 2025-11-25", method, name}, -32020},
+		{"two methods", []string{version, method, method, name}, -32020},
+		{"two names", []string{version, method, name, "Mcp-Name: rm"}, -32020},
+		{"empty version", []string{"MCP-Protocol-Version:", method, name}, -32020},
+		{"empty name", []string{version, method, "Mcp-Name:"}, -32020},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			want := http.StatusOK
+			if tt.code != 0 {
+				want = http.StatusBadRequest
+			}
+			if got := rawExchange(t, ts, rawRequest(call, tt.extra...)); got.status != want || got.code() != tt.code {
+				t.Errorf("got status %d and code %d, want %d and %d: %s", got.status, got.code(), want, tt.code, got.body)
+			}
+		})
+	}
+	t.Run("two names without a target", func(t *testing.T) {
+		request := rawRequest(body("server/discover", ""), version, "Mcp-Method: server/discover", name, name)
+		if got := rawExchange(t, ts, request); got.status != 400 || got.code() != -32020 {
+			t.Errorf("got status %d and code %d, want 400 and -32020", got.status, got.code())
+		}
+	})
+}
+
+// TestMiddlewareSeesRefusals covers refusals of the body and of the headers.
+func TestMiddlewareSeesRefusals(t *testing.T) {
+	var seen []int64
+	count := func(next server.Handler) server.Handler {
+		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+			result, err := next(ctx, in)
+			if e, ok := protocol.AsError(err); ok {
+				seen = append(seen, e.Code)
+			}
+			return result, err
+		}
+	}
+	ts, _ := serve(t, newServer(t, &server.Options{Middleware: []server.Middleware{count}}), nil)
+	do(t, ts, "POST", headers("x", ""), body("x", ""))
+	do(t, ts, "POST", headers("tools/list", ""), body("x", ""))
+	do(t, ts, "POST", headers("tools/call", "other"), body("tools/call", `"name":"echo"`))
+	if len(seen) != 3 || seen[0] != -32601 || seen[1] != -32020 || seen[2] != -32020 {
+		t.Errorf("middleware saw %v, want -32601 and twice -32020", seen)
+	}
+}
+
+func TestLargeResponse(t *testing.T) {
+	ts, _ := serve(t, newServer(t, nil), nil)
+	got := do(t, ts, "POST", headers("tools/call", "large"), body("tools/call", `"name":"large"`))
+	if got.status != 200 || len(got.Result.Content) != 1 || len(got.Result.Content[0].Text) != 300_000 {
+		t.Errorf("got status %d and %d bytes", got.status, len(got.body))
+	}
+	if got.header.Get("Content-Length") == "" {
+		t.Error("the response has no Content-Length")
+	}
+}
+
+func TestNewPanics(t *testing.T) {
+	srv := newServer(t, nil)
+	tests := []struct {
+		name string
+		srv  *server.Server
+		opts serverhttp.Options
+	}{
+		{"no server", nil, serverhttp.Options{}},
+		{"origin with a path", srv, serverhttp.Options{AllowedOrigins: []string{"https://example.com/"}}},
+		{"origin without scheme", srv, serverhttp.Options{AllowedOrigins: []string{"example.com"}}},
+		{"any origin", srv, serverhttp.Options{AllowedOrigins: []string{"*"}}},
+		{"host with port", srv, serverhttp.Options{AllowedHosts: []string{"example.com:80"}}},
+		{"host with scheme", srv, serverhttp.Options{AllowedHosts: []string{"http://example.com"}}},
+		{"empty host", srv, serverhttp.Options{AllowedHosts: []string{""}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("New does not panic")
+				}
+			}()
+			serverhttp.New(tt.srv, &tt.opts)
+		})
+	}
+}

@@ -1,0 +1,140 @@
+package serverhttp
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// The headers that repeat what the body says, as net/http spells them
+// (basic/transports/streamable-http, "Request Metadata").
+const (
+	headerVersion = "Mcp-Protocol-Version"
+	headerMethod  = "Mcp-Method"
+	headerName    = "Mcp-Name"
+)
+
+// vet holds the headers of a modern request against its body. Whoever routed
+// the request by its headers must have seen what is about to be executed.
+func vet(header http.Header, in *server.Incoming) *server.Incoming {
+	if e := vetVersion(header[headerVersion], in.Meta.Version); e != nil {
+		return overrule(in, e)
+	}
+	if e := in.Refusal(); e != nil && (in.Meta.Version == "" || e.Code == protocol.CodeUnsupportedProtocolVersion) {
+		return in // what the other headers mean is up to a version we do not speak
+	}
+	if e := vetMethod(header[headerMethod], in.Request.Method); e != nil {
+		return overrule(in, e)
+	}
+	if in.Refusal() == nil && protocol.MultiRoundTrip(in.Request.Method) {
+		in.Refuse(vetName(header[headerName], in.Target))
+	} else if len(header[headerName]) > 1 {
+		in.Refuse(repeated("Mcp-Name"))
+	}
+	// Mcp-Param-* headers of tools/call are held against the arguments here,
+	// once tools know which of their parameters are marked x-mcp-header.
+	return in
+}
+
+// vetVersion checks the version header of a modern request. A request without
+// a version in _meta is refused for that, unless the header says that it is of
+// a version we do not speak, which explains more.
+func vetVersion(lines []string, declared protocol.Version) *protocol.Error {
+	value := trim(first(lines))
+	switch {
+	case len(lines) > 1:
+		return repeated("MCP-Protocol-Version")
+	case declared == "":
+		if v := protocol.Version(value); v != protocol.V20260728 {
+			return protocol.UnsupportedVersion(value, supported())
+		}
+	case value == "":
+		return missing("MCP-Protocol-Version")
+	case value != string(declared):
+		return mismatch("MCP-Protocol-Version", value, string(declared))
+	}
+	return nil
+}
+
+func vetMethod(lines []string, method string) *protocol.Error {
+	value := trim(first(lines))
+	switch {
+	case len(lines) > 1:
+		return repeated("Mcp-Method")
+	case value == "":
+		return missing("Mcp-Method")
+	case value != method:
+		return mismatch("Mcp-Method", value, method)
+	}
+	return nil
+}
+
+func vetName(lines []string, target string) *protocol.Error {
+	value := trim(first(lines))
+	switch {
+	case len(lines) > 1:
+		return repeated("Mcp-Name")
+	case value == "":
+		return missing("Mcp-Name")
+	case value == target && !strings.HasPrefix(value, "="):
+		return nil // the usual case, and decoding would not change it
+	}
+	decoded, err := protocol.DecodeHeaderValue(value)
+	switch {
+	case err != nil:
+		return protocol.Errorf(protocol.CodeHeaderMismatch, "Mcp-Name header %s cannot be decoded", clip(value))
+	case decoded != target:
+		return mismatch("Mcp-Name", decoded, target)
+	}
+	return nil
+}
+
+// vetNotification checks the headers of a notification. Which ones it needs is
+// not defined, but those that are there must not contradict it.
+func vetNotification(header http.Header, n *protocol.Notification) *protocol.Error {
+	version := header[headerVersion]
+	if v := protocol.Version(trim(first(version))); len(version) > 1 {
+		return repeated("MCP-Protocol-Version")
+	} else if v != "" && v != protocol.V20260728 {
+		return protocol.UnsupportedVersion(string(v), supported())
+	}
+	if lines := header[headerMethod]; len(lines) > 0 {
+		return vetMethod(lines, n.Method)
+	}
+	return nil
+}
+
+func repeated(name string) *protocol.Error {
+	return protocol.Errorf(protocol.CodeHeaderMismatch, "%s header occurs more than once", name)
+}
+
+func missing(name string) *protocol.Error {
+	return protocol.Errorf(protocol.CodeHeaderMismatch, "%s header is missing", name)
+}
+
+func mismatch(name, header, body string) *protocol.Error {
+	return protocol.Errorf(protocol.CodeHeaderMismatch, "%s header is %s, but the body says %s", name, clip(header), clip(body))
+}
+
+// clip quotes what a client sent, at most 64 bytes of it.
+func clip(s string) string {
+	const limit = 64
+	if len(s) > limit {
+		s = s[:limit] + "…"
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+func first(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	return lines[0]
+}
+
+// trim removes the optional white space around a header value, which HTTP/2
+// hands on.
+func trim(s string) string { return strings.Trim(s, " \t") }

@@ -1,0 +1,213 @@
+package serverhttp_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+type echoInput struct {
+	Message string `json:"message"`
+}
+
+// newServer returns a server with a tool of every kind that matters here.
+func newServer(t testing.TB, opts *server.Options) *server.Server {
+	t.Helper()
+	srv, err := server.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	echo := func(_ context.Context, _ *server.ToolCall, in echoInput) (protocol.CallToolOutcome, error) {
+		return server.Text(in.Message), nil
+	}
+	server.AddTool(srv, server.Tool{Name: "echo"}, echo)
+	server.AddTool(srv, server.Tool{Name: "wörk"}, echo)
+	server.AddTool(srv, server.Tool{Name: "=?base64?YQ==?="}, echo)
+	server.AddRawTool(srv, server.Tool{Name: "notify"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		for i := range 2 {
+			if err := call.Notify(ctx, progress(i)); err != nil {
+				return nil, err
+			}
+		}
+		return server.Text("done"), nil
+	})
+	server.AddRawTool(srv, server.Tool{Name: "notify then fail"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		_ = call.Notify(ctx, progress(0))
+		return nil, protocol.Errorf(protocol.CodeMissingRequiredClientCapability, "too late for a status")
+	})
+	server.AddRawTool(srv, server.Tool{Name: "panic"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+		panic("on purpose")
+	})
+	server.AddRawTool(srv, server.Tool{Name: "sample", Needs: protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}}},
+		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) { return server.Text("never"), nil })
+	server.AddRawTool(srv, server.Tool{Name: "large"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+		return server.Text(strings.Repeat("large ", 50_000)), nil
+	})
+	server.AddResource(srv, server.Resource{URI: "test://a", Name: "a"}, func(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+		return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{URI: "test://a", Text: "a"}}}, nil
+	})
+	return srv
+}
+
+func progress(i int) *protocol.Notification {
+	return &protocol.Notification{Method: protocol.NotifyProgress,
+		Params: fmt.Appendf(nil, `{"progressToken":"p","progress":%d}`, i)}
+}
+
+// serve runs a handler for srv behind a real listener on a loopback address.
+func serve(t testing.TB, srv *server.Server, opts *serverhttp.Options) (*httptest.Server, *serverhttp.Handler) {
+	t.Helper()
+	h := serverhttp.New(srv, opts)
+	ts := httptest.NewServer(h)
+	t.Cleanup(ts.Close)
+	return ts, h
+}
+
+const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+
+// body returns a request with the id 7. params is the inside of the object,
+// without _meta.
+func body(method, params string) string {
+	if params != "" {
+		params += ","
+	}
+	return `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":{` + params + meta + `}}`
+}
+
+// headers returns what a good client sends with a request. Pairs of change
+// replace headers, an empty value removes one.
+func headers(method, name string, change ...string) http.Header {
+	h := http.Header{
+		"Content-Type":         {"application/json"},
+		"Accept":               {"application/json, text/event-stream"},
+		"Mcp-Protocol-Version": {"2026-07-28"},
+		"Mcp-Method":           {method},
+	}
+	if name != "" {
+		h.Set("Mcp-Name", name)
+	}
+	for i := 0; i+1 < len(change); i += 2 {
+		if h.Del(change[i]); change[i+1] != "" {
+			h.Set(change[i], change[i+1])
+		}
+	}
+	return h
+}
+
+// reply is a response as far as the tests look at it.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+	ID     json.RawMessage
+	Result struct {
+		ResultType string
+		IsError    bool
+		Content    []struct{ Text string }
+	}
+	Error *struct {
+		Code    int64
+		Message string
+		Data    struct {
+			Supported []string
+			Requested string
+		}
+	}
+}
+
+func (r *reply) code() int64 {
+	if r.Error == nil {
+		return 0
+	}
+	return r.Error.Code
+}
+
+// do sends a request to ts; the Host header is taken from h.
+func do(t testing.TB, ts *httptest.Server, method string, h http.Header, body string) *reply {
+	t.Helper()
+	return send(t, ts, newRequest(t, ts, method, h, body))
+}
+
+func newRequest(t testing.TB, ts *httptest.Server, method string, h http.Header, body string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, ts.URL, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = h
+	r.Host = h.Get("Host")
+	return r
+}
+
+func send(t testing.TB, ts *httptest.Server, r *http.Request) *reply {
+	t.Helper()
+	response, err := ts.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read(t, response)
+}
+
+// read reads a whole response and checks what is true of all of them.
+func read(t testing.TB, response *http.Response) *reply {
+	t.Helper()
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatalf("body of the response: %v", err)
+	}
+	got := &reply{status: response.StatusCode, header: response.Header, body: string(data)}
+	if response.Header.Get("Content-Type") != "application/json" {
+		return got
+	}
+	if bytes.ContainsAny(data, "\r\n") {
+		t.Errorf("JSON is not on one line: %q", data)
+	}
+	if err := json.Unmarshal(data, got); err != nil {
+		t.Errorf("body %q: %v", data, err)
+	}
+	return got
+}
+
+// rawExchange writes a request as it stands on a connection of its own and
+// reads one response.
+func rawExchange(t testing.TB, ts *httptest.Server, request string) *reply {
+	t.Helper()
+	conn := dial(t, ts)
+	if _, err := io.WriteString(conn, request); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read(t, response)
+}
+
+func dial(t testing.TB, ts *httptest.Server) *net.TCPConn {
+	t.Helper()
+	conn, err := net.Dial("tcp", ts.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn.(*net.TCPConn)
+}
+
+// rawRequest spells a POST of body by hand. Every line of extra is a header.
+func rawRequest(body string, extra ...string) string {
+	return "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" +
+		strings.Join(append(extra, fmt.Sprintf("Content-Length: %d", len(body))), "\r\n") + "\r\n\r\n" + body
+}

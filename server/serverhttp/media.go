@@ -1,0 +1,131 @@
+package serverhttp
+
+import (
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// The media types of the transport.
+const (
+	typeJSON   = "application/json"
+	typeEvents = "text/event-stream"
+)
+
+// checkMedia refuses bodies that are not plain JSON and clients that cannot
+// take both kinds of response.
+func checkMedia(header http.Header) *fault {
+	if !isJSON(header["Content-Type"]) {
+		return &fault{status: http.StatusUnsupportedMediaType,
+			err: protocol.Errorf(protocol.CodeInvalidRequest, "Content-Type header must be %s, in UTF-8", typeJSON)}
+	}
+	for _, coding := range header["Content-Encoding"] {
+		if coding != "" && !strings.EqualFold(coding, "identity") {
+			return &fault{status: http.StatusUnsupportedMediaType, header: "Accept-Encoding", value: "identity",
+				err: protocol.Errorf(protocol.CodeInvalidRequest, "Content-Encoding header must be identity or absent")}
+		}
+	}
+	if !acceptsBoth(header["Accept"]) {
+		return &fault{status: http.StatusNotAcceptable,
+			err: protocol.Errorf(protocol.CodeInvalidRequest, "Accept header must admit %s and %s", typeJSON, typeEvents)}
+	}
+	return nil
+}
+
+// isJSON reports whether a Content-Type is JSON. Other encodings than UTF-8 do
+// not exist for it (RFC 8259), a charset that says otherwise is believed.
+func isJSON(lines []string) bool {
+	if len(lines) != 1 {
+		return false
+	}
+	if lines[0] == typeJSON {
+		return true
+	}
+	media, params, err := mime.ParseMediaType(lines[0])
+	if err != nil || media != typeJSON {
+		return false
+	}
+	charset, given := params["charset"]
+	return !given || strings.EqualFold(charset, "utf-8")
+}
+
+// acceptsBoth reports whether an Accept header admits both kinds of response,
+// by wildcards too. The specification wants clients to list both; one that
+// sends no Accept header at all takes anything (RFC 9110, 12.5.1).
+func acceptsBoth(lines []string) bool {
+	if len(lines) == 0 || (len(lines) == 1 && lines[0] == typeJSON+", "+typeEvents) {
+		return true
+	}
+	var json, events preference
+	for _, line := range lines {
+		for element := range listElements(line) {
+			media, params, err := mime.ParseMediaType(element)
+			if err != nil {
+				continue // a range that cannot be read admits nothing
+			}
+			weight := quality(params)
+			json.consider(typeJSON, media, weight)
+			events.consider(typeEvents, media, weight)
+		}
+	}
+	return json.weight > 0 && events.weight > 0
+}
+
+// A preference is what the most specific range says about one media type.
+type preference struct {
+	specificity int
+	weight      float64
+}
+
+func (p *preference) consider(media, accepted string, weight float64) {
+	specificity := 0
+	main, _, _ := strings.Cut(media, "/")
+	switch accepted {
+	case media:
+		specificity = 3
+	case main + "/*":
+		specificity = 2
+	case "*/*":
+		specificity = 1
+	}
+	if specificity > p.specificity {
+		*p = preference{specificity, weight}
+	}
+}
+
+// quality returns the weight of a range. One that cannot be read is 0.
+func quality(params map[string]string) float64 {
+	q, given := params["q"]
+	if !given {
+		return 1
+	}
+	weight, err := strconv.ParseFloat(q, 64)
+	if err != nil || !(weight >= 0 && weight <= 1) {
+		return 0
+	}
+	return weight
+}
+
+// listElements yields the elements of a list that is separated by commas,
+// which quoted strings may contain.
+func listElements(list string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		start, quoted := 0, false
+		for i := 0; i <= len(list); i++ {
+			switch {
+			case i == len(list) || (list[i] == ',' && !quoted):
+				if element := strings.Trim(list[start:i], " \t"); element != "" && !yield(element) {
+					return
+				}
+				start = i + 1
+			case list[i] == '"':
+				quoted = !quoted
+			case list[i] == '\\' && quoted:
+				i++
+			}
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package serverhttp
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// The defaults of [Options].
+const (
+	// DefaultMaxBodyBytes is the size limit of a message: room for a picture
+	// or a long document, too little to fill a memory with a few connections.
+	DefaultMaxBodyBytes = 4 << 20
+	// DefaultReadTimeout is how long a body may take to arrive. At its end
+	// even the largest body needs no more than a slow phone line.
+	DefaultReadTimeout = 30 * time.Second
+	// DefaultWriteTimeout is how long one write may take. A client that reads
+	// nothing for that long has stopped.
+	DefaultWriteTimeout = 30 * time.Second
+)
+
+// Options configure a [Handler]. The zero value serves anonymous clients that
+// are not browsers, and pages of the same origin.
+type Options struct {
+	// Authenticate tells who sends a request, from its headers; it must leave
+	// the body alone. The principal binds sealed state, and lists are kept out
+	// of shared caches. An [*AuthError] chooses how a request is refused, any
+	// other error refuses it with 401; the error's text is not sent. Calls
+	// overlap. Nil: all clients are anonymous, and the state of a multi
+	// round-trip flow serves whoever holds it.
+	Authenticate func(r *http.Request) (roundtrip.Principal, error)
+
+	// AllowedOrigins are the origins of web pages that may use the endpoint
+	// beside those of the same origin, spelled as browsers spell them:
+	// "https://app.example.com", with a port only where it is not the scheme's
+	// own. "null" admits pages without an origin, sandboxed ones among them.
+	AllowedOrigins []string
+
+	// AllowedHosts are the names, without port, under which the endpoint may
+	// be addressed. Connections to a loopback address always may say
+	// "localhost" or a loopback address, and without this list nothing else:
+	// a page that rebinds its own name to 127.0.0.1 gives itself away by it
+	// (CVE-2025-66414 is one of many). Connections to other addresses are
+	// checked only if the list is not empty.
+	AllowedHosts []string
+
+	// MaxBodyBytes is the largest body that is read, 0: DefaultMaxBodyBytes.
+	MaxBodyBytes int64
+	// ReadTimeout is how long a body may take to arrive, 0:
+	// DefaultReadTimeout, negative: as long as the [http.Server] says.
+	ReadTimeout time.Duration
+	// WriteTimeout is how long a client may leave what is written to it
+	// unread, 0: DefaultWriteTimeout, negative: as long as the [http.Server]
+	// says. It bounds each write, not the response: streams may be long.
+	WriteTimeout time.Duration
+}
+
+// withDefaults returns a copy that can be relied on. Wrong spellings panic:
+// an entry that can never match is a mistake in the program, and would be
+// found by its users otherwise.
+func (o *Options) withDefaults() Options {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	if opts.MaxBodyBytes <= 0 {
+		opts.MaxBodyBytes = DefaultMaxBodyBytes
+	}
+	if opts.ReadTimeout == 0 {
+		opts.ReadTimeout = DefaultReadTimeout
+	}
+	if opts.WriteTimeout == 0 {
+		opts.WriteTimeout = DefaultWriteTimeout
+	}
+	return opts
+}
+
+// originSet returns the set of origins, which must be spelled as in headers.
+func originSet(origins []string) map[string]bool {
+	set := make(map[string]bool, len(origins))
+	for _, origin := range origins {
+		if _, ok := parseOrigin(origin); !ok && origin != "null" {
+			panic(fmt.Sprintf("serverhttp: AllowedOrigins: %q must be scheme://host, with a port where needed, or null", origin))
+		}
+		set[origin] = true
+	}
+	return set
+}
+
+// hostSet returns the set of host names in lower case.
+func hostSet(hosts []string) map[string]bool {
+	set := make(map[string]bool, len(hosts))
+	for _, name := range hosts {
+		a, ok := parseAuthority(name)
+		if strings.Count(name, ":") > 1 && name[0] != '[' {
+			a, ok = parseAuthority("[" + name + "]")
+		}
+		if !ok || a.port != "" {
+			panic(fmt.Sprintf("serverhttp: AllowedHosts: %q must be a host name or address without port", name))
+		}
+		set[a.host] = true
+	}
+	return set
+}
