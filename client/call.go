@@ -1,0 +1,79 @@
+package client
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// CallTool calls a tool and answers the questions it asks (server/tools). Args
+// is a struct, a map or JSON text that encodes as an object, nil for none. The
+// result of a tool that failed has IsError set: that is no Go error, which
+// means that there is no result.
+//
+// What the server says instead of a result is a [*protocol.Error]. Other
+// errors: [*TransportError], [*ResponseError], [*TimeoutError],
+// [*QuestionError], [*AnswerError], [*RoundsExceededError], [ErrClosed].
+func (c *Client) CallTool(ctx context.Context, name string, args any) (*protocol.CallToolResult, error) {
+	data, err := objectOf(args)
+	if err != nil {
+		return nil, fmt.Errorf("client: tool %.64q: arguments: %w", name, err)
+	}
+	return c.CallToolParams(ctx, &protocol.CallToolParams{Name: name, Arguments: data})
+}
+
+// CallToolParams is [Client.CallTool] with everything that a call may carry.
+// It changes nothing in p, which may serve several calls at once.
+//
+// A progress token is sent as it is with every round of the call: the rounds
+// follow one another, so it stays unique among running requests. Answers and
+// state in p go out with the first request only; later ones carry those of
+// their own round. Version, ClientInfo and Capabilities are always the
+// client's own.
+func (c *Client) CallToolParams(ctx context.Context, p *protocol.CallToolParams) (*protocol.CallToolResult, error) {
+	return complete[*protocol.CallToolResult](ctx, c, leg{protocol.MethodCallTool, p.Name, p})
+}
+
+// GetPrompt fills in a prompt and answers the questions on the way
+// (server/prompts). Nil arguments are left out. Errors are those of
+// [Client.CallTool].
+func (c *Client) GetPrompt(ctx context.Context, name string, args map[string]string) (*protocol.GetPromptResult, error) {
+	data, err := objectOf(args)
+	if err != nil {
+		return nil, fmt.Errorf("client: prompt %.64q: arguments: %w", name, err)
+	}
+	return c.GetPromptParams(ctx, &protocol.GetPromptParams{Name: name, Arguments: data})
+}
+
+// GetPromptParams is to [Client.GetPrompt] what [Client.CallToolParams] is to
+// [Client.CallTool].
+func (c *Client) GetPromptParams(ctx context.Context, p *protocol.GetPromptParams) (*protocol.GetPromptResult, error) {
+	return complete[*protocol.GetPromptResult](ctx, c, leg{protocol.MethodGetPrompt, p.Name, p})
+}
+
+// ReadResource reads a resource and answers the questions on the way
+// (server/resources). Errors are those of [Client.CallTool].
+func (c *Client) ReadResource(ctx context.Context, uri string) (*protocol.ReadResourceResult, error) {
+	return c.ReadResourceParams(ctx, &protocol.ReadResourceParams{URI: uri})
+}
+
+// ReadResourceParams is to [Client.ReadResource] what [Client.CallToolParams]
+// is to [Client.CallTool].
+func (c *Client) ReadResourceParams(ctx context.Context, p *protocol.ReadResourceParams) (*protocol.ReadResourceResult, error) {
+	return complete[*protocol.ReadResourceResult](ctx, c, leg{protocol.MethodReadResource, p.URI, p})
+}
+
+// complete drives a call to its result.
+func complete[R protocol.Result](ctx context.Context, c *Client, l leg) (R, error) {
+	var none R
+	result, err := c.drive(ctx, l)
+	if err != nil {
+		return none, err
+	}
+	r, ok := result.(R)
+	if !ok {
+		return none, &ResponseError{l.method, fmt.Errorf("unexpected result %T", result)}
+	}
+	return r, nil
+}

@@ -1,0 +1,166 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A Client calls a server, answering its questions on the way. All methods may
+// be called concurrently.
+type Client struct {
+	peer    protocol.Peer
+	opts    Options
+	caps    protocol.ClientCapabilities
+	version protocol.Version
+	lastID  atomic.Int64
+	// life ends when the client is closed, and every call with it. It belongs
+	// to the client and to no call, which is why it is kept here.
+	life context.Context
+	end  context.CancelCauseFunc
+}
+
+// New returns a client of the server behind peer, which it owns from then on:
+// [Client.Close] closes it. Nil options mean defaults. Nothing is sent before
+// the first call. New panics if peer is nil.
+func New(peer protocol.Peer, opts *Options) *Client {
+	if peer == nil {
+		panic("client: New with a nil peer")
+	}
+	c := &Client{peer: peer, opts: opts.withDefaults(), version: protocol.Latest}
+	c.caps = c.opts.capabilities()
+	c.life, c.end = context.WithCancelCause(context.Background())
+	return c
+}
+
+// Capabilities returns what the client declares with every request.
+func (c *Client) Capabilities() protocol.ClientCapabilities { return c.caps }
+
+// Close ends every call that is running, with [ErrClosed], and closes the
+// peer.
+func (c *Client) Close() error {
+	c.end(ErrClosed)
+	return c.peer.Close()
+}
+
+// A leg is one request as it goes out, of a call that may take several.
+type leg struct {
+	method string
+	target string // tool, prompt or URI; empty where the method has none
+	params protocol.Params
+}
+
+// send sends one leg under a new id and returns the decoded result. It never
+// changes what l holds.
+func (c *Client) send(ctx context.Context, l leg) (protocol.Result, error) {
+	id := protocol.IntID(c.lastID.Add(1))
+	meta := l.params.RequestMetadata()
+	c.fillMeta(meta, id)
+	params, err := protocol.EncodeParams(l.params)
+	if err != nil {
+		return nil, fmt.Errorf("client: %s: %w", l.method, err)
+	}
+	req := &protocol.Request{
+		ID:     id,
+		Method: l.method,
+		Params: params,
+		Mirror: protocol.Mirror{Version: c.version, Name: l.target},
+	}
+	back := c.newBack(meta.ProgressToken)
+	defer back.end()
+	resp, err := c.peer.Handle(ctx, req, back.peer())
+	if failed := back.failure(); failed != nil {
+		return nil, failed
+	}
+	if err != nil {
+		return nil, &TransportError{l.method, err}
+	}
+	return c.open(req, resp)
+}
+
+// open checks that a response answers the request and returns its result.
+func (c *Client) open(req *protocol.Request, resp *protocol.Response) (protocol.Result, error) {
+	switch {
+	case resp == nil:
+		return nil, &TransportError{req.Method, fmt.Errorf("peer returned nil")}
+	case resp.Error != nil && resp.ID.IsZero():
+		// The server could not read the id; there is no other request on the
+		// way that it could mean.
+		return nil, peerError(c.version, resp.Error)
+	case resp.ID != req.ID:
+		return nil, &ResponseError{req.Method, fmt.Errorf("it has id %.64s, the request %s", resp.ID, req.ID)}
+	case resp.Error != nil:
+		return nil, peerError(c.version, resp.Error)
+	}
+	result, err := protocol.DecodeResult(c.version, req.Method, resp.Result)
+	if err != nil {
+		return nil, &ResponseError{req.Method, err}
+	}
+	return result, nil
+}
+
+// fillMeta declares version, name and capabilities, whatever the caller put
+// there: the client answers for what it declares.
+func (c *Client) fillMeta(meta *protocol.RequestMeta, id protocol.ID) {
+	meta.Version = c.version
+	meta.ClientInfo = &c.opts.Info
+	meta.Capabilities = &c.caps
+	if meta.LogLevel == "" {
+		meta.LogLevel = c.opts.LogLevel
+	}
+	if meta.ProgressToken.IsZero() && c.opts.Progress != nil {
+		meta.ProgressToken = id
+	}
+}
+
+// begin derives the context of a call: it also ends when the client is closed.
+func (c *Client) begin(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if c.life.Err() != nil {
+		cancel(ErrClosed) // at once: AfterFunc would take its time
+	}
+	stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// A budget is the time that the server may still take over a call.
+type budget struct {
+	limited bool
+	left    time.Duration
+}
+
+// spend runs f with a context that ends when the budget is used up, and takes
+// the time that f took from it. When the budget, and not ctx, is what ended f,
+// the error is a [*TimeoutError].
+func (b *budget) spend(ctx context.Context, c *Client, method string, f func(context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	if !b.limited {
+		return endedBy(ctx, f(ctx))
+	}
+	start := time.Now()
+	limited, cancel := context.WithTimeout(ctx, b.left)
+	defer cancel()
+	err := f(limited)
+	b.left -= time.Since(start)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return &TimeoutError{method, c.opts.Timeout}
+	}
+	return endedBy(ctx, err)
+}
+
+// endedBy returns the error of something that ran under ctx. A closed client
+// says so, whatever the transport made of the cancellation.
+func endedBy(ctx context.Context, err error) error {
+	if err != nil && context.Cause(ctx) == ErrClosed {
+		return ErrClosed
+	}
+	return err
+}

@@ -1,0 +1,53 @@
+package clienthttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+)
+
+// DefaultMaxResponseBytes is the largest message that a server may send when
+// [Options.MaxResponseBytes] says nothing: the size up to which our own server
+// takes requests, and far more than a model can use.
+const DefaultMaxResponseBytes = 4 << 20
+
+// Options configure a [Transport]. The zero value, and nil, mean defaults.
+type Options struct {
+	// HTTPClient sends the requests. Its CheckRedirect is not used: redirects
+	// are refused. Its Timeout, if any, also cuts streams off. Nil: a client
+	// of the transport's own, set up like [http.DefaultTransport].
+	HTTPClient *http.Client
+	// Header is sent with every request; headers of the protocol win over it.
+	// It is copied.
+	Header http.Header
+	// Authorize, if not nil, returns headers for one request, for example a
+	// fresh Authorization. They win over Header. It may be called
+	// concurrently; its error fails the request before anything is sent.
+	Authorize func(context.Context) (http.Header, error)
+	// MaxResponseBytes limits one message of the server, be it a whole body or
+	// one event of a stream. Default: [DefaultMaxResponseBytes].
+	MaxResponseBytes int64
+}
+
+// parseEndpoint accepts absolute http and https URLs without credentials,
+// which would end up in logs, and without fragment.
+func parseEndpoint(endpoint string) (*url.URL, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		// The error of net/url repeats the text, which may hold a secret.
+		return nil, errors.New("clienthttp: endpoint cannot be parsed")
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("clienthttp: endpoint: scheme must be http or https, got %q", u.Scheme)
+	case u.Host == "":
+		return nil, errors.New("clienthttp: endpoint: no host")
+	case u.User != nil:
+		return nil, errors.New("clienthttp: endpoint: credentials belong into a header, not into the URL")
+	case u.Fragment != "":
+		return nil, errors.New("clienthttp: endpoint: must not have a fragment")
+	}
+	return u, nil
+}

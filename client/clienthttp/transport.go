@@ -1,0 +1,175 @@
+package clienthttp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A Transport carries messages to a server over Streamable HTTP, one POST a
+// message. It is a [protocol.Peer]; all methods may be called concurrently.
+type Transport struct {
+	endpoint  *url.URL
+	client    http.Client
+	own       *http.Transport // nil when the client is the caller's
+	fixed     http.Header
+	authorize func(context.Context) (http.Header, error)
+	limit     int64
+
+	// life ends when the transport is closed, and every request with it. It
+	// belongs to the transport and to no request, which is why it is kept.
+	life    context.Context
+	end     context.CancelCauseFunc
+	mu      sync.Mutex // orders Close after the start of every running request
+	running sync.WaitGroup
+}
+
+var _ protocol.Peer = (*Transport)(nil)
+
+// New returns a transport to the server at endpoint, an absolute http or https
+// URL. Nothing is sent before the first message. Nil options mean defaults.
+func New(endpoint string, opts *Options) (*Transport, error) {
+	u, err := parseEndpoint(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	t := &Transport{endpoint: u, limit: DefaultMaxResponseBytes}
+	if opts != nil {
+		if opts.MaxResponseBytes > 0 {
+			t.limit = opts.MaxResponseBytes
+		}
+		t.authorize = opts.Authorize
+		t.fixed = make(http.Header, len(opts.Header))
+		for name, values := range opts.Header {
+			for _, v := range values {
+				t.fixed.Add(name, v)
+			}
+		}
+	}
+	if opts != nil && opts.HTTPClient != nil {
+		t.client = *opts.HTTPClient
+	} else {
+		t.own = ownTransport()
+		t.client.Transport = t.own
+	}
+	// A redirect would hand credentials and arguments to whoever the response
+	// names; an endpoint that moved is for the caller to look at.
+	t.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	t.life, t.end = context.WithCancelCause(context.Background())
+	return t, nil
+}
+
+// Handle posts a request and returns the response to it. Notifications that
+// come before it on a stream go to back in order; back may be nil. Ending ctx
+// closes the stream, which tells the server to stop
+// (basic/transports/streamable-http, "Cancellation").
+//
+// An HTTP error status whose body is an error message of the protocol is a
+// response; others are a [*StatusError].
+func (t *Transport) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+	x, err := t.post(ctx, req, req.Method, &req.Mirror)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := x.response(req.ID, back)
+	x.finish(err)
+	return resp, x.blame(err)
+}
+
+// Notify posts a notification. Modern servers expect none over HTTP.
+func (t *Transport) Notify(ctx context.Context, n *protocol.Notification) error {
+	x, err := t.post(ctx, n, n.Method, &protocol.Mirror{})
+	if err != nil {
+		return err
+	}
+	err = x.accepted()
+	x.finish(err)
+	return x.blame(err)
+}
+
+// Close abandons every request that is running and waits until each has let go
+// of its connection. Later requests fail with [ErrClosed].
+func (t *Transport) Close() error {
+	t.mu.Lock()
+	t.end(ErrClosed)
+	t.mu.Unlock()
+	t.running.Wait()
+	if t.own != nil {
+		t.own.CloseIdleConnections()
+	}
+	return nil
+}
+
+// ownTransport returns a transport like the default one, with a pool of its
+// own that fits many calls to one host.
+func ownTransport() *http.Transport {
+	const idle = 32
+	own := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
+	if std, ok := http.DefaultTransport.(*http.Transport); ok {
+		own = std.Clone()
+	}
+	own.MaxIdleConnsPerHost = idle
+	return own
+}
+
+// start counts a request as running, unless the transport is closed.
+func (t *Transport) start() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.life.Err() != nil {
+		return ErrClosed
+	}
+	t.running.Add(1)
+	return nil
+}
+
+// post sends one message and returns once the header of the answer is there.
+func (t *Transport) post(ctx context.Context, m protocol.Message, method string, mirror *protocol.Mirror) (*exchange, error) {
+	header, err := t.header(ctx, method, mirror)
+	if err != nil {
+		return nil, err
+	}
+	body, err := protocol.AppendMessage(nil, m)
+	if err != nil {
+		return nil, fmt.Errorf("clienthttp: %w", err)
+	}
+	if err := t.start(); err != nil {
+		return nil, err
+	}
+	x := &exchange{t: t}
+	// Linked to the caller's context by hand: the link is cut when the
+	// response is there, though its stream may take a moment to end.
+	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	x.unlink = context.AfterFunc(ctx, func() { x.cancel(context.Cause(ctx)) })
+	x.stop = context.AfterFunc(t.life, func() { x.cancel(ErrClosed) })
+	// Built by hand: http.NewRequest would parse the URL again. GetBody lets
+	// net/http send again on a fresh connection what a stale one never took.
+	hr := &http.Request{
+		Method: http.MethodPost,
+		URL:    t.endpoint,
+		Host:   t.endpoint.Host,
+		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header:        header,
+		Body:          io.NopCloser(bytes.NewReader(body)),
+		GetBody:       func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
+		ContentLength: int64(len(body)),
+	}
+	x.http, err = t.client.Do(hr.WithContext(x.ctx))
+	if err != nil {
+		// *url.Error repeats the URL, whose query may hold a secret.
+		if ue, ok := errors.AsType[*url.Error](err); ok {
+			err = ue.Err
+		}
+		err = fmt.Errorf("clienthttp: %w", x.blame(err))
+		x.release()
+		return nil, err
+	}
+	return x, nil
+}

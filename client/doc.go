@@ -1,0 +1,3 @@
+// Package client calls Model Context Protocol servers and answers what they
+// ask on the way.
+package client

@@ -1,0 +1,184 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+
+	"github.com/rondo-mcp/rondo/internal/form"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A task is one question that has been found fit to be asked.
+type task struct {
+	origin Origin
+	kind   protocol.InputKind
+	ask    func(context.Context) (json.RawMessage, error)
+}
+
+// fulfil answers the questions of one round. All of them are checked before
+// anybody is asked one; then they are asked at the same time, and the first
+// failure cancels the others. It returns when every handler has.
+func (c *Client) fulfil(ctx context.Context, origin Origin, questions protocol.InputRequests) (protocol.InputResponses, error) {
+	tasks := make([]task, len(questions))
+	for i, q := range questions {
+		origin.Key = q.Key
+		var err error
+		if tasks[i], err = c.prepare(origin, q.Request); err != nil {
+			return nil, &QuestionError{Key: q.Key, Kind: q.Request.Kind(), Err: err}
+		}
+	}
+	answers := make(protocol.InputResponses, len(tasks))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var once sync.Once
+	var failed error
+	answer := func(i int) {
+		t := &tasks[i]
+		t.run(ctx, func(result json.RawMessage, err error) {
+			if err != nil {
+				once.Do(func() { failed = err })
+				cancel(err)
+			}
+			answers[i] = protocol.KeyedResponse{Key: t.origin.Key, Result: result}
+		})
+	}
+	if len(tasks) == 1 {
+		answer(0)
+		return answers, failed
+	}
+	var wait sync.WaitGroup
+	for i := range tasks {
+		wait.Go(func() { answer(i) })
+	}
+	wait.Wait()
+	return answers, failed
+}
+
+// run asks the question and reports once, whatever the handler does: return,
+// panic, or end its goroutine as testing.T.FailNow does.
+func (t *task) run(ctx context.Context, report func(json.RawMessage, error)) {
+	result, err := json.RawMessage(nil), errors.New("handler did not return")
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{v, debug.Stack()}
+		}
+		if err != nil {
+			result, err = nil, answerError(t.origin, t.kind, err)
+		}
+		report(result, err)
+	}()
+	result, err = t.ask(ctx)
+}
+
+// prepare checks one question and binds it to its handler.
+func (c *Client) prepare(origin Origin, req protocol.InputRequest) (task, error) {
+	t := task{origin: origin, kind: req.Kind()}
+	if missing := c.caps.Missing(req); !missing.IsZero() {
+		return t, fmt.Errorf("%s: %w", missing, ErrUndeclared)
+	}
+	switch req := req.(type) {
+	case *protocol.ElicitForm:
+		f, err := form.ParsePeer(req.Schema)
+		if err != nil {
+			return t, fmt.Errorf("requestedSchema: %w", err)
+		}
+		q := &FormQuestion{origin, req.Message, req.Schema, req.Meta, f}
+		t.ask = func(ctx context.Context) (json.RawMessage, error) { return c.askForm(ctx, q) }
+	case *protocol.ElicitURL:
+		if err := c.checkURL(req); err != nil {
+			return t, err
+		}
+		q := &URLQuestion{origin, req.Message, req.URL, req.Meta}
+		t.ask = func(ctx context.Context) (json.RawMessage, error) { return c.askURL(ctx, q) }
+	case *protocol.CreateMessage:
+		q := &SamplingQuestion{origin, *req}
+		if !c.opts.SamplingContext {
+			// A server should not have asked for context that was not offered;
+			// nobody is to think that it may be given.
+			q.Request.IncludeContext = ""
+		}
+		t.ask = func(ctx context.Context) (json.RawMessage, error) { return c.askModel(ctx, q) }
+	case *protocol.ListRoots:
+		q := &RootsQuestion{origin, req.Meta}
+		t.ask = func(ctx context.Context) (json.RawMessage, error) { return c.askRoots(ctx, q) }
+	default:
+		return t, fmt.Errorf("unknown kind of question: %T", req)
+	}
+	return t, nil
+}
+
+func (c *Client) askForm(ctx context.Context, q *FormQuestion) (json.RawMessage, error) {
+	r, err := c.opts.ElicitForm(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return encodeElicit(r, q.fill)
+}
+
+func (c *Client) askURL(ctx context.Context, q *URLQuestion) (json.RawMessage, error) {
+	r, err := c.opts.ElicitURL(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	// What the person does at the URL is between them and the site: URL mode
+	// has no content.
+	return encodeElicit(r, func(json.RawMessage) (json.RawMessage, error) { return nil, nil })
+}
+
+// encodeElicit returns what goes out for a person's answer. Only an accept has
+// content, and fill decides which. The handler's value is not changed.
+func encodeElicit(r *protocol.ElicitResult, fill func(json.RawMessage) (json.RawMessage, error)) (json.RawMessage, error) {
+	if r == nil {
+		return nil, errors.New("handler returned nil")
+	}
+	out := protocol.ElicitResult{Action: r.Action, Meta: r.Meta}
+	switch r.Action {
+	case protocol.ActionAccept:
+		var err error
+		if out.Content, err = fill(r.Content); err != nil {
+			return nil, err
+		}
+	case protocol.ActionDecline, protocol.ActionCancel:
+	default:
+		return nil, fmt.Errorf("action: unknown action %.32q", r.Action)
+	}
+	return out.MarshalJSON()
+}
+
+func (c *Client) askModel(ctx context.Context, q *SamplingQuestion) (json.RawMessage, error) {
+	r, err := c.opts.CreateMessage(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if r == nil {
+		return nil, errors.New("handler returned nil")
+	}
+	data, err := r.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	// Reading it as the server will is the surest check.
+	if _, err := protocol.DecodeCreateMessageResult(data); err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+func (c *Client) askRoots(ctx context.Context, q *RootsQuestion) (json.RawMessage, error) {
+	roots, err := c.opts.ListRoots(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	for i, root := range roots {
+		// client/roots: a root is a file:// URI.
+		if !strings.HasPrefix(root.URI, "file://") {
+			return nil, fmt.Errorf("roots[%d].uri: must start with file://", i)
+		}
+	}
+	return protocol.ListRootsResult{Roots: roots}.MarshalJSON()
+}

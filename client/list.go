@@ -1,0 +1,46 @@
+package client
+
+import (
+	"context"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// Discover asks what the server is and can do (server/discover).
+func (c *Client) Discover(ctx context.Context) (*protocol.DiscoverResult, error) {
+	return complete[*protocol.DiscoverResult](ctx, c, leg{protocol.MethodDiscover, "", &protocol.DiscoverParams{}})
+}
+
+// ListTools returns one page of the server's tools. An empty cursor asks for
+// the first; the result's NextCursor, if any, for the next.
+func (c *Client) ListTools(ctx context.Context, cursor string) (*protocol.ListToolsResult, error) {
+	return list[*protocol.ListToolsResult](ctx, c, protocol.MethodListTools, cursor)
+}
+
+// ListPrompts returns one page of the server's prompts, as [Client.ListTools]
+// does.
+func (c *Client) ListPrompts(ctx context.Context, cursor string) (*protocol.ListPromptsResult, error) {
+	return list[*protocol.ListPromptsResult](ctx, c, protocol.MethodListPrompts, cursor)
+}
+
+// ListResources returns one page of the server's resources, as
+// [Client.ListTools] does.
+func (c *Client) ListResources(ctx context.Context, cursor string) (*protocol.ListResourcesResult, error) {
+	return list[*protocol.ListResourcesResult](ctx, c, protocol.MethodListResources, cursor)
+}
+
+// ListResourceTemplates returns one page of the server's resource templates,
+// as [Client.ListTools] does.
+func (c *Client) ListResourceTemplates(ctx context.Context, cursor string) (*protocol.ListResourceTemplatesResult, error) {
+	return list[*protocol.ListResourceTemplatesResult](ctx, c, protocol.MethodListResourceTemplates, cursor)
+}
+
+// Complete suggests values for an argument that is being typed
+// (server/utilities/completion). It changes nothing in p.
+func (c *Client) Complete(ctx context.Context, p *protocol.CompleteParams) (*protocol.CompleteResult, error) {
+	return complete[*protocol.CompleteResult](ctx, c, leg{protocol.MethodComplete, "", p})
+}
+
+func list[R protocol.Result](ctx context.Context, c *Client, method, cursor string) (R, error) {
+	return complete[R](ctx, c, leg{method, "", &protocol.ListParams{Cursor: cursor}})
+}

@@ -1,0 +1,139 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// Defaults of [Options].
+const (
+	// DefaultMaxRounds is how many rounds of questions one call goes through:
+	// honest wizards have fewer steps, and a server that never has enough must
+	// not wear a person out.
+	DefaultMaxRounds = 10
+	// DefaultMinPause and DefaultMaxPause bound the wait before a request is
+	// repeated for a server that only asked to come back: long enough not to
+	// hammer a server that sheds load, short enough not to be noticed.
+	DefaultMinPause = 50 * time.Millisecond
+	DefaultMaxPause = 250 * time.Millisecond
+	// DefaultTimeout is how long a server may take over one call, all its
+	// rounds together and the person's time left out. It only stops a silent
+	// server from holding a caller for ever.
+	DefaultTimeout = 5 * time.Minute
+)
+
+// Options configure a [Client]. The zero value, and nil, is a client that
+// answers no questions.
+//
+// The capabilities that the client declares are exactly those it has a handler
+// for. Handlers may be called concurrently, for the questions of one round and
+// for several calls. They must return when their context ends: that of the
+// call, cancelled early when another question of the round fails or the client
+// is closed. A handler that panics or answers nil fails the call, not the
+// process.
+type Options struct {
+	// Info names the program to servers. Default: rondo-client, version 0.
+	Info protocol.Implementation
+
+	// ElicitForm asks the person to fill in a form (elicitation.form). The
+	// content of an accept is completed with the defaults of the form and
+	// validated before it is sent.
+	ElicitForm func(context.Context, *FormQuestion) (*protocol.ElicitResult, error)
+	// ElicitURL asks the person to visit a URL (elicitation.url). It must show
+	// the URL and get consent before it opens anything.
+	ElicitURL func(context.Context, *URLQuestion) (*protocol.ElicitResult, error)
+	// CreateMessage asks a model (sampling).
+	CreateMessage func(context.Context, *SamplingQuestion) (*protocol.CreateMessageResult, error)
+	// SamplingTools and SamplingContext declare that CreateMessage heeds tools
+	// and includeContext. They count only beside CreateMessage.
+	SamplingTools, SamplingContext bool
+	// ListRoots lists the directories that the server may work on (roots).
+	ListRoots func(context.Context, *RootsQuestion) ([]protocol.Root, error)
+
+	// AllowURL decides whether the person may be asked to visit a URL; an
+	// error refuses, and the call fails with it. It narrows nothing by itself:
+	// when it is set it decides alone, except that URLs with credentials and
+	// the schemes javascript, file and data are refused whatever it says.
+	// Default: https, and http to loopback hosts.
+	AllowURL func(*url.URL) error
+
+	// MaxRounds is how many times one call may be sent again.
+	// Default: [DefaultMaxRounds]; negative: never.
+	MaxRounds int
+	// MinPause and MaxPause bound the wait before a request is repeated when
+	// the server asked nothing. The wait grows between them, with jitter.
+	// Defaults: [DefaultMinPause], [DefaultMaxPause].
+	MinPause, MaxPause time.Duration
+	// Timeout is how long the server may take over one call in total, pauses
+	// included. Time spent in handlers does not count: people take as long as
+	// they take. Default: [DefaultTimeout]; negative: no limit.
+	Timeout time.Duration
+
+	// Progress receives the progress of requests. When it is set every request
+	// asks for progress, under the caller's token or one of its own.
+	Progress func(context.Context, *protocol.Progress)
+	// Log receives log messages of LogLevel or more severe.
+	Log func(context.Context, *protocol.LogMessage)
+	// LogLevel asks for log messages with every request that does not choose a
+	// level itself. Empty: none.
+	LogLevel protocol.LoggingLevel
+	// Notification receives every notification that neither Progress nor Log
+	// takes. The three may be called concurrently; the context is that of the
+	// call the notification relates to.
+	Notification func(context.Context, *protocol.Notification)
+
+	// Experimental and Extensions are declared beside the capabilities: JSON
+	// objects by name.
+	Experimental map[string]json.RawMessage
+	Extensions   map[string]json.RawMessage
+}
+
+// withDefaults returns a copy of o in which every limit is set.
+func (o *Options) withDefaults() Options {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if out.Info.Name == "" {
+		out.Info.Name = "rondo-client"
+	}
+	if out.Info.Version == "" {
+		out.Info.Version = "0"
+	}
+	if out.AllowURL == nil {
+		out.AllowURL = allowSecureURL
+	}
+	if out.MaxRounds == 0 {
+		out.MaxRounds = DefaultMaxRounds
+	}
+	if out.MinPause <= 0 {
+		out.MinPause = DefaultMinPause
+	}
+	if out.MaxPause <= 0 {
+		out.MaxPause = DefaultMaxPause
+	}
+	out.MaxPause = max(out.MaxPause, out.MinPause)
+	if out.Timeout == 0 {
+		out.Timeout = DefaultTimeout
+	}
+	return out
+}
+
+// capabilities returns what the handlers can answer, and nothing else.
+func (o *Options) capabilities() protocol.ClientCapabilities {
+	caps := protocol.ClientCapabilities{Experimental: o.Experimental, Extensions: o.Extensions}
+	if o.ElicitForm != nil || o.ElicitURL != nil {
+		caps.Elicitation = &protocol.ElicitationCapability{Form: o.ElicitForm != nil, URL: o.ElicitURL != nil}
+	}
+	if o.CreateMessage != nil {
+		caps.Sampling = &protocol.SamplingCapability{Context: o.SamplingContext, Tools: o.SamplingTools}
+	}
+	if o.ListRoots != nil {
+		caps.Roots = &protocol.RootsCapability{}
+	}
+	return caps
+}

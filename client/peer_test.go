@@ -1,0 +1,118 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// fakePeer answers requests with a function and records them.
+type fakePeer struct {
+	handle func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error)
+
+	mu     sync.Mutex
+	seen   []*protocol.Request
+	closed bool
+}
+
+func (p *fakePeer) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+	p.mu.Lock()
+	p.seen = append(p.seen, req)
+	p.mu.Unlock()
+	return p.handle(ctx, req, back)
+}
+
+func (p *fakePeer) Notify(context.Context, *protocol.Notification) error { return nil }
+
+func (p *fakePeer) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	return nil
+}
+
+func (p *fakePeer) requests() []*protocol.Request {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen
+}
+
+// script returns a peer that answers its n-th request with the n-th result,
+// JSON text each, and repeats the last one for ever.
+func script(results ...string) *fakePeer {
+	var mu sync.Mutex
+	n := 0
+	return &fakePeer{handle: func(_ context.Context, req *protocol.Request, _ protocol.Back) (*protocol.Response, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		result := results[min(n, len(results)-1)]
+		n++
+		return &protocol.Response{ID: req.ID, Result: json.RawMessage(result)}, nil
+	}}
+}
+
+// The results that scripts are made of.
+const (
+	done      = `{"resultType":"complete","content":[{"type":"text","text":"done"}]}`
+	nameForm  = `{"method":"elicitation/create","params":{"mode":"form","message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string","minLength":2},"size":{"type":"integer","default":3}},"required":["name"]}}}`
+	visitURL  = `{"method":"elicitation/create","params":{"mode":"url","message":"Sign in","url":"https://example.com/in"}}`
+	sampling  = `{"method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":10}}`
+	listRoots = `{"method":"roots/list"}`
+)
+
+// ask returns an input_required result with the given members.
+func ask(members string) string { return `{"resultType":"input_required",` + members + `}` }
+
+// acceptName answers every form with the name Ada.
+func acceptName(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+	return client.Accept(map[string]any{"name": "Ada"})
+}
+
+func newClient(t *testing.T, peer protocol.Peer, opts *client.Options) *client.Client {
+	t.Helper()
+	c := client.New(peer, opts)
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return c
+}
+
+// member returns the JSON text at key of a request's params, "" when absent.
+func member(t *testing.T, req *protocol.Request, key string) string {
+	t.Helper()
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(req.Params, &m); err != nil {
+		t.Fatalf("params: %v", err)
+	}
+	return string(m[key])
+}
+
+func metaOf(t *testing.T, req *protocol.Request) *protocol.RequestMeta {
+	t.Helper()
+	p, err := protocol.DecodeParams(req.Method, req.Params)
+	if err != nil {
+		t.Fatalf("params: %v", err)
+	}
+	return p.RequestMetadata()
+}
+
+func callOnce(t *testing.T, peer protocol.Peer, opts *client.Options) (*protocol.CallToolResult, error) {
+	t.Helper()
+	return newClient(t, peer, opts).CallTool(t.Context(), "greet", map[string]any{"n": 1})
+}
+
+func wantDone(t *testing.T, r *protocol.CallToolResult, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("call: %v", err)
+	}
+	if len(r.Content) != 1 {
+		t.Fatalf("got %d blocks of content, want 1", len(r.Content))
+	}
+}
