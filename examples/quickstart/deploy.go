@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// Deploy is what the tool takes; its schema is derived from it.
+type Deploy struct {
+	Env string `json:"env" jsonschema:"where to deploy to"`
+}
+
+// Confirmation is the form that the person fills in.
+type Confirmation struct {
+	Reason string `json:"reason" title:"Reason" jsonschema:"why now?" minLength:"3"`
+}
+
+// confirm is checked when the program starts.
+var confirm = roundtrip.MustQuestion[Confirmation]("confirm")
+
+// deploy asks before it acts. It runs from its start once a round; what it
+// still needs it returns as a question.
+func deploy(ctx context.Context, call *server.ToolCall, in Deploy) (protocol.CallToolOutcome, error) {
+	switch answer := confirm.Answer(ctx); answer.Outcome {
+	case roundtrip.Accepted:
+		return server.Text("deployed to " + in.Env + ": " + answer.Content.Reason), nil
+	case roundtrip.Declined, roundtrip.Cancelled:
+		return server.Text("left " + in.Env + " alone"), nil
+	default: // missing or invalid
+		return roundtrip.InputRequired(confirm.Elicit("Deploy to " + in.Env + "?")), nil
+	}
+}

@@ -1,0 +1,120 @@
+// Quickstart: a server whose tool asks before it acts, and a client that is
+// asked. Both run in this process and speak HTTP over loopback; everything
+// that crosses the wire is printed.
+//
+//	go run ./examples/quickstart        # answers by itself
+//	go run ./examples/quickstart -ask   # asks you
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+func main() {
+	ask := flag.Bool("ask", false, "ask the person at the terminal instead of answering automatically")
+	flag.Parse()
+	if err := run(context.Background(), *ask); err != nil {
+		fmt.Fprintln(os.Stderr, "quickstart:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, ask bool) error {
+	url, stop, err := serve()
+	if err != nil {
+		return err
+	}
+	defer stop()
+
+	answer := func(action protocol.ElicitAction, content string) elicit {
+		if ask {
+			return askAtTerminal
+		}
+		return answerWith(action, content)
+	}
+	fmt.Println("== The person accepts")
+	if err := call(ctx, url, &wire{}, answer(protocol.ActionAccept, `{"reason":"the fix is tested"}`)); err != nil {
+		return err
+	}
+	fmt.Println("\n== The person declines")
+	if err := call(ctx, url, &wire{}, answer(protocol.ActionDecline, "")); err != nil {
+		return err
+	}
+	fmt.Println("\n== Somebody changes the state on its way back")
+	err = call(ctx, url, &wire{tamper: true}, answerWith(protocol.ActionAccept, `{"reason":"let me in"}`))
+	refused, ok := errors.AsType[*protocol.Error](err)
+	if !ok {
+		return fmt.Errorf("a tampered state was not refused: %v", err)
+	}
+	fmt.Printf("refused: %v\n", refused)
+	return nil
+}
+
+// serve starts the server on a free loopback port.
+func serve() (url string, stop func(), err error) {
+	srv, err := newServer()
+	if err != nil {
+		return "", nil, err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", serverhttp.New(srv, nil))
+	httpServer := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	go httpServer.Serve(listener)
+	stop = func() {
+		httpServer.Close()
+		srv.Close()
+	}
+	return "http://" + listener.Addr().String() + "/mcp", stop, nil
+}
+
+// call has a client call the tool and prints the result.
+func call(ctx context.Context, url string, wire *wire, elicit elicit) error {
+	transport, err := clienthttp.New(url, &clienthttp.Options{HTTPClient: &http.Client{Transport: wire}})
+	if err != nil {
+		return err
+	}
+	c := client.New(transport, &client.Options{
+		Info:       protocol.Implementation{Name: "quickstart-client", Version: "1.0.0"},
+		ElicitForm: elicit,
+	})
+	defer c.Close()
+	result, err := c.CallTool(ctx, "deploy", Deploy{Env: "production"})
+	if err != nil {
+		return err
+	}
+	for _, block := range result.Content {
+		if text, ok := block.(*protocol.TextContent); ok {
+			fmt.Println("result:", text.Text)
+		}
+	}
+	return nil
+}
+
+// newServer is the whole server: one tool, written once.
+func newServer() (*server.Server, error) {
+	srv, err := server.New(&server.Options{
+		Info: protocol.Implementation{Name: "quickstart", Version: "1.0.0"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	server.AddTool(srv, server.Tool{Name: "deploy", Description: "Deploys to an environment."}, deploy)
+	return srv, nil
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+)
+
+// wire is an HTTP transport that prints what crosses it. With tamper it also
+// changes one byte of every requestState that the client sends back.
+type wire struct{ tamper bool }
+
+var state = regexp.MustCompile(`("requestState":")([^"]*)"`)
+
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	if w.tamper {
+		body = state.ReplaceAllFunc(body, flip)
+	}
+	fmt.Printf("-> %s\n", shorten(body))
+	r = r.Clone(r.Context())
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	fmt.Printf("<- %d %s\n", resp.StatusCode, shorten(answer))
+	resp.Body = io.NopCloser(bytes.NewReader(answer))
+	return resp, nil
+}
+
+// flip changes a byte in the middle of the state.
+func flip(member []byte) []byte {
+	changed := bytes.Clone(member)
+	at := len(changed) - len(changed)/3
+	if changed[at] == 'A' {
+		changed[at] = 'B'
+	} else {
+		changed[at] = 'A'
+	}
+	return changed
+}
+
+// shorten keeps the start of a state: the rest tells a reader nothing.
+func shorten(body []byte) []byte {
+	return state.ReplaceAllFunc(bytes.TrimSpace(body), func(member []byte) []byte {
+		parts := state.FindSubmatch(member)
+		return fmt.Appendf(nil, `%s%.12s… %d bytes"`, parts[1], parts[2], len(parts[2]))
+	})
+}
