@@ -1,0 +1,191 @@
+package archtest_test
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layers says which of the module's public packages each may reach, itself left out. What is not named here may reach none of
+// them; internal packages are judged through those that use them.
+var layers = map[string][]string{
+	"protocol":           {},
+	"roundtrip":          {"protocol"},
+	"server":             {"protocol", "roundtrip"},
+	"server/serverhttp":  {"protocol", "roundtrip", "server"},
+	"server/middleware":  {"protocol", "roundtrip", "server"},
+	"client":             {"protocol"},
+	"client/clienthttp":  {"protocol", "client"},
+	"elicitation":        {"protocol"},
+	"elicitation/bridge": {"protocol", "client", "client/clienthttp", "elicitation"},
+}
+
+// required are the packages without which the module is not what it says.
+var required = []string{"protocol", "roundtrip", "server", "server/serverhttp", "client", "client/clienthttp"}
+
+// helpers serve tests alone: nothing else may import them.
+var helpers = map[string]bool{
+	"internal/wiretest":   true,
+	"internal/leaktest":   true,
+	"internal/secrettest": true,
+	"internal/specdata":   true,
+}
+
+// mayUseHTTP are the packages that import net/http although their names do not end in "http", and why.
+var mayUseHTTP = map[string]string{
+	"internal/wiretest": "records what passes through an http.RoundTripper",
+}
+
+func TestImports(t *testing.T) {
+	for _, violation := range importViolations(list(t, []string{"-json=ImportPath,Name,Imports,Deps"})) {
+		t.Error(violation)
+	}
+}
+
+func importViolations(packages []pkg) []string {
+	var found []string
+	report := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	present := make(map[string]bool)
+	for _, p := range packages {
+		name, ok := rel(p.ImportPath)
+		if !ok {
+			continue
+		}
+		present[name] = true
+		for _, complaint := range slices.Concat(layering(name, p), outside(name, p)) {
+			report("%s %s", name, complaint)
+		}
+	}
+	for _, name := range required {
+		if !present[name] {
+			report("package %s is missing", name)
+		}
+	}
+	for name := range mayUseHTTP {
+		if present[name] && !slices.ContainsFunc(packages, func(p pkg) bool {
+			return p.ImportPath == module+"/"+name && slices.Contains(p.Imports, "net/http")
+		}) {
+			report("%s does not import net/http any more: drop the exception", name)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// layering holds a package against the order of the layers.
+func layering(name string, p pkg) []string {
+	var found []string
+	for _, imported := range p.Imports {
+		if target, ok := rel(imported); ok && helpers[target] && !helpers[name] {
+			found = append(found, fmt.Sprintf("imports %s, which is for tests alone", target))
+		}
+	}
+	if strings.HasPrefix(name, "examples/") {
+		return found // they may use everything
+	}
+	allowed, known := layers[name]
+	internal := strings.HasPrefix(name, "internal/")
+	if !known && !internal && name != "." {
+		found = append(found, "has no place in the layers: say there what it may reach")
+	}
+	for _, dep := range p.Deps {
+		target, ok := rel(dep)
+		switch {
+		case !ok:
+		case name == "internal/jsonx":
+			found = append(found, "imports "+target+": it is the bottom and imports nothing of the module")
+		case strings.HasPrefix(target, "internal/") || internal:
+			// Internal packages may use public ones as long as nobody is let around a rule by it, and whoever imports
+			// them has what they reach among its own dependencies.
+		case !slices.Contains(allowed, target):
+			found = append(found, "reaches "+target)
+		}
+	}
+	return found
+}
+
+// outside holds a package against what it may use from elsewhere.
+func outside(name string, p pkg) []string {
+	var found []string
+	http := strings.HasSuffix(path.Base(name), "http") || strings.HasPrefix(name, "examples/") || mayUseHTTP[name] != ""
+	if slices.Contains(p.Imports, "net/http") && !http {
+		found = append(found, "imports net/http: only packages whose names end in http do")
+	}
+	if name == "protocol" || name == "roundtrip" {
+		for _, dep := range p.Deps {
+			if heavy(dep) {
+				found = append(found, "reaches "+dep+": it must run without HTTP, logging and metrics")
+			}
+		}
+	}
+	return found
+}
+
+func heavy(importPath string) bool {
+	return importPath == "net/http" || strings.HasPrefix(importPath, "net/http/") ||
+		strings.HasPrefix(importPath, "go.uber.org/zap") || strings.HasPrefix(importPath, "github.com/prometheus/")
+}
+
+// TestImportRulesBite breaks one rule at a time in a tree that keeps them all.
+func TestImportRulesBite(t *testing.T) {
+	good := func() map[string]*pkg {
+		tree := make(map[string]*pkg)
+		for _, name := range append([]string{"internal/jsonx", "internal/wiretest", "elicitation", "examples/quickstart"}, required...) {
+			tree[name] = &pkg{ImportPath: module + "/" + name}
+		}
+		tree["internal/wiretest"].Imports = []string{"net/http"}
+		return tree
+	}
+	imports := func(name, target string) func(map[string]*pkg) {
+		return func(tree map[string]*pkg) {
+			tree[name].Imports = append(tree[name].Imports, target)
+			tree[name].Deps = append(tree[name].Deps, target)
+		}
+	}
+	reaches := func(name, target string) func(map[string]*pkg) {
+		return func(tree map[string]*pkg) { tree[name].Deps = append(tree[name].Deps, target) }
+	}
+	for _, test := range []struct {
+		name  string
+		spoil func(map[string]*pkg)
+		want  string // part of the one violation; empty for none
+	}{
+		{"nothing", func(map[string]*pkg) {}, ""},
+		{"down a layer", imports("server", module+"/roundtrip"), ""},
+		{"an example", imports("examples/quickstart", "net/http"), ""},
+		{"http at the edge", imports("client/clienthttp", "net/http"), ""},
+		{"http in the core", imports("server", "net/http"), "server imports net/http"},
+		{"http behind roundtrip", reaches("roundtrip", "net/http"), "roundtrip reaches net/http"},
+		{"zap behind protocol", reaches("protocol", "go.uber.org/zap/zapcore"), "protocol reaches go.uber.org/zap/zapcore"},
+		{"prometheus behind roundtrip", reaches("roundtrip", "github.com/prometheus/client_golang/prometheus"), "roundtrip reaches github.com/prometheus"},
+		{"client to server", imports("client", module+"/server"), "client reaches server"},
+		{"server to client, far off", reaches("server/serverhttp", module+"/client/clienthttp"), "server/serverhttp reaches client/clienthttp"},
+		{"roundtrip to elicitation", imports("roundtrip", module+"/elicitation"), "roundtrip reaches elicitation"},
+		{"elicitation to roundtrip", imports("elicitation", module+"/roundtrip"), "elicitation reaches roundtrip"},
+		{"protocol to anything", imports("protocol", module+"/roundtrip"), "protocol reaches roundtrip"},
+		{"protocol to internal", imports("protocol", module+"/internal/jsonx"), ""},
+		{"jsonx to anything", imports("internal/jsonx", module+"/internal/form"), "internal/jsonx imports internal/form"},
+		{"test helper in production", imports("server", module+"/internal/wiretest"), "for tests alone"},
+		{"missing package", func(tree map[string]*pkg) { delete(tree, "server") }, "package server is missing"},
+		{"new package", func(tree map[string]*pkg) { tree["extra"] = &pkg{ImportPath: module + "/extra"} }, "extra has no place"},
+		{"stale exception", func(tree map[string]*pkg) { tree["internal/wiretest"].Imports = nil }, "drop the exception"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			tree := good()
+			test.spoil(tree)
+			var packages []pkg
+			for _, p := range tree {
+				packages = append(packages, *p)
+			}
+			got := importViolations(packages)
+			if test.want == "" && len(got) != 0 {
+				t.Errorf("violations %q, want none", got)
+			}
+			if test.want != "" && (len(got) != 1 || !strings.Contains(got[0], test.want)) {
+				t.Errorf("violations %q, want one that says %q", got, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,74 @@
+package archtest_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// topLevel is everything that lies at the top, dotfiles aside.
+var topLevel = []string{
+	"server", "client", "protocol", "elicitation", "roundtrip", "examples", "internal",
+	"go.mod", "go.sum", "go.work", "go.work.sum", "doc.go", "README.md", "LICENSE", "CHANGELOG.md",
+}
+
+// written lists the files that git keeps or would keep, relative to the root.
+func written(t *testing.T) []string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	cmd.Dir = root(t)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Skipf("git cannot list the files here (a source archive without history?): %v", err)
+	}
+	var files []string
+	for _, name := range strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		if _, err := os.Lstat(filepath.Join(root(t), name)); err == nil { // else deleted, but not yet in a commit
+			files = append(files, name)
+		}
+	}
+	return files
+}
+
+func TestTopLevel(t *testing.T) {
+	known := make(map[string]bool)
+	for _, name := range topLevel {
+		known[name] = true
+	}
+	seen := make(map[string]bool)
+	for _, file := range written(t) {
+		top, _, _ := strings.Cut(file, "/")
+		if !known[top] && !strings.HasPrefix(top, ".") && !seen[top] {
+			t.Errorf("%s lies at the top level, where only %s are", top, strings.Join(topLevel, " "))
+		}
+		seen[top] = true
+	}
+	for _, name := range topLevel {
+		if !seen[name] && name != "elicitation" { // routing is an addition: the rest stands without it
+			t.Errorf("%s is missing at the top level", name)
+		}
+	}
+}
+
+// private are words that mean something on one machine only.
+var private = []string{"/work/", "/tmp/", "/root/", "/home/", "proxy.golang.org", "registry.npmjs.org", "deb.debian.org"}
+
+func TestNothingOfOneMachineIsWritten(t *testing.T) {
+	for _, file := range written(t) {
+		if strings.HasPrefix(file, "internal/archtest/") || strings.HasSuffix(file, "_test.go") || strings.Contains(file, "/testdata/") {
+			continue // the words themselves, and inputs made up for tests
+		}
+		raw, err := os.ReadFile(filepath.Join(root(t), file))
+		if err != nil {
+			continue // a link that leads nowhere, or gone since it was listed
+		}
+		for _, word := range private {
+			if i := bytes.Index(raw, []byte(word)); i >= 0 {
+				t.Errorf("%s:%d mentions %s", file, 1+bytes.Count(raw[:i], []byte("\n")), word)
+			}
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package archtest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/specdata"
+)
+
+const module = "github.com/rondo-mcp/rondo"
+
+// pkg is what go list tells about a package, without its tests.
+type pkg struct {
+	ImportPath string
+	Name       string
+	Dir        string
+	Export     string // file with the compiled types, when asked for
+	GoFiles    []string
+	Imports    []string
+	Deps       []string // all that it reaches
+}
+
+// rel is the path inside the module, "." for its root, and whether the package is in the module at all.
+func rel(importPath string) (string, bool) {
+	if importPath == module {
+		return ".", true
+	}
+	return strings.CutPrefix(importPath, module+"/")
+}
+
+// files are the package's sources, tests left out.
+func (p pkg) files() []string {
+	var all []string
+	for _, name := range p.GoFiles {
+		all = append(all, filepath.Join(p.Dir, name))
+	}
+	return all
+}
+
+func root(t *testing.T) string {
+	t.Helper()
+	dir, ok := specdata.Root()
+	if !ok {
+		t.Fatal("the module's root was not found")
+	}
+	return dir
+}
+
+// list runs go list with flags; without patterns it covers the module.
+func list(t *testing.T, flags []string, patterns ...string) []pkg {
+	t.Helper()
+	if len(patterns) == 0 {
+		patterns = []string{"./..."}
+	}
+	cmd := exec.CommandContext(t.Context(), "go", slices.Concat([]string{"list"}, flags, patterns)...)
+	cmd.Dir = root(t)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	var all []pkg
+	for in := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := in.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("go list printed no JSON: %v", err)
+		}
+		all = append(all, p)
+	}
+	if len(all) == 0 {
+		t.Fatal("go list named no packages")
+	}
+	return all
+}

@@ -1,0 +1,83 @@
+package wiretest
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+)
+
+var update = flag.Bool("update", false, "rewrite the wire transcripts under testdata")
+
+// Golden compares what was said with the transcript at path and fails t where they differ; with -update it writes the
+// transcript instead, keeping its comment. Values of requestState, elicitationId and an error's reference, session ids
+// and UUIDs are replaced by numbered placeholders; volatile names further members whose string values differ between runs.
+func Golden(t testing.TB, path string, got []Message, volatile ...string) {
+	t.Helper()
+	old, readErr := os.ReadFile(path)
+	archive := Transcript(got, volatile...)
+	archive.Comment = txtar.Parse(old).Comment
+	text := txtar.Format(archive)
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if readErr != nil {
+		t.Fatalf("wiretest: no transcript to compare with (write it with -update): %v", readErr)
+	}
+	if !bytes.Equal(text, old) {
+		t.Errorf("wiretest: the traffic differs from %s (accept it with -update)\n%s", path, difference(string(text), string(old)))
+	}
+}
+
+// Transcript is the archive that [Golden] compares.
+func Transcript(messages []Message, volatile ...string) *txtar.Archive {
+	replace := newPlaceholders(volatile)
+	archive := new(txtar.Archive)
+	for i, message := range messages {
+		var text strings.Builder
+		if message.HTTP != "" {
+			fmt.Fprintln(&text, message.HTTP)
+			for _, line := range message.Header {
+				fmt.Fprintln(&text, replace.header(line))
+			}
+			if len(message.Body) > 0 {
+				fmt.Fprintln(&text)
+			}
+		}
+		if len(message.Body) > 0 {
+			fmt.Fprintln(&text, replace.body(message.Body))
+		}
+		archive.Files = append(archive.Files, txtar.File{
+			Name: fmt.Sprintf("%d %s", i+1, message.From),
+			Data: []byte(text.String()),
+		})
+	}
+	return archive
+}
+
+// difference shows the first line that differs, with what leads up to it, then all that was said.
+func difference(got, want string) string {
+	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(want, "\n")
+	at := 0
+	for at < len(gotLines) && at < len(wantLines) && gotLines[at] == wantLines[at] {
+		at++
+	}
+	line := func(lines []string) string {
+		if at < len(lines) {
+			return lines[at]
+		}
+		return "(nothing more)"
+	}
+	return fmt.Sprintf("line %d:\n got: %s\nwant: %s\n\nall that was said:\n%s", at+1, line(gotLines), line(wantLines), got)
+}

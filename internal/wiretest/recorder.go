@@ -1,0 +1,161 @@
+package wiretest
+
+import (
+	"bytes"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// A Recorder is an [http.RoundTripper] that keeps what passes through it. Exchanges are listed in the order in which they
+// began. It may be used concurrently; transcripts of concurrent exchanges are only stable if the test orders them.
+type Recorder struct {
+	Base http.RoundTripper // does the work; nil means [http.DefaultTransport]
+
+	mu        sync.Mutex
+	exchanges []*exchange
+}
+
+// exchange is one request and what has come back so far. The recorder's lock guards it.
+type exchange struct {
+	request     Message
+	response    *Message // head only; nil until it arrives
+	contentType string
+	body        bytes.Buffer
+}
+
+// RoundTrip records the request, sends it on, and records the response as its reader reads it.
+func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	var body []byte
+	if req.Body != nil {
+		var err error
+		body, err = io.ReadAll(req.Body)
+		req.Body.Close()
+		if err != nil {
+			return nil, err
+		}
+		req = req.Clone(req.Context()) // a RoundTripper must not modify the request it was given
+		req.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	ex := &exchange{request: Message{
+		From: Client, HTTP: req.Method + " " + req.URL.RequestURI(), Header: kept(req.Header), Body: body,
+	}}
+	r.mu.Lock()
+	r.exchanges = append(r.exchanges, ex)
+	r.mu.Unlock()
+
+	base := r.Base
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	resp, err := base.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ex.response = &Message{From: Server, HTTP: statusLine(resp), Header: kept(resp.Header)}
+	ex.contentType = resp.Header.Get("Content-Type")
+	resp.Body = &tee{ReadCloser: resp.Body, recorder: r, exchange: ex}
+	return resp, nil
+}
+
+// Messages is what has been said so far: every request, followed by what came back for it. The events of a stream are messages
+// of their own; comments and events without data are left out.
+func (r *Recorder) Messages() []Message {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []Message
+	for _, ex := range r.exchanges {
+		all = append(all, ex.request)
+		if ex.response == nil {
+			continue
+		}
+		head := *ex.response
+		if media, _, _ := mime.ParseMediaType(ex.contentType); media != "text/event-stream" {
+			head.Body = bytes.Clone(ex.body.Bytes())
+			all = append(all, head)
+			continue
+		}
+		events := eventData(ex.body.String())
+		if len(events) == 0 {
+			all = append(all, head)
+		}
+		for _, data := range events {
+			head.Body = []byte(data)
+			all = append(all, head)
+			head = Message{From: Server} // the head belongs to the first
+		}
+	}
+	return all
+}
+
+// Reset forgets what was recorded. Exchanges still under way are forgotten too.
+func (r *Recorder) Reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.exchanges = nil
+}
+
+// tee keeps what is read of a response, in step with its reader, so that a stream is recorded while it is open.
+type tee struct {
+	io.ReadCloser
+	recorder *Recorder
+	exchange *exchange
+}
+
+func (t *tee) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p)
+	t.recorder.mu.Lock()
+	defer t.recorder.mu.Unlock()
+	t.exchange.body.Write(p[:n])
+	return n, err
+}
+
+func statusLine(resp *http.Response) string {
+	return strconv.Itoa(resp.StatusCode) + " " + http.StatusText(resp.StatusCode)
+}
+
+// kept is the part of a head that the protocol speaks of. Credentials and what differs between runs are left out.
+func kept(header http.Header) []string {
+	var lines []string
+	for name, values := range header {
+		name = http.CanonicalHeaderKey(name)
+		switch name {
+		case "Accept", "Allow", "Content-Type", "Last-Event-Id", "Retry-After", "Www-Authenticate":
+		default:
+			if !strings.HasPrefix(name, "Mcp-") {
+				continue
+			}
+		}
+		for _, value := range values {
+			lines = append(lines, name+": "+value)
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// eventData is the data of every complete event of a stream. It is deliberately a reader of its own: the one under test
+// must not be what judges the stream.
+func eventData(stream string) []string {
+	stream = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(stream)
+	var all, data []string
+	lines := strings.Split(stream, "\n")
+	for _, line := range lines[:len(lines)-1] { // what follows the last line end is not a line yet
+		switch field, value, _ := strings.Cut(line, ":"); {
+		case line == "":
+			if text := strings.Join(data, "\n"); text != "" {
+				all = append(all, text)
+			}
+			data = nil
+		case field == "data":
+			data = append(data, strings.TrimPrefix(value, " "))
+		}
+	}
+	return all
+}
