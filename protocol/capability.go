@@ -190,8 +190,16 @@ func subNames(name string, subs []string, set []bool) []string {
 
 // DecodeClientCapabilities reads a capabilities object. Every declared
 // capability must be an object; an empty elicitation object means form mode.
-func DecodeClientCapabilities(raw []byte) (c ClientCapabilities, err error) {
-	err = members(raw, func(key, value []byte) (err error) {
+func DecodeClientCapabilities(raw []byte) (ClientCapabilities, error) {
+	if err := jsonx.Check(raw); err != nil {
+		return ClientCapabilities{}, fmt.Errorf("clientCapabilities: %w", err)
+	}
+	return decodeClientCapabilities(raw)
+}
+
+// decodeClientCapabilities reads what has been checked.
+func decodeClientCapabilities(raw []byte) (c ClientCapabilities, err error) {
+	err = jsonx.Members(raw, func(key, value []byte) (err error) {
 		switch string(key) {
 		case "elicitation":
 			c.Elicitation, err = decodeElicitationCapability(value)

@@ -7,17 +7,28 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
+// startBytes is the memory an encoding begins with; an ordinary result or
+// request fits.
+const startBytes = 384
+
 // EncodeResult returns the JSON text of a result to method, as version v
 // spells it. It is an error, and never a mis-typed message, when the result is
 // nil (typed nils included), is not one that the method may answer, was forged
 // by embedding, cannot be encoded, or is an [*InputRequiredResult] toward a
 // legacy revision.
 func EncodeResult(v Version, method string, r Result) (json.RawMessage, error) {
-	return AppendResult(nil, v, method, r)
+	size := startBytes
+	if asks, ok := r.(*InputRequiredResult); ok && asks != nil {
+		size += len(asks.RequestState.text)
+	}
+	data, err := AppendResult(make([]byte, 0, size), v, method, r)
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
 }
 
-// AppendResult is [EncodeResult] appending to dst. On error the bytes appended
-// are of no use.
+// AppendResult is [EncodeResult] appending to dst. On error it returns dst.
 func AppendResult(dst []byte, v Version, method string, r Result) ([]byte, error) {
 	w := beginObject(dst)
 	if v.Era() == Modern {
@@ -33,7 +44,7 @@ func AppendResult(dst []byte, v Version, method string, r Result) ([]byte, error
 	}
 	data, err := w.end()
 	if err != nil {
-		return data, fmt.Errorf("%s result: %w", method, err)
+		return dst, fmt.Errorf("%s result: %w", method, err)
 	}
 	return data, nil
 }

@@ -39,6 +39,9 @@ const (
 	CodeHandlerError = 23222
 	// CodeBusy says that a limit of the server is reached; try again later.
 	CodeBusy = 23223
+	// CodeTimeout says that the server gave up on a request after a time limit
+	// of its own.
+	CodeTimeout = 23224
 )
 
 // An Error is a JSON-RPC error: what one peer says to the other. Handlers may
@@ -214,4 +217,38 @@ func clip(s string) string {
 		s = s[:limit] + "…"
 	}
 	return fmt.Sprintf("%q", s)
+}
+
+// The numbers of three codes in drafts of revision 2026-07-28. Other servers
+// use them for other things, so they mean nothing unless a peer is known to be
+// built to such a draft.
+var draftCodes = [...]struct{ final, draft int64 }{
+	{CodeHeaderMismatch, -32001},
+	{CodeMissingRequiredClientCapability, -32003},
+	{CodeUnsupportedProtocolVersion, -32004},
+}
+
+// Draft returns e with the number that drafts of revision 2026-07-28 had for its
+// code, or e itself when they had no other. It may be called on nil.
+func (e *Error) Draft() *Error {
+	for _, c := range draftCodes {
+		if e != nil && e.Code == c.final {
+			draft := *e
+			draft.Code = c.draft
+			return &draft
+		}
+	}
+	return e
+}
+
+// Final undoes [Error.Draft], for peers that are known to use those numbers.
+func (e *Error) Final() *Error {
+	for _, c := range draftCodes {
+		if e != nil && e.Code == c.draft {
+			final := *e
+			final.Code = c.final
+			return &final
+		}
+	}
+	return e
 }

@@ -32,11 +32,12 @@ func ParseID(raw []byte) (ID, error) {
 	}
 	switch jsonx.KindOf(raw) {
 	case jsonx.String:
-		s, err := jsonx.Text(raw)
+		s, err := jsonx.TextBytes(raw)
 		if err != nil {
 			return ID{}, fmt.Errorf("id: %w", err)
 		}
-		return StringID(s), nil
+		var buf [maxIDBytes]byte
+		return ID{string(jsonx.AppendTextBytes(buf[:0], s))}, nil
 	case jsonx.Number:
 		if !isInteger(raw) {
 			return ID{}, fmt.Errorf("id: must be a string or an integer, got a fractional number")

@@ -151,15 +151,16 @@ func nilRequest(q InputRequest) bool {
 
 // keySet finds repeated keys; short lists, the usual case, need no map.
 type keySet struct {
-	few  []string
+	few  [16]string
+	used int
 	many map[string]bool
 }
 
-func newKeySet(n int) *keySet {
-	if n <= 16 {
-		return &keySet{}
+func newKeySet(n int) (s keySet) {
+	if n > len(s.few) {
+		s.many = make(map[string]bool, n)
 	}
-	return &keySet{many: make(map[string]bool, n)}
+	return s
 }
 
 // add reports whether key was there already.
@@ -169,12 +170,13 @@ func (s *keySet) add(key string) bool {
 		s.many[key] = true
 		return had
 	}
-	for _, k := range s.few {
+	for _, k := range s.few[:s.used] {
 		if k == key {
 			return true
 		}
 	}
-	s.few = append(s.few, key)
+	s.few[s.used] = key
+	s.used++
 	return false
 }
 

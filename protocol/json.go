@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -56,7 +57,7 @@ func (w *objectWriter) optional(name, value string) {
 // role appends the role of a message, which must be one of the two.
 func (w *objectWriter) role(value Role) {
 	if value != User && value != Assistant {
-		w.fail("role", fmt.Errorf(wrongRole))
+		w.fail("role", errors.New(wrongRole))
 		return
 	}
 	w.text("role", string(value))

@@ -112,10 +112,11 @@ func (e *envelope) message() (Message, error) {
 	if e.result != nil || e.err != nil {
 		return nil, fmt.Errorf("method together with result or error")
 	}
-	method, err := jsonx.Text(e.method)
+	text, err := jsonx.TextBytes(e.method)
 	if err != nil {
 		return nil, fmt.Errorf("method must be a string")
 	}
+	method := internMethod(text)
 	if e.params != nil && jsonx.KindOf(e.params) != jsonx.Object {
 		return nil, fmt.Errorf("params must be an object")
 	}

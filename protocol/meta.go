@@ -140,16 +140,14 @@ func decodeRequestMeta(raw []byte) (m RequestMeta, err error) {
 	err = jsonx.Members(raw, func(key, value []byte) (err error) {
 		switch string(key) {
 		case MetaProtocolVersion:
-			var s string
-			err = textMember(&s, key, value)
-			if m.Version = Version(s); err == nil && s == "" {
-				err = fmt.Errorf("%s: must not be empty", key)
+			if m.Version, err = decodeVersion(value); err != nil {
+				err = fmt.Errorf("%s: %w", key, err)
 			}
 		case MetaClientInfo:
 			m.ClientInfo, err = decodeImplementation(value)
 		case MetaClientCapabilities:
 			var c ClientCapabilities
-			c, err = DecodeClientCapabilities(value)
+			c, err = decodeClientCapabilities(value)
 			m.Capabilities = &c
 		case MetaLogLevel:
 			var s string

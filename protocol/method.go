@@ -56,3 +56,18 @@ func MultiRoundTrip(method string) bool {
 	}
 	return false
 }
+
+// internMethod returns name as a string, without allocating for the requests
+// that make up the bulk of the traffic.
+func internMethod(name []byte) string {
+	for _, known := range [...]string{
+		MethodCallTool, MethodGetPrompt, MethodReadResource, MethodListTools, MethodListPrompts,
+		MethodListResources, MethodListResourceTemplates, MethodDiscover, MethodComplete, MethodListen,
+		NotifyProgress, NotifyCancelled, NotifyMessage, MethodPing,
+	} {
+		if string(name) == known {
+			return known
+		}
+	}
+	return string(name)
+}

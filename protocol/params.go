@@ -73,7 +73,7 @@ func DecodeParams(method string, raw json.RawMessage) (Params, error) {
 
 // EncodeParams returns the JSON text of p.
 func EncodeParams(p Params) (json.RawMessage, error) {
-	w := beginObject(nil)
+	w := beginObject(make([]byte, 0, startBytes))
 	p.members(&w)
 	if meta := p.RequestMetadata(); !meta.isZero() {
 		meta.append(&w)

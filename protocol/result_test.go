@@ -77,6 +77,9 @@ func TestEncodeResultRefuses(t *testing.T) {
 		}}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			if got, err := protocol.AppendResult([]byte("before"), protocol.Latest, test.method, test.result); err == nil || string(got) != "before" {
+				t.Errorf("appended: %s, %v", got, err)
+			}
 			if data, err := protocol.EncodeResult(protocol.Latest, test.method, test.result); err == nil {
 				t.Errorf("encoded as %s", data)
 			}
@@ -345,6 +348,14 @@ func TestVersions(t *testing.T) {
 	} {
 		if got := v.Era(); got != want {
 			t.Errorf("%q: %s, want %s", v, got, want)
+		}
+		if known := v == "2024-11-05" || v == "2025-11-25" || v == "2026-07-28"; v.Known() != known {
+			t.Errorf("%q: Known is %v", v, v.Known())
+		}
+	}
+	for _, v := range protocol.Versions() {
+		if !v.Known() {
+			t.Errorf("%s is not known", v)
 		}
 	}
 }

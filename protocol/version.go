@@ -1,5 +1,11 @@
 package protocol
 
+import (
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
 // A Version is a protocol revision, named by its date as on the wire.
 type Version string
 
@@ -58,4 +64,19 @@ func (v Version) Known() bool {
 // Versions returns the published revisions, newest first.
 func Versions() []Version {
 	return []Version{V20260728, V20251125, V20250618, V20250326, V20241105}
+}
+
+// decodeVersion reads the revision a request declares, without allocating for
+// a published one.
+func decodeVersion(raw []byte) (Version, error) {
+	text, err := jsonx.TextBytes(raw)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("must be a string")
+	case len(text) == 0:
+		return "", fmt.Errorf("must not be empty")
+	case string(text) == string(Latest):
+		return Latest, nil
+	}
+	return Version(text), nil
 }

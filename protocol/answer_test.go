@@ -1,0 +1,225 @@
+package protocol_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+func TestDecodeElicitResult(t *testing.T) {
+	for _, test := range []struct {
+		raw     string
+		action  protocol.ElicitAction // empty: an error
+		content string
+	}{
+		{`{"action":"accept","content":{"a":1.0}}`, "accept", `{"a":1.0}`},
+		{`{"action":"accept"}`, "accept", ``},
+		{`{"action":"accept","content":{}}`, "accept", `{}`},
+		{`{"action":"decline"}`, "decline", ``},
+		{`{"action":"cancel"}`, "cancel", ``},
+		{`{"action":"decline","content":{"a":1}}`, "decline", ``},
+		{`{"action":"cancel","content":5}`, "cancel", ``},
+		{`{"action":"accept","content":{"a":1},"roots":[],"role":"user"}`, "accept", `{"a":1}`},
+		// A gateway that reads exact names sees the first action; so do we.
+		{`{"action":"decline","Action":"accept"}`, "decline", ``},
+		{`{"Action":"accept","action":"decline"}`, "decline", ``},
+		{`{"action":"accept","Content":{"a":1}}`, "accept", ``},
+		{`{"ACTION":"accept"}`, "", ``},
+		{`{"Action":"accept","content":{}}`, "", ``},
+		{`{"action":"decline","action":"accept"}`, "", ``},
+		{`{"action":"decline","\u0061ction":"accept"}`, "", ``},
+		{`{"action":"bogus"}`, "", ``},
+		{`{"action":"Accept"}`, "", ``},
+		{`{"action":"accept "}`, "", ``},
+		{`{"action":""}`, "", ``},
+		{`{"action":null}`, "", ``},
+		{`{"action":true}`, "", ``},
+		{`{"action":["accept"]}`, "", ``},
+		{`{"action":"accept","content":null}`, "", ``},
+		{`{"action":"accept","content":[]}`, "", ``},
+		{`{"action":"accept","content":"{}"}`, "", ``},
+		{`{"action":"accept","content":{"a":1,"a":2}}`, "", ``},
+		{`{"action":"accept","_meta":[]}`, "", ``},
+		{`{"method":"elicitation/create","result":{"action":"accept","content":{}}}`, "", ``},
+		{`{}`, "", ``}, {`[]`, "", ``}, {`null`, "", ``}, {`"accept"`, "", ``}, {``, "", ``}, {`{"action":"accept"`, "", ``},
+		{`{"action":"accept"}{"action":"decline"}`, "", ``},
+	} {
+		t.Run(test.raw, func(t *testing.T) {
+			r, err := protocol.DecodeElicitResult([]byte(test.raw))
+			if test.action == "" {
+				if err == nil || r != nil {
+					t.Errorf("got %+v, %v; want an error", r, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Action != test.action || string(r.Content) != test.content || (r.Content == nil) != (test.content == "") {
+				t.Errorf("got %s with content %s, want %s with %s", r.Action, r.Content, test.action, test.content)
+			}
+		})
+	}
+}
+
+// What was typed before declining stays with the client.
+func TestEncodeElicitResult(t *testing.T) {
+	content := json.RawMessage(`{"a":1}`)
+	for _, test := range []struct {
+		result protocol.ElicitResult
+		want   string // empty: an error
+	}{
+		{protocol.ElicitResult{Action: protocol.ActionAccept, Content: content}, `{"action":"accept","content":{"a":1}}`},
+		{protocol.ElicitResult{Action: protocol.ActionDecline, Content: content}, `{"action":"decline"}`},
+		{protocol.ElicitResult{Action: protocol.ActionCancel, Content: content}, `{"action":"cancel"}`},
+		{protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(`[]`)}, ``},
+		{protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(`{"a":`)}, ``},
+		{protocol.ElicitResult{Content: content}, ``},
+		{protocol.ElicitResult{Action: "ok"}, ``},
+	} {
+		got, err := test.result.MarshalJSON()
+		if (test.want == "") != (err != nil) || (err == nil && string(got) != test.want) {
+			t.Errorf("%+v: got %s, %v; want %s", test.result, got, err, test.want)
+		}
+	}
+}
+
+func TestDecodeCreateMessageResult(t *testing.T) {
+	const text = `{"type":"text","text":"t"}`
+	for raw, blocks := range map[string]int{ // -1: an error
+		`{"role":"assistant","content":` + text + `,"model":"m"}`:                1,
+		`{"role":"assistant","content":[` + text + `,` + text + `],"model":"m"}`: 2,
+		`{"role":"user","content":[],"model":"m","stopReason":"endTurn"}`:        0,
+		`{"role":"assistant","content":{"type":"new"},"model":"m"}`:              1,
+		`{"role":"assistant","content":` + text + `}`:                            -1,
+		`{"role":"assistant","content":` + text + `,"model":""}`:                 -1,
+		`{"role":"assistant","content":` + text + `,"model":null}`:               -1,
+		`{"role":"assistant","model":"m"}`:                                       -1,
+		`{"role":"assistant","content":null,"model":"m"}`:                        -1,
+		`{"role":"assistant","content":"t","model":"m"}`:                         -1,
+		`{"role":"assistant","content":[null],"model":"m"}`:                      -1,
+		`{"role":"assistant","content":[[` + text + `]],"model":"m"}`:            -1,
+		`{"role":"assistant","content":{},"model":"m"}`:                          -1,
+		`{"role":"assistant","content":{"type":"tool_use"},"model":"m"}`:         -1,
+		`{"role":"system","content":` + text + `,"model":"m"}`:                   -1,
+		`{"role":null,"content":` + text + `,"model":"m"}`:                       -1,
+		`{"Role":"user","content":` + text + `,"model":"m"}`:                     -1,
+		`{"content":` + text + `,"model":"m"}`:                                   -1,
+		`{"role":"user","role":"assistant","content":` + text + `,"model":"m"}`:  -1,
+		`{"role":"user","content":` + text + `,"model":"m","stopReason":5}`:      -1,
+		`{"role":"user","content":` + text + `,"model":"m","_meta":1}`:           -1,
+		`{"action":"accept"}`: -1, `{}`: -1, `[]`: -1, `null`: -1, ``: -1, `"m"`: -1,
+	} {
+		r, err := protocol.DecodeCreateMessageResult([]byte(raw))
+		switch {
+		case blocks < 0 && (err == nil || r != nil):
+			t.Errorf("%s: got %+v, %v; want an error", raw, r, err)
+		case blocks >= 0 && err != nil:
+			t.Errorf("%s: %v", raw, err)
+		case blocks >= 0 && len(r.Content) != blocks:
+			t.Errorf("%s: %d blocks, want %d", raw, len(r.Content), blocks)
+		}
+	}
+	if got, err := (protocol.CreateMessageResult{Model: "m"}).MarshalJSON(); err == nil {
+		t.Errorf("encoded without a role: %s", got)
+	}
+}
+
+func TestDecodeListRootsResult(t *testing.T) {
+	for raw, want := range map[string]int{ // -1: an error
+		`{"roots":[]}`: 0,
+		`{"roots":[{"uri":"file:///a"},{"uri":"b"}]}`:       2,
+		`{"roots":[{"uri":"a","name":"n","x":1}],"a":null}`: 1,
+		`{"roots":[{"uri":""}]}`:                            -1,
+		`{"roots":[{"URI":"a"}]}`:                           -1,
+		`{"roots":[{}]}`:                                    -1,
+		`{"roots":[null]}`:                                  -1,
+		`{"roots":["a"]}`:                                   -1,
+		`{"roots":[{"uri":5}]}`:                             -1,
+		`{"roots":[{"uri":"a","name":5}]}`:                  -1,
+		`{"roots":[{"uri":"a","_meta":null}]}`:              -1,
+		`{"roots":[{"uri":"a","uri":"b"}]}`:                 -1,
+		`{"roots":null}`:                                    -1,
+		`{"roots":{}}`:                                      -1,
+		`{"roots":"a"}`:                                     -1,
+		`{"Roots":[]}`:                                      -1,
+		`{"roots":[],"_meta":5}`:                            -1,
+		`{"action":"accept","content":{"roots":[]}}`:        -1,
+		`{}`: -1, `[]`: -1, `null`: -1, ``: -1,
+	} {
+		r, err := protocol.DecodeListRootsResult([]byte(raw))
+		switch {
+		case want < 0 && (err == nil || r != nil):
+			t.Errorf("%s: got %+v, %v; want an error", raw, r, err)
+		case want >= 0 && err != nil:
+			t.Errorf("%s: %v", raw, err)
+		case want >= 0 && len(r.Roots) != want:
+			t.Errorf("%s: %d roots, want %d", raw, len(r.Roots), want)
+		}
+	}
+}
+
+// The kind of an answer is decided by the question: an accept that carries the
+// members of other answers is read as what was asked for.
+func TestAnswersAreNotProbed(t *testing.T) {
+	raw := []byte(`{"action":"accept","content":{"type":"text","text":"t"},"roots":[{"uri":"a"}],"role":"user","model":"m"}`)
+	if r, err := protocol.DecodeElicitResult(raw); err != nil || r.Action != protocol.ActionAccept {
+		t.Errorf("as an elicitation: %+v, %v", r, err)
+	}
+	if r, err := protocol.DecodeListRootsResult(raw); err != nil || len(r.Roots) != 1 {
+		t.Errorf("as roots: %+v, %v", r, err)
+	}
+	if r, err := protocol.DecodeCreateMessageResult(raw); err != nil || r.Model != "m" {
+		t.Errorf("as sampling: %+v, %v", r, err)
+	}
+}
+
+func TestAnswersRoundTrip(t *testing.T) {
+	for name, list := range answers() {
+		for _, answer := range list {
+			raw, err := answer.MarshalJSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := decodeAnswer(name, raw)
+			if err != nil {
+				t.Fatalf("%s: %v", raw, err)
+			}
+			got, err := again.MarshalJSON()
+			if err != nil || string(got) != string(raw) {
+				t.Errorf("got  %s, %v\nwant %s", got, err, raw)
+			}
+		}
+	}
+}
+
+func decodeAnswer(definition string, raw []byte) (json.Marshaler, error) {
+	switch definition {
+	case "ElicitResult":
+		return protocol.DecodeElicitResult(raw)
+	case "CreateMessageResult":
+		return protocol.DecodeCreateMessageResult(raw)
+	default:
+		return protocol.DecodeListRootsResult(raw)
+	}
+}
+
+func TestResponsesGet(t *testing.T) {
+	p, err := protocol.DecodeParams(protocol.MethodCallTool, json.RawMessage(`{"name":"t","inputResponses":{"b":null,"a":{"x":1.0},"":5}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	responses := p.(*protocol.CallToolParams).InputResponses
+	want := protocol.InputResponses{{"b", json.RawMessage("null")}, {"a", json.RawMessage(`{"x":1.0}`)}, {"", json.RawMessage("5")}}
+	if !reflect.DeepEqual(responses, want) {
+		t.Errorf("got %q, want %q", responses, want)
+	}
+	if got := responses.Get("a"); string(got) != `{"x":1.0}` {
+		t.Errorf("Get(a) = %s", got)
+	}
+	if got := responses.Get("A"); got != nil {
+		t.Errorf("Get(A) = %s", got)
+	}
+}

@@ -1,0 +1,72 @@
+package protocol_test
+
+import (
+	"encoding/base64"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// The first five rows are the table of the specification
+// (basic/transports/streamable-http, "Value Encoding").
+func TestHeaderValues(t *testing.T) {
+	for _, test := range []struct{ value, header string }{
+		{"us-west1", "us-west1"},
+		{"Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="},
+		{" padded ", "=?base64?IHBhZGRlZCA=?="},
+		{"line1\nline2", "=?base64?bGluZTEKbGluZTI=?="},
+		{"=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="},
+		{"", ""},
+		{"42", "42"},
+		{"two words, ~!\"\\", "two words, ~!\"\\"},
+		{"\t", "=?base64?CQ==?="},
+		{"a\tb", "=?base64?YQli?="},
+		{"a\r\nX-Injected: 1", "=?base64?YQ0KWC1JbmplY3RlZDogMQ==?="},
+		{"\x00", "=?base64?AA==?="},
+		{"\x7f", "=?base64?fw==?="},
+		{"=?base64?=", "=?base64?PT9iYXNlNjQ/PQ==?="}, // prefix and suffix overlap
+		{"=?base64??=", "=?base64?PT9iYXNlNjQ/Pz0=?="},
+		{"=?BASE64?YQ==?=", "=?BASE64?YQ==?="}, // markers are case-sensitive
+		{"=?base64?YQ==", "=?base64?YQ=="},
+		{"x=?base64?YQ==?=", "x=?base64?YQ==?="},
+		{"\u00a0", "=?base64?wqA=?="},
+	} {
+		if got := protocol.EncodeHeaderValue(test.value); got != test.header {
+			t.Errorf("%q encodes as %q, want %q", test.value, got, test.header)
+		}
+		if got, err := protocol.DecodeHeaderValue(test.header); err != nil || got != test.value {
+			t.Errorf("%q decodes as %q, %v; want %q", test.header, got, err, test.value)
+		}
+	}
+}
+
+func TestDecodeHeaderValue(t *testing.T) {
+	bad := "=?base64?" + base64.StdEncoding.EncodeToString([]byte{0xff}) + "?="
+	for header, want := range map[string]string{ // "error" is not among the values
+		"=?base64??=":         "",
+		"a\tb":                "a\tb", // may be sent plain
+		"=?base64?=":          "=?base64?=",
+		"=?base64?YQ?=":       "error", // padding is part of it
+		"=?base64?YQ=?=":      "error",
+		"=?base64?YQ===?=":    "error",
+		"=?base64?YR==?=":     "error", // trailing bits: a second spelling of "a"
+		"=?base64?Y Q==?=":    "error",
+		"=?base64?YQ\r\n==?=": "error",
+		"=?base64?YQ==\n?=":   "error",
+		"=?base64?-_-_?=":     "error", // the other alphabet
+		"=?base64?****?=":     "error",
+		bad:                   "error", // not UTF-8
+		"世界":                  "error",
+		"a\nb":                "error",
+		"a\x00":               "error",
+		"\x7f":                "error",
+		" a":                  "error",
+		"a ":                  "error",
+		"a\t":                 "error",
+	} {
+		got, err := protocol.DecodeHeaderValue(header)
+		if (err != nil) != (want == "error") || (err == nil && got != want) {
+			t.Errorf("%q: got %q, %v; want %q", header, got, err, want)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package protocol_test
+
+import (
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A gateway relays definitions: schemas to the byte, less white space, and
+// members it does not know.
+func TestDefinitionsRelayVerbatim(t *testing.T) {
+	const schema = `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"b":{"pattern":"^\u00e9\/\\d<\u2028$"},"a":{"maximum":9007199254740993,"multipleOf":1.0,"minimum":-1e400}},"x-mcp-header":"Region","required":[]}`
+	for _, test := range []struct{ method, raw string }{
+		{protocol.MethodListTools, `{"resultType":"complete","tools":[{"name":"t","inputSchema":` + schema + `,"outputSchema":{},"annotations":{"readOnlyHint":false},"_meta":{"k":"\u00e9","n":1.0},"execution":{"taskSupport":"optional"},"x":null,"x-vendor":["\u00e9",1.0]}],"ttlMs":0,"cacheScope":"private"}`},
+		{protocol.MethodListTools, `{"resultType":"complete","tools":[{"name":"t","inputSchema":` + schema + `,"outputSchema":` + schema + `}],"ttlMs":0,"cacheScope":"private"}`},
+		{protocol.MethodListPrompts, `{"resultType":"complete","prompts":[{"name":"p","_meta":{"k":"\u00e9"},"x":{"n":1.0}}],"ttlMs":0,"cacheScope":"private"}`},
+		{protocol.MethodListResources, `{"resultType":"complete","resources":[{"uri":"u","name":"r","size":0,"_meta":{"k":1.0},"type":"kept","x":1.0}],"ttlMs":0,"cacheScope":"private"}`},
+		{protocol.MethodListResourceTemplates, `{"resultType":"complete","resourceTemplates":[{"uriTemplate":"u","name":"r","_meta":{"k":1.0},"x":1.0}],"ttlMs":0,"cacheScope":"private"}`},
+		{protocol.MethodCallTool, `{"resultType":"complete","content":[{"type":"resource_link","uri":"u","name":"n","x":1.0}],"structuredContent":` + schema + `,"_meta":{"k":"\u00e9"}}`},
+	} {
+		r := result(t, protocol.Latest, test.method, test.raw)
+		if got := encoded(t, protocol.Latest, test.method, r); got != test.raw {
+			t.Errorf("got  %s\nwant %s", got, test.raw)
+		}
+	}
+}
+
+// A link decodes to a resource: the type of the block is no member of it, or
+// it would be written twice.
+func TestResourceLinkType(t *testing.T) {
+	r := result(t, protocol.Latest, protocol.MethodCallTool, `{"content":[{"type":"resource_link","uri":"u","name":"n"}]}`)
+	link := r.(*protocol.CallToolResult).Content[0].(*protocol.ResourceLink)
+	if link.Extra != nil {
+		t.Errorf("extra members %q", link.Extra)
+	}
+	result(t, protocol.Latest, protocol.MethodCallTool, encoded(t, protocol.Latest, protocol.MethodCallTool, r))
+}
