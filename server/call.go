@@ -20,11 +20,11 @@ type Call struct {
 	// Meta is the _meta of the request, never nil.
 	Meta *protocol.RequestMeta
 
-	back protocol.Back
+	outlet *outlet // nil: nowhere
 }
 
 func newCall(in *Incoming) Call {
-	return Call{Version: in.Version, Principal: in.Principal, Meta: in.Meta, back: in.Back}
+	return Call{Version: in.Version, Principal: in.Principal, Meta: in.Meta, outlet: in.outlet}
 }
 
 // Capabilities returns what the client can do for this request.
@@ -46,12 +46,12 @@ func (c *Call) ClientInfo() protocol.Implementation {
 
 // Notify sends a notification to the client while the request runs. It does
 // nothing where there is no way back; an error means that the client can no
-// longer be reached.
+// longer be reached, or that the request has been answered ([ErrEnded]).
 func (c *Call) Notify(ctx context.Context, n *protocol.Notification) error {
-	if c.back == nil {
+	if c.outlet == nil {
 		return nil
 	}
-	return c.back.Notify(ctx, n)
+	return c.outlet.Notify(ctx, n)
 }
 
 // Elicit is how servers of legacy revisions ask while a request runs. On the

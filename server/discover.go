@@ -20,13 +20,18 @@ func (s *Server) discover(in *Incoming) *protocol.DiscoverResult {
 func (s *Server) capabilities() protocol.ServerCapabilities {
 	c := s.opts.Capabilities
 	if c.Tools == nil && s.tools.used.Load() {
-		c.Tools = &protocol.ListCapability{}
+		c.Tools = &protocol.ListCapability{ListChanged: true}
 	}
 	if c.Prompts == nil && s.prompts.used.Load() {
-		c.Prompts = &protocol.ListCapability{}
+		c.Prompts = &protocol.ListCapability{ListChanged: true}
 	}
 	if c.Resources == nil && (s.resources.used.Load() || s.templates.used.Load()) {
-		c.Resources = &protocol.ResourcesCapability{}
+		c.Resources = &protocol.ResourcesCapability{ListChanged: true, Subscribe: true}
+	}
+	// Handlers may log, and a server that does must say so.
+	c.Logging = &struct{}{}
+	if c.Completions == nil && s.completes.Load() {
+		c.Completions = &struct{}{}
 	}
 	return c
 }
@@ -35,8 +40,10 @@ func (s *Server) capabilities() protocol.ServerCapabilities {
 func (s *Server) offers(method string) bool {
 	declared := &s.opts.Capabilities
 	switch method {
-	case protocol.MethodDiscover:
+	case protocol.MethodDiscover, protocol.MethodListen:
 		return true
+	case protocol.MethodComplete:
+		return declared.Completions != nil || s.completes.Load()
 	case protocol.MethodListTools, protocol.MethodCallTool:
 		return declared.Tools != nil || s.tools.used.Load()
 	case protocol.MethodListPrompts, protocol.MethodGetPrompt:

@@ -41,7 +41,8 @@ func (s *Server) Handle(ctx context.Context, req *protocol.Request, back protoco
 func (s *Server) Admit(req *protocol.Request) *Incoming { return s.admit(req, nil) }
 
 func (s *Server) admit(req *protocol.Request, malformed *protocol.Error) *Incoming {
-	in := &Incoming{Request: req, Version: protocol.Latest, Principal: roundtrip.Local()}
+	in := &Incoming{Request: req, Version: protocol.Latest, Principal: roundtrip.Local(), server: s}
+	in.DraftErrorCodes = s.opts.DraftErrorCodes
 	if req == nil {
 		in.Request = &protocol.Request{}
 		malformed = protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: nil")
@@ -116,6 +117,7 @@ func (s *Server) Serve(ctx context.Context, in *Incoming) *protocol.Response {
 	}
 	defer end()
 	result, err := s.run(ctx, in)
+	in.outlet.end()
 	if err == nil {
 		response.Result, err = s.encode(in, result)
 		if err != nil {
@@ -125,11 +127,15 @@ func (s *Server) Serve(ctx context.Context, in *Incoming) *protocol.Response {
 	if err != nil {
 		response.Result, response.Error = nil, s.publicError(ctx, in, err)
 	}
+	if s.opts.DraftErrorCodes {
+		response.Error = response.Error.Draft()
+	}
 	return response
 }
 
 // run calls the middleware, which must not bring the process down.
 func (s *Server) run(ctx context.Context, in *Incoming) (result protocol.Result, err error) {
+	in.outlet = newOutlet(in.Back)
 	defer func() {
 		if v := recover(); v != nil {
 			s.opts.Observer.Observe(ctx, roundtrip.HandlerPanicked{Where: in.where(), Value: v, Stack: debug.Stack()})
@@ -155,6 +161,10 @@ func (s *Server) dispatch(ctx context.Context, in *Incoming) (protocol.Result, e
 		return s.list(in, p)
 	case *protocol.DiscoverParams:
 		return s.discover(in), nil
+	case *protocol.CompleteParams:
+		return s.complete(ctx, in, p)
+	case *protocol.ListenParams:
+		return s.listen(ctx, in, p)
 	}
 	return nil, protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s", clip(in.Request.Method))
 }

@@ -43,8 +43,14 @@ type Incoming struct {
 	// Back is the way back to the client while the request runs. Nil: none.
 	Back protocol.Back
 
+	// DraftErrorCodes says that the response will carry the numbers of drafts;
+	// see [Options].
+	DraftErrorCodes bool
+
+	server  *Server
 	refusal *protocol.Error
-	encoded *page // the page that was dispatched, if its encoding may be reused
+	outlet  *outlet // Back for handlers, closed when the request is answered
+	encoded *page   // the page that was dispatched, if its encoding may be reused
 }
 
 // Refuse answers the request with e instead of dispatching it. Middleware still
@@ -58,6 +64,23 @@ func (in *Incoming) Refuse(e *protocol.Error) {
 // Refusal returns the error with which the request is refused before it is
 // dispatched, nil when it is not.
 func (in *Incoming) Refusal() *protocol.Error { return in.refusal }
+
+// CheckParamHeaders holds the Mcp-Param-* headers of a tools/call against the
+// arguments (basic/transports/streamable-http, "Server Behavior for Custom
+// Headers"). lines returns the values of a header by its name. The error names
+// the header that is missing, repeated, malformed or does not match. Transports
+// without headers need not call it.
+func (in *Incoming) CheckParamHeaders(lines func(name string) []string) error {
+	p, ok := in.Params.(*protocol.CallToolParams)
+	if !ok || in.server == nil {
+		return nil
+	}
+	t, ok := in.server.tools.snapshot().index[p.Name]
+	if !ok {
+		return nil
+	}
+	return t.headers.Check(p.Arguments, lines)
+}
 
 // where tells observers which request an event is about.
 func (in *Incoming) where() roundtrip.Where {

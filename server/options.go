@@ -47,6 +47,19 @@ type Options struct {
 	ListTTL time.Duration
 	// DiscoverTTL is the same for the answer to server/discover.
 	DiscoverTTL time.Duration
+	// Visible decides what a principal may see: it is asked for every tool,
+	// prompt, resource and template, with the method of its list and its name,
+	// URI or template. What is hidden is neither listed nor found. Lists are
+	// then never shared between principals in caches. Calls may overlap; it
+	// must be quick. Nil: everybody sees everything.
+	Visible func(p roundtrip.Principal, list, name string) bool
+	// MaxSubscriptions is how many subscriptions may be open at once, 0:
+	// DefaultMaxSubscriptions.
+	MaxSubscriptions int
+	// DraftErrorCodes sends the numbers that drafts of revision 2026-07-28 had
+	// for three of its errors, -32001, -32003 and -32004 instead of -32020 to
+	// -32022, for clients built before they changed.
+	DraftErrorCodes bool
 	// PrivateLists keeps lists and the answer to server/discover out of caches
 	// that several users share. Set it where a middleware shows different
 	// things to different principals; transports that authenticate do so
@@ -74,6 +87,9 @@ func (o *Options) withDefaults() (Options, error) {
 		opts.PageSize = DefaultPageSize
 	}
 	opts.Capabilities = declarable(opts.Capabilities)
+	if opts.MaxSubscriptions <= 0 {
+		opts.MaxSubscriptions = DefaultMaxSubscriptions
+	}
 	opts.ListTTL = ttlOrDefault(opts.ListTTL)
 	opts.DiscoverTTL = ttlOrDefault(opts.DiscoverTTL)
 	for _, m := range opts.Middleware {

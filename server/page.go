@@ -91,7 +91,14 @@ func listPage[E entry](s *Server, in *Incoming, snap *snapshot[E], cursor string
 	if !ok && cursor != "" {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "invalid params: cursor: does not lead to a page of this list")
 	}
-	if len(s.opts.Middleware) > 0 {
+	switch {
+	case s.opts.Visible != nil:
+		entries, next := snap.page(in.Request.Method, at)
+		entries = slices.DeleteFunc(slices.Clone(entries), func(e E) bool {
+			return !s.visible(in, in.Request.Method, e.key())
+		})
+		return snap.render(entries, next, s.listHints(true)), nil
+	case len(s.opts.Middleware) > 0:
 		// Middleware may filter what it is handed, so nothing is shared.
 		entries, next := snap.page(in.Request.Method, at)
 		return snap.render(entries, next, s.listHints(in.Private)), nil
@@ -106,6 +113,12 @@ func listPage[E entry](s *Server, in *Incoming, snap *snapshot[E], cursor string
 
 func (s *Server) listHints(private bool) protocol.CacheHints {
 	return protocol.CacheHints{TTLMillis: s.opts.ListTTL.Milliseconds(), Scope: s.scope(private)}
+}
+
+// visible reports whether the sender of a request may see what is registered
+// under name.
+func (s *Server) visible(in *Incoming, list, name string) bool {
+	return s.opts.Visible == nil || s.opts.Visible(in.Principal, list, name)
 }
 
 // scope is public only where everybody is shown the same.

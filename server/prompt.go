@@ -22,6 +22,8 @@ type Prompt struct {
 	// Needs and AcceptCold are as in [Tool].
 	Needs      protocol.ClientCapabilities
 	AcceptCold bool
+	// Complete suggests values for the arguments. Nil: none.
+	Complete Completer
 }
 
 // A PromptCall is one leg of a request for a prompt.
@@ -42,6 +44,7 @@ type prompt struct {
 	needs      protocol.ClientCapabilities
 	acceptCold bool
 	handle     PromptHandler
+	complete   Completer
 }
 
 func (p *prompt) key() string { return p.definition.Name }
@@ -61,8 +64,9 @@ func AddPrompt(s *Server, p Prompt, handler PromptHandler) {
 			Name: p.Name, Title: p.Title, Description: p.Description, Icons: p.Icons,
 			Arguments: p.Arguments, Meta: p.Meta,
 		},
-		needs: p.Needs, acceptCold: p.AcceptCold, handle: handler,
+		needs: p.Needs, acceptCold: p.AcceptCold, handle: handler, complete: p.Complete,
 	}))
+	s.completing(p.Complete)
 }
 
 // RemovePrompt removes a prompt. It reports whether there was one of that name.
@@ -79,7 +83,7 @@ func renderPrompts(prompts []*prompt, next string, cache protocol.CacheHints) pr
 // getPrompt answers prompts/get.
 func (s *Server) getPrompt(ctx context.Context, in *Incoming, params *protocol.GetPromptParams) (protocol.Result, error) {
 	p, ok := s.prompts.snapshot().index[params.Name]
-	if !ok {
+	if !ok || !s.visible(in, protocol.MethodListPrompts, params.Name) {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown prompt: %s", clip(params.Name))
 	}
 	if err := s.gate(ctx, in, p.needs); err != nil {

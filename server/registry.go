@@ -51,6 +51,7 @@ func (r *registry[E]) add(e E) error {
 	r.index[e.key()] = e
 	r.used.Store(true)
 	r.current.Store(nil)
+	r.server.hub.listChanged(r.method)
 	return nil
 }
 
@@ -65,6 +66,7 @@ func (r *registry[E]) remove(key string) bool {
 	delete(r.index, key)
 	r.entries = slices.DeleteFunc(r.entries, func(other E) bool { return other == e })
 	r.current.Store(nil)
+	r.server.hub.listChanged(r.method)
 	return true
 }
 

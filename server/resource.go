@@ -41,6 +41,8 @@ type ResourceTemplate struct {
 	// Needs and AcceptCold are as in [Tool].
 	Needs      protocol.ClientCapabilities
 	AcceptCold bool
+	// Complete suggests values for the template's expressions. Nil: none.
+	Complete Completer
 }
 
 // A ResourceCall is one leg of a request for a resource.
@@ -75,6 +77,7 @@ type template struct {
 	reader
 	definition protocol.ResourceTemplate
 	matcher    *matcher
+	complete   Completer
 }
 
 func (r *resource) key() string { return r.definition.URI }
@@ -111,8 +114,10 @@ func AddResourceTemplate(s *Server, t ResourceTemplate, handler ResourceHandler)
 			URITemplate: t.URITemplate, Name: t.Name, Title: t.Title, Description: t.Description, Icons: t.Icons,
 			MIMEType: t.MIMEType, Annotations: t.Annotations, Meta: t.Meta,
 		},
-		matcher: matcher,
+		matcher:  matcher,
+		complete: t.Complete,
 	}))
+	s.completing(t.Complete)
 }
 
 // RemoveResource removes a resource. It reports whether there was one at uri.
@@ -140,12 +145,12 @@ func renderTemplates(templates []*template, next string, cache protocol.CacheHin
 }
 
 // find returns who reads uri, and the variables of its template.
-func (s *Server) find(uri string) (*reader, map[string]string) {
-	if r, ok := s.resources.snapshot().index[uri]; ok {
+func (s *Server) find(in *Incoming, uri string) (*reader, map[string]string) {
+	if r, ok := s.resources.snapshot().index[uri]; ok && s.visible(in, protocol.MethodListResources, uri) {
 		return &r.reader, nil
 	}
 	for _, t := range s.templates.snapshot().entries {
-		if variables, ok := t.matcher.match(uri); ok {
+		if variables, ok := t.matcher.match(uri); ok && s.visible(in, protocol.MethodListResourceTemplates, t.key()) {
 			return &t.reader, variables
 		}
 	}
@@ -154,7 +159,7 @@ func (s *Server) find(uri string) (*reader, map[string]string) {
 
 // readResource answers resources/read.
 func (s *Server) readResource(ctx context.Context, in *Incoming, params *protocol.ReadResourceParams) (protocol.Result, error) {
-	r, variables := s.find(params.URI)
+	r, variables := s.find(in, params.URI)
 	if r == nil {
 		return nil, protocol.ResourceNotFound(params.URI)
 	}

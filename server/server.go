@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -27,7 +28,9 @@ type Server struct {
 	resources registry[*resource]
 	templates registry[*template]
 
-	running running
+	completes atomic.Bool // a completer was registered once
+	hub       *hub
+	running   running
 }
 
 // New returns a server without tools, prompts and resources. opts may be nil.
@@ -37,7 +40,7 @@ func New(opts *Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o}
+	s := &Server{opts: o, hub: newHub(o.MaxSubscriptions)}
 	if s.funnel, err = roundtrip.NewFunnel(o.Roundtrip); err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
@@ -68,15 +71,19 @@ func (s *Server) Notify(context.Context, *protocol.Notification) error { return 
 // Close refuses further requests and cancels the contexts of those that run,
 // with the cause [ErrClosed]. It does not wait for them; see [Server.Shutdown].
 func (s *Server) Close() error {
+	s.hub.close()
 	s.running.close()
 	return nil
 }
 
-// Shutdown refuses further requests and waits for those that run. When ctx ends
-// first it cancels them as [Server.Close] does and returns the context's error.
+// Shutdown refuses further requests, ends subscriptions in good order and waits
+// for the requests that run. When ctx ends first it cancels them as
+// [Server.Close] does and returns the context's error.
 func (s *Server) Shutdown(ctx context.Context) error {
+	drained := s.running.drain()
+	s.hub.close()
 	select {
-	case <-s.running.drain():
+	case <-drained:
 		return nil
 	case <-ctx.Done():
 		s.running.close()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/rondo-mcp/rondo/internal/headers"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/schema"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -55,6 +56,7 @@ type tool struct {
 	acceptCold bool
 	input      *schema.Schema
 	check      func(structured json.RawMessage) error // nil without an output schema
+	headers    headers.Table                          // arguments that are mirrored into headers
 	handle     func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)
 }
 
@@ -119,12 +121,14 @@ func (s *Server) addTool(t Tool, in, out reflect.Type, handle func(context.Conte
 	must("tool", t.Name, err)
 	output, err := outputSchema(t.OutputSchema, out)
 	must("tool", t.Name, err)
+	mirrored, err := headers.Parse(input.Raw())
+	must("tool", t.Name, err)
 	added := &tool{
 		definition: protocol.Tool{
 			Name: t.Name, Title: t.Title, Description: t.Description, Icons: t.Icons,
 			InputSchema: input.Raw(), Annotations: t.Annotations, Meta: t.Meta,
 		},
-		needs: t.Needs, acceptCold: t.AcceptCold, input: input, handle: handle,
+		needs: t.Needs, acceptCold: t.AcceptCold, input: input, headers: mirrored, handle: handle,
 	}
 	if output != nil {
 		added.definition.OutputSchema = output.Raw()
@@ -153,7 +157,7 @@ func renderTools(tools []*tool, next string, cache protocol.CacheHints) protocol
 // callTool answers tools/call.
 func (s *Server) callTool(ctx context.Context, in *Incoming, p *protocol.CallToolParams) (protocol.Result, error) {
 	t, ok := s.tools.snapshot().index[p.Name]
-	if !ok {
+	if !ok || !s.visible(in, protocol.MethodListTools, p.Name) {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown tool: %s", clip(p.Name))
 	}
 	if err := s.gate(ctx, in, t.needs); err != nil {

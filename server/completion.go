@@ -1,0 +1,73 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A CompleteCall asks for suggestions while a person types
+// (server/utilities/completion).
+type CompleteCall struct {
+	Call
+	// Argument is the argument being typed, Value what is typed of it so far.
+	Argument, Value string
+	// Known holds arguments that are filled in already.
+	Known map[string]string
+}
+
+// A Completer suggests values for an argument of a prompt or resource template,
+// best first. Clients see the first 100 and how many there are.
+type Completer func(ctx context.Context, call *CompleteCall) ([]string, error)
+
+// completing notes that a completer was registered, nil or not.
+func (s *Server) completing(c Completer) {
+	if c != nil {
+		s.completes.Store(true)
+	}
+}
+
+// complete answers completion/complete. A prompt or template without a
+// completer has no suggestions, which is not an error.
+func (s *Server) complete(ctx context.Context, in *Incoming, p *protocol.CompleteParams) (result protocol.Result, err error) {
+	completer, err := s.completer(in, p.Ref)
+	if err != nil {
+		return nil, err
+	}
+	if completer == nil {
+		return &protocol.CompleteResult{}, nil
+	}
+	values, err := completer(ctx, &CompleteCall{
+		Call: newCall(in), Argument: p.Argument.Name, Value: p.Argument.Value, Known: p.Context,
+	})
+	if err != nil {
+		if e, ok := protocol.AsError(err); ok {
+			return nil, e
+		}
+		return nil, s.bug(ctx, in, fmt.Errorf("completion of %q: %w", p.Argument.Name, err))
+	}
+	total := int64(len(values))
+	r := &protocol.CompleteResult{Values: values, Total: &total}
+	if len(values) > protocol.MaxCompletions {
+		r.Values, r.HasMore = values[:protocol.MaxCompletions], true
+	}
+	return r, nil
+}
+
+func (s *Server) completer(in *Incoming, ref protocol.CompletionRef) (Completer, error) {
+	if ref.Prompt != "" {
+		p, ok := s.prompts.snapshot().index[ref.Prompt]
+		if !ok || !s.visible(in, protocol.MethodListPrompts, ref.Prompt) {
+			return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown prompt: %s", clip(ref.Prompt))
+		}
+		return p.complete, nil
+	}
+	if t, ok := s.templates.snapshot().index[ref.Template]; ok && s.visible(in, protocol.MethodListResourceTemplates, ref.Template) {
+		return t.complete, nil
+	}
+	if _, ok := s.resources.snapshot().index[ref.Template]; ok && s.visible(in, protocol.MethodListResources, ref.Template) {
+		return nil, nil
+	}
+	return nil, protocol.ResourceNotFound(ref.Template)
+}

@@ -1,0 +1,250 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+var anonymous = roundtrip.Principal{}
+
+// names returns the names of a list's entries.
+func (r reply) names(list string) []string {
+	r.Helper()
+	entries, ok := r.result[list].([]any)
+	if !ok {
+		r.Fatalf("no list %s: %s", list, r.raw)
+	}
+	names := []string{}
+	for _, e := range entries {
+		names = append(names, at(e, "name").(string))
+	}
+	return names
+}
+
+func readNothing(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+	return &protocol.ReadResourceResult{}, nil
+}
+
+func getNothing(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
+	return &protocol.GetPromptResult{}, nil
+}
+
+// lists are the four list methods, the member of the list, and how to add to it.
+var lists = []struct {
+	method, member string
+	add            func(s *server.Server, name string)
+	remove         func(s *server.Server, name string) bool
+}{
+	{protocol.MethodListTools, "tools", func(s *server.Server, name string) {
+		server.AddRawTool(s, server.Tool{Name: name}, outcome(server.Text("x"), nil))
+	}, (*server.Server).RemoveTool},
+	{protocol.MethodListPrompts, "prompts", func(s *server.Server, name string) {
+		server.AddPrompt(s, server.Prompt{Name: name}, getNothing)
+	}, (*server.Server).RemovePrompt},
+	{protocol.MethodListResources, "resources", func(s *server.Server, name string) {
+		server.AddResource(s, server.Resource{URI: "x:" + name, Name: name}, readNothing)
+	}, func(s *server.Server, name string) bool { return s.RemoveResource("x:" + name) }},
+	{protocol.MethodListResourceTemplates, "resourceTemplates", func(s *server.Server, name string) {
+		server.AddResourceTemplate(s, server.ResourceTemplate{URITemplate: "x:" + name + "/{id}", Name: name}, readNothing)
+	}, func(s *server.Server, name string) bool { return s.RemoveResourceTemplate("x:" + name + "/{id}") }},
+}
+
+func declaresAll() protocol.ServerCapabilities {
+	return protocol.ServerCapabilities{
+		Tools: &protocol.ListCapability{ListChanged: true}, Prompts: &protocol.ListCapability{}, Resources: &protocol.ResourcesCapability{Subscribe: true},
+	}
+}
+
+func TestEmptyLists(t *testing.T) {
+	h := newHarness(t, &server.Options{Capabilities: declaresAll()})
+	for _, l := range lists {
+		r := h.send(l.method, "")
+		if !strings.Contains(r.raw, `"`+l.member+`":[]`) {
+			t.Errorf("%s: %s, want an empty list", l.method, r.raw)
+		}
+		if _, ok := r.result["nextCursor"]; ok {
+			t.Errorf("%s: cursor beyond the end", l.method)
+		}
+	}
+}
+
+func TestPages(t *testing.T) {
+	for _, l := range lists {
+		t.Run(l.member, func(t *testing.T) {
+			h := newHarness(t, &server.Options{PageSize: 3})
+			var want []string
+			for i := range 7 {
+				// Neither alphabetical nor numerical order.
+				want = append(want, fmt.Sprintf("n%d", (i*5)%7))
+				l.add(h.Server, want[i])
+			}
+			var got []string
+			var sizes []int
+			cursor := ""
+			for {
+				r := h.send(l.method, cursor)
+				got = append(got, r.names(l.member)...)
+				sizes = append(sizes, len(r.names(l.member)))
+				next, ok := r.result["nextCursor"].(string)
+				if !ok {
+					break
+				}
+				cursor = `"cursor":"` + next + `"`
+			}
+			if !slices.Equal(got, want) || !slices.Equal(sizes, []int{3, 3, 1}) {
+				t.Errorf("pages of %v with %q, want %q", sizes, got, want)
+			}
+			for _, bad := range []string{"x", "MQ", cursor[10:len(cursor)-1] + "="} {
+				h.send(l.method, `"cursor":"`+bad+`"`).refused(protocol.CodeInvalidParams, "cursor")
+			}
+			h.send(l.method, `"cursor":5`).refused(protocol.CodeInvalidParams, "cursor")
+		})
+	}
+}
+
+func TestCursorsOfAnotherList(t *testing.T) {
+	h := newHarness(t, &server.Options{PageSize: 1})
+	for _, l := range lists[:2] {
+		l.add(h.Server, "a")
+		l.add(h.Server, "b")
+	}
+	next := h.send(lists[0].method, "").result["nextCursor"]
+	h.send(lists[1].method, fmt.Sprintf(`"cursor":%q`, next)).refused(protocol.CodeInvalidParams, "cursor")
+}
+
+func TestCacheHintsOfLists(t *testing.T) {
+	private := func(h *harness, method string) reply {
+		in := h.Admit(&protocol.Request{ID: protocol.IntID(1), Method: method, Params: json.RawMessage("{" + goodMeta + "}")})
+		in.Private = true
+		return h.read(in.Request, h.Serve(h.Context(), in))
+	}
+	tests := []struct {
+		name  string
+		opts  server.Options
+		ttl   float64
+		scope string
+		send  func(h *harness, method string) reply
+	}{
+		{name: "default", ttl: 300_000, scope: "public"},
+		{name: "set", opts: server.Options{ListTTL: time.Second, DiscoverTTL: time.Second}, ttl: 1000, scope: "public"},
+		{name: "none", opts: server.Options{ListTTL: -1, DiscoverTTL: -1}, ttl: 0, scope: "public"},
+		{name: "private by option", opts: server.Options{PrivateLists: true}, ttl: 300_000, scope: "private"},
+		{name: "private by transport", ttl: 300_000, scope: "private", send: private},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHarness(t, &tt.opts)
+			for _, l := range lists {
+				l.add(h.Server, "a")
+			}
+			send := tt.send
+			if send == nil {
+				send = func(h *harness, method string) reply { return h.send(method, "") }
+			}
+			for _, method := range []string{lists[0].method, lists[1].method, lists[2].method, lists[3].method, protocol.MethodDiscover} {
+				r := send(h, method)
+				if r.result["ttlMs"] != tt.ttl || r.result["cacheScope"] != tt.scope {
+					t.Errorf("%s: hints are %v %v, want %v %v", method, r.result["ttlMs"], r.result["cacheScope"], tt.ttl, tt.scope)
+				}
+			}
+		})
+	}
+}
+
+func TestChangesWhileRunning(t *testing.T) {
+	for _, l := range lists {
+		t.Run(l.member, func(t *testing.T) {
+			h := newHarness(t, nil)
+			l.add(h.Server, "a")
+			l.add(h.Server, "b")
+			h.send(l.method, "")
+			wantPanic(t, "registered already", func() { l.add(h.Server, "a") })
+			if !l.remove(h.Server, "a") || l.remove(h.Server, "a") {
+				t.Error("remove does not tell whether there was one")
+			}
+			l.add(h.Server, "c")
+			l.add(h.Server, "a")
+			if got := h.send(l.method, "").names(l.member); !slices.Equal(got, []string{"b", "c", "a"}) {
+				t.Errorf("list is %q", got)
+			}
+			for _, name := range []string{"a", "b", "c"} {
+				l.remove(h.Server, name)
+			}
+			// What was offered stays offered: clients have seen it.
+			if got := h.send(l.method, "").names(l.member); len(got) != 0 {
+				t.Errorf("list is %q, want none", got)
+			}
+		})
+	}
+}
+
+func TestConcurrentChanges(t *testing.T) {
+	h := newHarness(t, nil)
+	lists[0].add(h.Server, "first")
+	var done sync.WaitGroup
+	for i := range 8 {
+		done.Go(func() {
+			for j := range 20 {
+				name := fmt.Sprintf("t%d-%d", i, j)
+				lists[0].add(h.Server, name)
+				req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodListTools, Params: json.RawMessage("{" + goodMeta + "}")}
+				if r, err := h.Handle(t.Context(), req, nil); err != nil || !strings.Contains(string(r.Result), `"`+name+`"`) {
+					t.Errorf("%s is registered and not listed: %v", name, err)
+				}
+				h.RemoveTool(name)
+			}
+		})
+	}
+	done.Wait()
+	if got := h.send(protocol.MethodListTools, "").names("tools"); !slices.Equal(got, []string{"first"}) {
+		t.Errorf("list is %q", got)
+	}
+}
+
+// A client in process may do with a list what it likes.
+func TestListsAreNotShared(t *testing.T) {
+	h := newHarness(t, nil)
+	lists[0].add(h.Server, "a")
+	req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodListTools, Params: json.RawMessage("{" + goodMeta + "}")}
+	first, _ := h.Handle(t.Context(), req, nil)
+	clear(first.Result)
+	if got := h.send(protocol.MethodListTools, "").names("tools"); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("list is %q", got)
+	}
+}
+
+func TestDiscover(t *testing.T) {
+	h := newHarness(t, &server.Options{
+		Info: protocol.Implementation{Name: "shop", Version: "3", Title: "A shop"}, Instructions: "Buy.",
+	})
+	r := h.send(protocol.MethodDiscover, "")
+	if got := at(r.result, "_meta", protocol.MetaServerInfo, "name"); got != "shop" {
+		t.Errorf("server is %v", got)
+	}
+	if r.result["instructions"] != "Buy." || fmt.Sprint(r.result["supportedVersions"]) != "[2026-07-28]" {
+		t.Errorf("discover says %s", r.raw)
+	}
+	if got := r.result["capabilities"]; len(got.(map[string]any)) != 0 {
+		t.Errorf("capabilities are %v, want none", got)
+	}
+	lists[0].add(h.Server, "a")
+	lists[3].add(h.Server, "a")
+	if got, want := fmt.Sprint(h.send(protocol.MethodDiscover, "").result["capabilities"]), "map[resources:map[] tools:map[]]"; got != want {
+		t.Errorf("capabilities are %v, want %v", got, want)
+	}
+	// What the server cannot do it does not declare, whatever the options say.
+	h = newHarness(t, &server.Options{Capabilities: declaresAll()})
+	if got, want := fmt.Sprint(h.send(protocol.MethodDiscover, "").result["capabilities"]), "map[prompts:map[] resources:map[] tools:map[]]"; got != want {
+		t.Errorf("capabilities are %v, want %v", got, want)
+	}
+}

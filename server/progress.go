@@ -1,0 +1,105 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// ErrEnded is returned by what a handler sends after its request has been
+// answered: nothing of a request may follow its response.
+var ErrEnded = errors.New("server: the request has ended")
+
+// outlet is the way back of one leg while it runs. It puts what goes out in
+// order and closes when the leg is answered.
+type outlet struct {
+	mu       sync.Mutex
+	back     protocol.Back // nil: nowhere
+	ended    bool
+	progress float64 // the last that was sent
+}
+
+func newOutlet(back protocol.Back) *outlet { return &outlet{back: back, progress: math.Inf(-1)} }
+
+// Notify implements [protocol.Back].
+func (o *outlet) Notify(ctx context.Context, n *protocol.Notification) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.send(ctx, n)
+}
+
+// send is called with mu held, so that messages leave in the order in which
+// they were made.
+func (o *outlet) send(ctx context.Context, n *protocol.Notification) error {
+	switch {
+	case o.ended:
+		return ErrEnded
+	case o.back == nil:
+		return nil
+	}
+	return o.back.Notify(ctx, n)
+}
+
+func (o *outlet) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ended = true
+}
+
+// Progress tells the client how far the request has come, if it asked to know
+// (basic/patterns/progress). progress must be larger than in the call before;
+// total is 0 when it is not known; message is optional. Without a progress
+// token nothing is sent. Progress that does not increase is an error and not
+// sent, and so is what comes after the request has ended.
+func (c *Call) Progress(ctx context.Context, progress, total float64, message string) error {
+	if c.Meta.ProgressToken.IsZero() || c.outlet == nil {
+		return nil
+	}
+	if math.IsNaN(progress) || math.IsInf(progress, 0) || math.IsNaN(total) || math.IsInf(total, 0) {
+		return errors.New("server: progress: must be finite")
+	}
+	p := protocol.Progress{Token: c.Meta.ProgressToken, Progress: progress, Message: message}
+	if total != 0 {
+		p.Total = &total
+	}
+	params, err := jsonx.Encode(p)
+	if err != nil {
+		return fmt.Errorf("server: progress: %w", err)
+	}
+	c.outlet.mu.Lock()
+	defer c.outlet.mu.Unlock()
+	if progress <= c.outlet.progress {
+		return fmt.Errorf("server: progress: %v is not more than %v before", progress, c.outlet.progress)
+	}
+	c.outlet.progress = progress
+	return c.outlet.send(ctx, &protocol.Notification{Method: protocol.NotifyProgress, Params: params})
+}
+
+// Log sends a log message to the client, if it asked for messages of this level
+// (server/utilities/logging); logger names the part of the program and may be
+// empty, data is encoded as JSON. Do not log what the client must not see:
+// credentials, answers of others, internals.
+func (c *Call) Log(ctx context.Context, level protocol.LoggingLevel, logger string, data any) error {
+	if !level.Valid() {
+		return fmt.Errorf("server: log: unknown level %q", level)
+	}
+	wanted := c.Meta.LogLevel
+	if !wanted.Valid() || level.Severity() < wanted.Severity() || c.outlet == nil {
+		return nil
+	}
+	raw, err := jsonx.Marshal(data)
+	if err != nil {
+		return fmt.Errorf("server: log: %w", err)
+	}
+	params, err := jsonx.Encode(protocol.LogMessage{Level: level, Logger: logger, Data: json.RawMessage(raw)})
+	if err != nil {
+		return fmt.Errorf("server: log: %w", err)
+	}
+	return c.outlet.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage, Params: params})
+}

@@ -1,0 +1,275 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+type order struct {
+	Item  string          `json:"item" jsonschema:"what to buy"`
+	Count int             `json:"count,omitempty"`
+	When  *time.Time      `json:"when,omitempty"`
+	Extra json.RawMessage `json:"extra,omitempty"`
+	Photo []byte          `json:"photo,omitempty"`
+}
+
+func orders(t *testing.T) (*harness, *[]order) {
+	h := newHarness(t, nil)
+	seen := &[]order{}
+	server.AddTool(h.Server, server.Tool{Name: "order"}, func(_ context.Context, _ *server.ToolCall, in order) (protocol.CallToolOutcome, error) {
+		*seen = append(*seen, in)
+		return server.Text("ordered " + in.Item), nil
+	})
+	return h, seen
+}
+
+func TestArguments(t *testing.T) {
+	tests := []struct{ name, arguments, field string }{
+		{"all is well", `{"item":"tea","count":2,"when":"2026-01-02T03:04:05Z","extra":{"a":[1]},"photo":"AAE="}`, ""},
+		{"optional ones left out", `{"item":"tea"}`, ""},
+		{"white space", ` { "item" : "tea" } `, ""},
+		{"null for a pointer", `{"item":"tea","when":null}`, ""},
+		{"absent", ``, "item"},
+		{"required one missing", `{}`, "item"},
+		{"wrong type", `{"item":5}`, "item"},
+		{"null", `{"item":null}`, "item"},
+		{"wrong case", `{"Item":"tea"}`, "tem"},
+		{"both cases", `{"item":"tea","Item":"coffee"}`, "Item"},
+		{"unknown member", `{"item":"tea","sugar":true}`, "sugar"},
+		{"fraction", `{"item":"tea","count":1.5}`, "count"},
+		{"whole number spelled as a fraction", `{"item":"tea","count":2.0}`, "count"},
+		{"too large for the field", `{"item":"tea","count":123456789012345678901234567890}`, "count"},
+		{"not a time", `{"item":"tea","when":"soon"}`, "when"},
+		{"not base64", `{"item":"tea","photo":"!"}`, "photo"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h, seen := orders(t)
+			r := h.call("order", tt.arguments)
+			if tt.field == "" {
+				r.text("ordered tea")
+				if len(*seen) != 1 {
+					t.Errorf("handler ran %d times", len(*seen))
+				}
+				return
+			}
+			r.failed("invalid arguments", tt.field)
+			if len(*seen) != 0 {
+				t.Errorf("handler ran on bad arguments: %+v", *seen)
+			}
+		})
+	}
+}
+
+// What is wrong with arguments is said without repeating them.
+func TestArgumentErrorsKeepSecrets(t *testing.T) {
+	h, _ := orders(t)
+	for _, arguments := range []string{
+		`{"item":["hunter2-secret"]}`, `{"item":"tea","count":"hunter2-secret"}`, `{"item":"tea","when":"hunter2-secret"}`, `{"item":"tea","photo":"hunter2-secret!"}`,
+	} {
+		r := h.call("order", arguments)
+		r.failed("invalid arguments")
+		if strings.Contains(r.raw, "hunter2") {
+			t.Errorf("the error repeats what was sent: %s", r.raw)
+		}
+	}
+}
+
+func TestInputTypes(t *testing.T) {
+	h := newHarness(t, nil)
+	server.AddTool(h.Server, server.Tool{Name: "any"}, func(_ context.Context, c *server.ToolCall, in any) (protocol.CallToolOutcome, error) {
+		return server.Structured(in)
+	})
+	server.AddTool(h.Server, server.Tool{Name: "map"}, func(_ context.Context, c *server.ToolCall, in map[string]int) (protocol.CallToolOutcome, error) {
+		return server.Structured(in)
+	})
+	server.AddTool(h.Server, server.Tool{Name: "pointer"}, func(_ context.Context, c *server.ToolCall, in *count) (protocol.CallToolOutcome, error) {
+		return server.Structured(in)
+	})
+	server.AddTool(h.Server, server.Tool{Name: "raw"}, func(_ context.Context, c *server.ToolCall, in json.RawMessage) (protocol.CallToolOutcome, error) {
+		return server.Structured(in)
+	})
+	server.AddRawTool(h.Server, server.Tool{Name: "call"}, func(_ context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
+		return server.Structured(c.Arguments)
+	})
+	for _, name := range []string{"any", "map", "pointer", "raw", "call"} {
+		h.call(name, `{"n":1}`).text(`{"n":1}`)
+	}
+	for _, name := range []string{"any", "map", "raw", "call"} {
+		h.call(name, "").text("{}")
+	}
+	r := h.send(protocol.MethodListTools, "")
+	for _, tool := range r.result["tools"].([]any) {
+		if at(tool, "inputSchema", "type") != "object" {
+			t.Errorf("input schema of %v is %v", at(tool, "name"), at(tool, "inputSchema"))
+		}
+	}
+}
+
+func TestSchemasAreListed(t *testing.T) {
+	h := newHarness(t, nil)
+	input := `{ "type": "object", "x-order": [3, 1.0], "$schema": "https://json-schema.org/draft/2020-12/schema",
+		"properties": {"n": {"type":"integer","minimum":1}} }`
+	server.AddTool(h.Server, server.Tool{Name: "explicit", InputSchema: json.RawMessage(input), OutputSchema: json.RawMessage(`{"type":"array"}`)},
+		func(context.Context, *server.ToolCall, count) (protocol.CallToolOutcome, error) {
+			return server.Structured([]int{1})
+		})
+	server.AddToolOut(h.Server, server.Tool{Name: "inferred"}, func(context.Context, *server.ToolCall, order) (count, error) { return count{1}, nil })
+	r := h.send(protocol.MethodListTools, "")
+	explicit := strings.Join(strings.Fields(input), "")
+	if !strings.Contains(r.raw, `"inputSchema":`+explicit) {
+		t.Errorf("schema is not relayed as it is: %s", r.raw)
+	}
+	for _, want := range []string{
+		`"outputSchema":{"type":"array"}`, `"description":"what to buy"`, `"required":["item"]`, `"required":["n"]`, `"contentEncoding":"base64"`,
+	} {
+		if !strings.Contains(r.raw, want) {
+			t.Errorf("list lacks %s: %s", want, r.raw)
+		}
+	}
+	h.call("explicit", `{"n":0}`).failed("n")
+	if got := h.call("explicit", `{"n":1}`).result["structuredContent"]; len(got.([]any)) != 1 {
+		t.Errorf("structured content is %v", got)
+	}
+}
+
+func TestOutputIsChecked(t *testing.T) {
+	schema := json.RawMessage(`{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`)
+	tests := []struct {
+		name   string
+		result *protocol.CallToolResult
+		good   bool
+	}{
+		{"good", &protocol.CallToolResult{StructuredContent: json.RawMessage(`{"n":1}`)}, true},
+		{"wrong type", &protocol.CallToolResult{StructuredContent: json.RawMessage(`{"n":"x"}`)}, false},
+		{"absent", &protocol.CallToolResult{}, false},
+		{"not JSON", &protocol.CallToolResult{StructuredContent: json.RawMessage(`{"n":`)}, false},
+		{"failed", &protocol.CallToolResult{IsError: true}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHarness(t, nil)
+			server.AddRawTool(h.Server, server.Tool{Name: "x", OutputSchema: schema}, outcome(tt.result, nil))
+			r := h.call("x", "")
+			if tt.good {
+				if r.err != nil || r.result["resultType"] != "complete" {
+					t.Errorf("result is %s", r.raw)
+				}
+				return
+			}
+			r.refused(protocol.CodeInternalError)
+			h.wantBug("structuredContent")
+		})
+	}
+}
+
+func TestOutputWithoutJSON(t *testing.T) {
+	h := newHarness(t, nil)
+	server.AddToolOut(h.Server, server.Tool{Name: "x", OutputSchema: json.RawMessage(`{}`)}, func(context.Context, *server.ToolCall, none) (any, error) {
+		return make(chan int), nil
+	})
+	h.call("x", "").refused(protocol.CodeInternalError)
+	h.wantBug("structured content")
+}
+
+func TestErrorsOfTools(t *testing.T) {
+	h := newHarness(t, nil)
+	server.AddRawTool(h.Server, server.Tool{Name: "plain"}, outcome(nil, errors.New("out of tea")))
+	server.AddRawTool(h.Server, server.Tool{Name: "protocol"}, outcome(nil, protocol.Errorf(1234, "no tea")))
+	server.AddToolOut(h.Server, server.Tool{Name: "typed"}, func(context.Context, *server.ToolCall, none) (count, error) {
+		return count{}, errors.New("out of tea")
+	})
+	h.call("plain", "").failed("out of tea")
+	h.call("typed", "").failed("out of tea")
+	h.call("protocol", "").refused(1234, "no tea")
+	h.call("nowhere", "").refused(protocol.CodeInvalidParams, "unknown tool", "nowhere")
+	h.call("Plain", "").refused(protocol.CodeInvalidParams, "unknown tool")
+	if r := h.call(strings.Repeat("ü", 5000), ""); len(r.raw) > 500 {
+		t.Errorf("an error repeats a long name: %d bytes", len(r.raw))
+	}
+}
+
+func TestNeeds(t *testing.T) {
+	h := newHarness(t, nil)
+	ran := false
+	server.AddRawTool(h.Server, server.Tool{Name: "x", Needs: protocol.ClientCapabilities{
+		Roots: &protocol.RootsCapability{}, Elicitation: &protocol.ElicitationCapability{URL: true},
+	}}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+		ran = true
+		return server.Text("x"), nil
+	})
+	h.capabilities = `{"elicitation":{}}`
+	r := h.call("x", "")
+	r.refused(protocol.CodeMissingRequiredClientCapability, "roots", "elicitation.url")
+	if r.err != nil && string(r.err.Data) != `{"requiredCapabilities":{"elicitation":{"url":{}},"roots":{}}}` {
+		t.Errorf("data is %s", r.err.Data)
+	}
+	if ran {
+		t.Error("the handler ran")
+	}
+	h.capabilities = allCapabilities
+	h.call("x", "").text("x")
+}
+
+func TestToolCall(t *testing.T) {
+	h := newHarness(t, nil)
+	var got *server.ToolCall
+	server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(_ context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
+		got = c
+		return server.Text(""), nil
+	})
+	alice := roundtrip.Principal{Issuer: "i", Subject: "alice"}
+	h.raw(server.WithPrincipal(t.Context(), alice), protocol.MethodCallTool,
+		`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}},`+
+			`"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"traceparent":"00-x"},"name":"x","arguments":{"a":1}}`)
+	trace, _ := got.Meta.Extra.Get(protocol.MetaTraceParent)
+	if got.Name != "x" || string(got.Arguments) != `{"a":1}` || got.Version != protocol.V20260728 || got.Principal != alice ||
+		got.Capabilities().Roots == nil || got.ClientInfo().Name != "c" || string(trace) != `"00-x"` {
+		t.Errorf("call is %+v", got)
+	}
+	if err := got.Notify(t.Context(), &protocol.Notification{Method: "x"}); err != nil {
+		t.Errorf("Notify without a way back: %v", err)
+	}
+	h.call("x", "")
+	if got.ClientInfo().Name != "" || got.Principal != roundtrip.Local() {
+		t.Errorf("call is %+v", got)
+	}
+}
+
+func TestBadTools(t *testing.T) {
+	s := newHarness(t, nil).Server
+	raw := outcome(server.Text("x"), nil)
+	wantPanic(t, "name", func() { server.AddRawTool(s, server.Tool{}, raw) })
+	wantPanic(t, "name", func() { server.AddRawTool(s, server.Tool{Name: "\xff"}, raw) })
+	wantPanic(t, "handler", func() { server.AddRawTool(s, server.Tool{Name: "x"}, nil) })
+	wantPanic(t, "handler", func() { server.AddTool[count](s, server.Tool{Name: "x"}, nil) })
+	wantPanic(t, "handler", func() { server.AddToolOut[count, count](s, server.Tool{Name: "x"}, nil) })
+	for schema, word := range map[string]string{
+		`{"type":"string"}`: "object", `{}`: "object", `{"type":["object","null"]}`: "object", `[]`: "input schema", `true`: "object",
+		`{"type":"object"`: "input schema", `{"type":"object","properties":5}`: "input schema", `{"type":"object","$ref":"https://example.com/x"}`: "input schema",
+	} {
+		wantPanic(t, word, func() { server.AddRawTool(s, server.Tool{Name: "x", InputSchema: json.RawMessage(schema)}, raw) })
+	}
+	wantPanic(t, "output schema", func() {
+		server.AddRawTool(s, server.Tool{Name: "x", OutputSchema: json.RawMessage(`{"type":"nonsense"}`)}, raw)
+	})
+	wantPanic(t, "input schema", func() {
+		server.AddTool(s, server.Tool{Name: "x"}, func(context.Context, *server.ToolCall, struct{ F func() }) (protocol.CallToolOutcome, error) {
+			return nil, nil
+		})
+	})
+	wantPanic(t, "object", func() {
+		server.AddTool(s, server.Tool{Name: "x"}, func(context.Context, *server.ToolCall, []int) (protocol.CallToolOutcome, error) { return nil, nil })
+	})
+	wantPanic(t, `"x"`, func() { server.AddRawTool(s, server.Tool{Name: "x", Meta: protocol.Meta(`[]`)}, raw) })
+	server.AddRawTool(s, server.Tool{Name: "x"}, raw)
+	wantPanic(t, "registered already", func() { server.AddRawTool(s, server.Tool{Name: "x"}, raw) })
+}
