@@ -78,6 +78,9 @@ func (m Meta) MarshalJSON() ([]byte, error) {
 	if m == nil {
 		return []byte("null"), nil
 	}
+	if jsonx.KindOf(m) != jsonx.Object {
+		return nil, fmt.Errorf("_meta: must be a JSON object")
+	}
 	return m, nil
 }
 

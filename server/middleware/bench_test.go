@@ -1,0 +1,63 @@
+package middleware_test
+
+import (
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// BenchmarkChain measures what each middleware adds to a call that does
+// nothing.
+func BenchmarkChain(b *testing.B) {
+	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
+	written := middleware.NewLog(zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard), zapcore.InfoLevel)), nil)
+	filtered := middleware.NewLog(zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard), zapcore.ErrorLevel)), nil)
+	metrics, err := middleware.NewMetrics(prometheus.NewRegistry(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	recovers, payload, limit := middleware.Recover(nil), middleware.Payload(nil), middleware.Limit(nil)
+	timeout := middleware.Timeout(time.Minute)
+	chains := []struct {
+		name  string
+		chain []server.Middleware
+	}{
+		{"none", nil},
+		{"log written", []server.Middleware{written.Wrap}},
+		{"log filtered", []server.Middleware{filtered.Wrap}},
+		{"metrics", []server.Middleware{metrics.Wrap}},
+		{"recover", []server.Middleware{recovers}},
+		{"payload", []server.Middleware{payload}},
+		{"limit", []server.Middleware{limit}},
+		{"timeout", []server.Middleware{timeout}},
+		{"all", []server.Middleware{written.Wrap, metrics.Wrap, recovers, payload, limit, timeout}},
+	}
+	for _, c := range chains {
+		b.Run(c.name, func(b *testing.B) {
+			result := server.Text("done")
+			var h server.Handler = func(context.Context, *server.Incoming) (protocol.Result, error) { return result, nil }
+			for i := len(c.chain) - 1; i >= 0; i-- {
+				h = c.chain[i](h)
+			}
+			in := incoming(b, protocol.MethodCallTool, roundtrip.Principal{Issuer: "https://id.example", Subject: "ann"})
+			in.Target = "deploy"
+			in.Params = &protocol.CallToolParams{Name: "deploy", Arguments: []byte(`{"env":"prod"}`)}
+			ctx := b.Context()
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := h(ctx, in); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

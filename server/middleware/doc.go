@@ -1,0 +1,63 @@
+// Package middleware holds ready-made middleware for a [server.Server], one
+// kind a file: logs with zap ([Log]), metrics for Prometheus ([Metrics]), and
+// functions that return a [server.Middleware]: [Recover], [Payload], [Limit]
+// and [Timeout].
+//
+//	log := middleware.NewLog(logger, nil)
+//	metrics, err := middleware.NewMetrics(prometheus.DefaultRegisterer, nil)
+//	if err != nil {
+//		return err
+//	}
+//	observer := roundtrip.Observers(log, metrics)
+//	srv, err := server.New(&server.Options{
+//		Observer: observer,
+//		Middleware: []server.Middleware{
+//			log.Wrap,
+//			metrics.Wrap,
+//			middleware.Recover(observer),
+//			middleware.Payload(nil),
+//			middleware.Limit(nil),
+//			middleware.Timeout(30 * time.Second),
+//		},
+//	})
+//
+// # Order
+//
+// The first is the outermost. The order above is the recommended one:
+//
+//   - Log sees all there is to see, refusals and busy signals included.
+//   - Metrics counts the same, and its durations leave out the writing of logs.
+//   - Recover stands below both, so that a panic reaches them as the internal
+//     error that the client gets.
+//   - Payload looks at sizes only, and refuses before a slot is taken.
+//   - Limit holds its slot until the handler has returned, not just until it
+//     was told to stop.
+//   - Timeout is innermost: its time is the handler's alone.
+//
+// Middleware of your own that finds out who is calling goes above Limit, which
+// counts callers apart; middleware that logs in some other way goes above
+// Recover.
+//
+// # Legs and flows
+//
+// A multi round-trip flow arrives as several requests. Middleware wraps each of
+// these legs for itself: a leg that asks counts as one request with the outcome
+// input_required, and the time that a person takes lies between two legs,
+// where it uses up neither a slot of Limit nor the time of Timeout. What
+// belongs to the flow as a whole, such as how many rounds it took, comes from
+// the events of the round-trip funnel. [Log] and [Metrics] are observers of
+// these events; name them as the server's Observer as well as among its
+// Middleware.
+//
+// # What is never recorded
+//
+// Logs and metrics hold no arguments, answers, author's state, requestState,
+// tool results or URL queries. Names and messages that a peer can choose are
+// escaped and cut before they are logged, and never become label values, so that
+// a peer can neither forge log lines nor make up time series.
+//
+// # Concurrency
+//
+// Everything here may be used by any number of requests at once, and by
+// several servers. Nothing starts a goroutine.
+package middleware

@@ -1,0 +1,94 @@
+package middleware_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// A server that logs, counts, survives panics and keeps to its limits. What is
+// recorded of one call that asks for consent, and one that panics:
+func Example() {
+	core, logs := observer.New(zapcore.InfoLevel) // a program has zap.NewProduction
+	log := middleware.NewLog(zap.New(core), nil)
+	registry := prometheus.NewRegistry() // and prometheus.DefaultRegisterer
+	metrics, err := middleware.NewMetrics(registry, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	both := roundtrip.Observers(log, metrics)
+	srv, err := server.New(&server.Options{
+		Observer: both,
+		Middleware: []server.Middleware{
+			log.Wrap,
+			metrics.Wrap,
+			middleware.Recover(both),
+			middleware.Payload(nil),
+			middleware.Limit(nil),
+			middleware.Timeout(30 * time.Second),
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer srv.Close()
+	type deploy struct {
+		Env string `json:"env"`
+	}
+	server.AddTool(srv, server.Tool{Name: "deploy"}, func(ctx context.Context, _ *server.ToolCall, in deploy) (protocol.CallToolOutcome, error) {
+		if in.Env == "" {
+			panic("no environment")
+		}
+		return roundtrip.InputRequired(confirm.Elicit("Deploy to " + in.Env + "?")), nil
+	})
+
+	for _, env := range []string{"prod", ""} {
+		call := &protocol.CallToolParams{Name: "deploy", Arguments: json.RawMessage(`{"env":"` + env + `"}`)}
+		call.Version = protocol.Latest
+		call.Capabilities = &protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}}
+		params, err := protocol.EncodeParams(call)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		srv.Handle(context.Background(), &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool, Params: params}, nil)
+	}
+
+	for _, entry := range logs.All() {
+		fmt.Print(entry.Level, " ", entry.Message)
+		for _, name := range []string{"method", "target", "outcome", "kinds", "panic", "code", "error"} {
+			if v, ok := entry.ContextMap()[name]; ok {
+				fmt.Printf(" %s=%v", name, v)
+			}
+		}
+		fmt.Println()
+	}
+	err = testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP rondo_requests_total Requests answered, each leg of a flow for itself.
+# TYPE rondo_requests_total counter
+rondo_requests_total{era="modern",method="tools/call",outcome="input_required"} 1
+rondo_requests_total{era="modern",method="tools/call",outcome="internal_error"} 1
+`), "rondo_requests_total")
+	fmt.Println("metrics differ:", err)
+	// Output:
+	// warn mcp.ephemeral_key
+	// info mcp.input_required method=tools/call target=deploy kinds=[elicitation.form]
+	// info mcp.request method=tools/call target=deploy outcome=input_required
+	// error mcp.handler_panicked method=tools/call target=deploy panic=value of type string
+	// warn mcp.request method=tools/call target=deploy outcome=internal_error code=-32603 error=internal error
+	// metrics differ: <nil>
+}

@@ -1,0 +1,289 @@
+package middleware_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// rig is a server with a Log and Metrics around it and a client that writes its
+// requests by hand.
+type rig struct {
+	testing.TB
+	*server.Server
+	logs     *observer.ObservedLogs
+	registry *prometheus.Registry
+	metrics  *middleware.Metrics
+	calls    int
+}
+
+// newRig returns a server whose chain is Log, Metrics, Recover and then inner,
+// with a few tools, a prompt and a resource.
+func newRig(t testing.TB, inner ...server.Middleware) *rig {
+	t.Helper()
+	core, logs := observer.New(zapcore.DebugLevel)
+	log := middleware.NewLog(zap.New(core), nil)
+	registry := prometheus.NewPedanticRegistry()
+	metrics, err := middleware.NewMetrics(registry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := roundtrip.Observers(log, metrics)
+	s, err := server.New(&server.Options{
+		Info:       protocol.Implementation{Name: "rig", Version: "1"},
+		Observer:   both,
+		Middleware: append([]server.Middleware{log.Wrap, metrics.Wrap, middleware.Recover(both)}, inner...),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	register(s)
+	return &rig{TB: t, Server: s, logs: logs, registry: registry, metrics: metrics}
+}
+
+type confirmation struct {
+	OK     bool   `json:"ok"`
+	Reason string `json:"reason,omitzero"`
+}
+
+var confirm = roundtrip.MustQuestion[confirmation]("confirm")
+
+type input struct {
+	Note string `json:"note,omitzero"`
+}
+
+func register(s *server.Server) {
+	server.AddTool(s, server.Tool{Name: "echo"}, func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		return server.Text(in.Note), nil
+	})
+	server.AddTool(s, server.Tool{Name: "fail"}, func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		return nil, errors.New("cannot use " + in.Note)
+	})
+	server.AddTool(s, server.Tool{Name: "refuse"}, func(context.Context, *server.ToolCall, input) (protocol.CallToolOutcome, error) {
+		return nil, protocol.Errorf(4711, "not today")
+	})
+	server.AddTool(s, server.Tool{Name: "panic"}, func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		panic("no idea what to do with " + in.Note)
+	})
+	server.AddTool(s, server.Tool{Name: "bug"}, func(context.Context, *server.ToolCall, input) (protocol.CallToolOutcome, error) {
+		return &protocol.InputRequiredResult{}, nil
+	})
+	server.AddTool(s, server.Tool{Name: "deploy"}, func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		switch answer := confirm.Answer(ctx); answer.Outcome {
+		case roundtrip.Accepted:
+			return server.Text("deployed " + answer.Content.Reason), nil
+		case roundtrip.Declined:
+			return server.Text("left alone"), nil
+		}
+		return roundtrip.InputRequired(confirm.Elicit("Deploy "+in.Note+"?"), roundtrip.WithState("author "+in.Note)), nil
+	})
+	server.AddPrompt(s, server.Prompt{Name: "greet"}, func(_ context.Context, call *server.PromptCall) (protocol.GetPromptOutcome, error) {
+		return nil, errors.New("cannot greet " + call.Arguments["who"])
+	})
+	server.AddResourceTemplate(s, server.ResourceTemplate{URITemplate: "doc://{+path}", Name: "docs"},
+		func(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+			return nil, protocol.ResourceNotFound(call.URI)
+		})
+}
+
+const allCapabilities = `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`
+
+// params writes the parameters of a request with the members given.
+func params(capabilities string, members ...string) json.RawMessage {
+	meta := fmt.Sprintf(`"_meta":{%q:%q,%q:%s}`,
+		protocol.MetaProtocolVersion, protocol.V20260728, protocol.MetaClientCapabilities, capabilities)
+	return json.RawMessage("{" + strings.Join(append([]string{meta}, members...), ",") + "}")
+}
+
+// send sends a request and returns the response.
+func (r *rig) send(method string, members ...string) *protocol.Response {
+	r.Helper()
+	return r.raw(context.Background(), method, params(allCapabilities, members...))
+}
+
+func (r *rig) raw(ctx context.Context, method string, params json.RawMessage) *protocol.Response {
+	r.Helper()
+	r.calls++
+	response, err := r.Handle(ctx, &protocol.Request{ID: protocol.IntID(int64(r.calls)), Method: method, Params: params}, nil)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return response
+}
+
+// call calls a tool with a note for argument.
+func (r *rig) call(tool, note string, members ...string) *protocol.Response {
+	r.Helper()
+	return r.send(protocol.MethodCallTool, append([]string{
+		fmt.Sprintf(`"name":%q`, tool), fmt.Sprintf(`"arguments":{"note":%q}`, note),
+	}, members...)...)
+}
+
+// state returns the member that echoes a response's requestState.
+func (r *rig) state(response *protocol.Response) string {
+	r.Helper()
+	result, err := protocol.DecodeResult(protocol.Latest, protocol.MethodCallTool, response.Result)
+	if err != nil {
+		r.Fatal(err)
+	}
+	asks, ok := result.(*protocol.InputRequiredResult)
+	if !ok {
+		r.Fatalf("result is %s, want input_required", response.Result)
+	}
+	text, _ := asks.RequestState.Text()
+	return fmt.Sprintf(`"requestState":%q`, text)
+}
+
+func answers(members string) string { return `"inputResponses":{` + members + `}` }
+
+// entry returns the only log entry with the name.
+func (r *rig) entry(name string) observer.LoggedEntry {
+	r.Helper()
+	entries := r.logs.FilterMessage(name).All()
+	if len(entries) != 1 {
+		r.Fatalf("%d entries %s, want 1", len(entries), name)
+	}
+	return entries[0]
+}
+
+// wantFields compares some of an entry's fields.
+func wantFields(t testing.TB, e observer.LoggedEntry, want map[string]any) {
+	t.Helper()
+	got := e.ContextMap()
+	for name, value := range want {
+		if fmt.Sprint(got[name]) != fmt.Sprint(value) {
+			t.Errorf("%s: %s is %v, want %v", e.Message, name, got[name], value)
+		}
+	}
+}
+
+// exposition is all that a scrape would show.
+func (r *rig) exposition() string { return exposition(r.TB, r.registry) }
+
+func exposition(t testing.TB, g prometheus.Gatherer) string {
+	t.Helper()
+	families, err := g.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, f := range families {
+		b.WriteString(f.String())
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// value adds up the series of a counter or gauge, or the counts of a histogram,
+// whose labels include those given as name and value in turn.
+func value(t testing.TB, g prometheus.Gatherer, name string, labels ...string) float64 {
+	t.Helper()
+	families, err := g.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, found := 0.0, false
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		found = true
+		for _, m := range f.GetMetric() {
+			have := map[string]string{}
+			for _, l := range m.GetLabel() {
+				have[l.GetName()] = l.GetValue()
+			}
+			matches := true
+			for i := 0; i < len(labels); i += 2 {
+				matches = matches && have[labels[i]] == labels[i+1]
+			}
+			if matches {
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	if !found {
+		t.Errorf("no metric %s", name)
+	}
+	return sum
+}
+
+func (r *rig) wantValue(want float64, name string, labels ...string) {
+	r.Helper()
+	if got := value(r.TB, r.registry, name, labels...); got != want {
+		r.Errorf("%s%q = %v, want %v", name, labels, got, want)
+	}
+}
+
+// series counts the time series of a metric.
+func (r *rig) series(name string) int {
+	r.Helper()
+	n, err := testutil.GatherAndCount(r.registry, name)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return n
+}
+
+// wantCode fails unless the response is an error with the code that says words.
+func wantCode(t testing.TB, response *protocol.Response, code int64, words ...string) {
+	t.Helper()
+	if response.Error == nil || response.Error.Code != code {
+		t.Fatalf("response is %s %v, want code %d", response.Result, response.Error, code)
+	}
+	for _, w := range words {
+		if !strings.Contains(response.Error.Message+string(response.Error.Data), w) {
+			t.Errorf("error %v %s does not say %q", response.Error, response.Error.Data, w)
+		}
+	}
+}
+
+// events records what an observer is told.
+type events struct {
+	mu   sync.Mutex
+	list []roundtrip.Event
+}
+
+func (e *events) Observe(_ context.Context, event roundtrip.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.list = append(e.list, event)
+}
+
+func (e *events) all() []roundtrip.Event {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.list)
+}
+
+// run calls a middleware around a handler, for what a server never does.
+func run(m server.Middleware, in *server.Incoming, h server.Handler) (protocol.Result, error) {
+	return m(h)(context.Background(), in)
+}
+
+// incoming returns a request as a transport would admit it.
+func incoming(t testing.TB, method string, who roundtrip.Principal) *server.Incoming {
+	t.Helper()
+	return &server.Incoming{
+		Request:   &protocol.Request{ID: protocol.IntID(1), Method: method},
+		Meta:      &protocol.RequestMeta{},
+		Version:   protocol.Latest,
+		Principal: who,
+	}
+}

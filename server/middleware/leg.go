@@ -1,0 +1,113 @@
+package middleware
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// A leg is what is learned about one request while it runs, by the middleware
+// of this package and the events it observes. It travels in the context.
+type leg struct {
+	in      *server.Incoming
+	started time.Time
+
+	mu       sync.Mutex
+	flow     string
+	round    int
+	timedOut bool
+}
+
+// legContext is a context that carries a leg, in one allocation.
+type legContext struct {
+	context.Context
+	leg leg
+}
+
+type legKey struct{}
+
+func (c *legContext) Value(key any) any {
+	if key == (legKey{}) {
+		return &c.leg
+	}
+	return c.Context.Value(key)
+}
+
+// withLeg returns the leg of in and a context that carries it. The outermost
+// middleware makes it. A server that is called in process by a handler of
+// another one, under its context, has legs of its own.
+func withLeg(ctx context.Context, in *server.Incoming) (context.Context, *leg) {
+	if l := legFrom(ctx); l != nil && l.in == in {
+		return ctx, l
+	}
+	c := &legContext{Context: ctx, leg: leg{in: in, started: time.Now()}}
+	return c, &c.leg
+}
+
+func legFrom(ctx context.Context) *leg {
+	l, _ := ctx.Value(legKey{}).(*leg)
+	return l
+}
+
+// follow notes which flow and round a leg turned out to belong to.
+func (l *leg) follow(where roundtrip.Where) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if where.Flow != "" {
+		l.flow = where.Flow
+	}
+	l.round = max(l.round, where.Round)
+}
+
+func (l *leg) position() (flow string, round int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.flow, l.round
+}
+
+func (l *leg) setTimedOut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.timedOut = true
+}
+
+func (l *leg) isTimedOut() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.timedOut
+}
+
+// whereOf returns which request an event is about. It reports false for events
+// that are about none, or of a type that is not known here.
+func whereOf(event roundtrip.Event) (roundtrip.Where, bool) {
+	switch e := event.(type) {
+	case roundtrip.StateRejected:
+		return e.Where, true
+	case roundtrip.AnswersDropped:
+		return e.Where, true
+	case roundtrip.Resumed:
+		return e.Where, true
+	case roundtrip.InputRequested:
+		return e.Where, true
+	case roundtrip.FlowEnded:
+		return e.Where, true
+	case roundtrip.CapabilityRefused:
+		return e.Where, true
+	case roundtrip.HandlerPanicked:
+		return e.Where, true
+	case roundtrip.ServerBug:
+		return e.Where, true
+	}
+	return roundtrip.Where{}, false
+}
+
+// where tells observers which request an event is about.
+func where(in *server.Incoming) roundtrip.Where {
+	return roundtrip.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target}
+}

@@ -1,0 +1,184 @@
+package middleware_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
+)
+
+// crowd keeps requests running within a middleware.
+type crowd struct {
+	testing.TB
+	handler server.Handler
+	inside  chan struct{}
+	leave   chan struct{}
+	wg      sync.WaitGroup
+}
+
+func newCrowd(t testing.TB, m server.Middleware) *crowd {
+	c := &crowd{TB: t, inside: make(chan struct{}), leave: make(chan struct{})}
+	c.handler = m(func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+		if in.Refusal() != nil {
+			return nil, in.Refusal()
+		}
+		c.inside <- struct{}{}
+		<-c.leave
+		return &protocol.EmptyResult{}, nil
+	})
+	t.Cleanup(c.empty)
+	return c
+}
+
+// enter returns the error that a further request gets at once, nil if it runs.
+func (c *crowd) enter(method string, who roundtrip.Principal) error {
+	refused := make(chan error, 1)
+	c.wg.Go(func() {
+		if _, err := c.handler(context.Background(), incoming(c.TB, method, who)); err != nil {
+			refused <- err
+		}
+	})
+	select {
+	case <-c.inside:
+		return nil
+	case err := <-refused:
+		return err
+	}
+}
+
+// empty lets all that runs return.
+func (c *crowd) empty() {
+	close(c.leave)
+	c.wg.Wait()
+	c.leave = make(chan struct{})
+}
+
+func (c *crowd) wantFull(err error, limit string) {
+	c.Helper()
+	e, ok := protocol.AsError(err)
+	want := fmt.Sprintf(`{"retryAfterMs":1000,"limit":%q}`, limit)
+	if !ok || e.Code != protocol.CodeBusy || string(e.Data) != want {
+		c.Errorf("got %v, want busy with data %s", err, want)
+		if ok {
+			c.Errorf("data %s", e.Data)
+		}
+	}
+}
+
+func TestLimit(t *testing.T) {
+	ann := roundtrip.Principal{Issuer: "https://id.example", Subject: "ann"}
+	bob := roundtrip.Principal{Issuer: "https://id.example", Subject: "bob"}
+	c := newCrowd(t, middleware.Limit(&middleware.LimitOptions{Calls: 3, CallsPerPrincipal: 2, Listens: 1}))
+	for round := range 3 { // slots come back
+		for i, who := range []roundtrip.Principal{ann, ann} {
+			if err := c.enter(protocol.MethodCallTool, who); err != nil {
+				t.Fatalf("round %d, call %d: %v", round, i, err)
+			}
+		}
+		c.wantFull(c.enter(protocol.MethodCallTool, ann), "principal")
+		if err := c.enter(protocol.MethodListTools, bob); err != nil {
+			t.Errorf("one principal locks another out: %v", err)
+		}
+		c.wantFull(c.enter(protocol.MethodCallTool, bob), "server")
+		c.wantFull(c.enter(protocol.MethodCallTool, roundtrip.Local()), "server")
+		if err := c.enter(protocol.MethodListen, ann); err != nil {
+			t.Errorf("subscriptions need slots of calls: %v", err)
+		}
+		c.wantFull(c.enter(protocol.MethodListen, bob), "server")
+		c.empty()
+	}
+}
+
+func TestLimitDoesNotTellStrangersApart(t *testing.T) {
+	for _, who := range []roundtrip.Principal{{}, roundtrip.Local()} {
+		c := newCrowd(t, middleware.Limit(&middleware.LimitOptions{Calls: 3, CallsPerPrincipal: 1}))
+		for range 3 {
+			if err := c.enter(protocol.MethodCallTool, who); err != nil {
+				t.Errorf("%s: %v", who, err)
+			}
+		}
+		c.wantFull(c.enter(protocol.MethodCallTool, who), "server")
+	}
+}
+
+func TestLimitOff(t *testing.T) {
+	ann := roundtrip.Principal{Subject: "ann"}
+	c := newCrowd(t, middleware.Limit(&middleware.LimitOptions{Calls: -1, CallsPerPrincipal: -1}))
+	for range 2 * middleware.DefaultMaxCalls {
+		if err := c.enter(protocol.MethodCallTool, ann); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestLimitDefaults(t *testing.T) {
+	ann := roundtrip.Principal{Subject: "ann"}
+	c := newCrowd(t, middleware.Limit(nil))
+	for i := range middleware.DefaultMaxCallsPerPrincipal {
+		if err := c.enter(protocol.MethodCallTool, ann); err != nil {
+			t.Fatalf("call %d: %v", i, err)
+		}
+	}
+	c.wantFull(c.enter(protocol.MethodCallTool, ann), "principal")
+}
+
+func TestLimitReturnsSlotsAfterPanics(t *testing.T) {
+	ann := roundtrip.Principal{Subject: "ann"}
+	limit := middleware.Limit(&middleware.LimitOptions{CallsPerPrincipal: 1})
+	h := middleware.Recover(nil)(limit(func(context.Context, *server.Incoming) (protocol.Result, error) { panic("broken") }))
+	for range 3 {
+		_, err := h(context.Background(), incoming(t, protocol.MethodCallTool, ann))
+		if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeInternalError {
+			t.Fatalf("got %v, want the panic's internal error", err)
+		}
+	}
+}
+
+func TestLimitLetsRefusalsPass(t *testing.T) {
+	c := newCrowd(t, middleware.Limit(&middleware.LimitOptions{Calls: 1, RetryAfter: time.Second}))
+	if err := c.enter(protocol.MethodCallTool, roundtrip.Local()); err != nil {
+		t.Fatal(err)
+	}
+	in := incoming(t, protocol.MethodCallTool, roundtrip.Local())
+	in.Refuse(protocol.Errorf(protocol.CodeInvalidParams, "no"))
+	if _, err := c.handler(context.Background(), in); err != error(in.Refusal()) {
+		t.Errorf("a refused request got %v, want its refusal", err)
+	}
+}
+
+func TestLimitCountsUnderConcurrency(t *testing.T) {
+	const limit = 4
+	var mu sync.Mutex
+	running, most, served, refused := 0, 0, 0, 0
+	h := middleware.Limit(&middleware.LimitOptions{Calls: limit})(func(context.Context, *server.Incoming) (protocol.Result, error) {
+		mu.Lock()
+		running++
+		served++
+		most = max(most, running)
+		mu.Unlock()
+		mu.Lock()
+		running--
+		mu.Unlock()
+		return &protocol.EmptyResult{}, nil
+	})
+	var wg sync.WaitGroup
+	for range 200 {
+		wg.Go(func() {
+			if _, err := h(context.Background(), incoming(t, protocol.MethodPing, roundtrip.Principal{})); err != nil {
+				mu.Lock()
+				refused++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if most > limit || served+refused != 200 || running != 0 {
+		t.Errorf("most %d of %d, served %d and refused %d of 200, running %d", most, limit, served, refused, running)
+	}
+}

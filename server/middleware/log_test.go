@@ -1,0 +1,252 @@
+package middleware_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+func TestLogOfLegs(t *testing.T) {
+	tests := []struct {
+		name   string
+		method string
+		params []string
+		level  zapcore.Level
+		want   map[string]any
+	}{
+		{"complete", protocol.MethodCallTool, []string{`"name":"echo"`}, zap.InfoLevel, map[string]any{
+			"method": "tools/call", "target": "echo", "era": "modern", "version": "2026-07-28",
+			"principal": "local", "outcome": "complete", "code": nil, "error": nil}},
+		{"list", protocol.MethodListTools, nil, zap.InfoLevel, map[string]any{"outcome": "complete", "target": ""}},
+		{"tool error", protocol.MethodCallTool, []string{`"name":"fail"`}, zap.InfoLevel, map[string]any{"outcome": "tool_error", "error": nil}},
+		{"input required", protocol.MethodCallTool, []string{`"name":"deploy"`}, zap.InfoLevel, map[string]any{"outcome": "input_required", "round": 1}},
+		{"protocol error", protocol.MethodCallTool, []string{`"name":"refuse"`}, zap.InfoLevel, map[string]any{
+			"outcome": "other_error", "code": 4711, "error": "not today"}},
+		{"handler error", protocol.MethodGetPrompt, []string{`"name":"greet"`, `"arguments":{"who":"Ann"}`}, zap.InfoLevel, map[string]any{
+			"outcome": "handler_error", "code": protocol.CodeHandlerError, "error": nil}},
+		{"refusal", "no/such", nil, zap.InfoLevel, map[string]any{
+			"outcome": "method_not_found", "code": protocol.CodeMethodNotFound, "method": "no/such"}},
+		{"panic", protocol.MethodCallTool, []string{`"name":"panic"`}, zap.WarnLevel, map[string]any{
+			"outcome": "internal_error", "error": "internal error"}},
+		{"resource", protocol.MethodReadResource, []string{`"uri":"doc://ann:pw@host/a?token=1#f"`}, zap.InfoLevel, map[string]any{
+			"target": "doc://…@host/a?…", "outcome": "invalid_params", "error": `resource not found: "doc://…@host/a?…`}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t)
+			r.send(tt.method, tt.params...)
+			e := r.entry("mcp.request")
+			wantFields(t, e, tt.want)
+			if e.Level != tt.level {
+				t.Errorf("level %s, want %s", e.Level, tt.level)
+			}
+			if d, ok := e.ContextMap()["duration_ms"].(float64); !ok || d < 0 || d > 60_000 {
+				t.Errorf("duration_ms is %v", e.ContextMap()["duration_ms"])
+			}
+		})
+	}
+}
+
+func TestLogOfPrincipals(t *testing.T) {
+	tests := map[string]roundtrip.Principal{
+		"local":         roundtrip.Local(),
+		"anonymous":     {},
+		"authenticated": {Issuer: "https://id.example", Subject: "ann@example.org"},
+	}
+	for want, who := range tests {
+		r := newRig(t)
+		r.raw(server.WithPrincipal(context.Background(), who), protocol.MethodListTools, params(allCapabilities))
+		wantFields(t, r.entry("mcp.request"), map[string]any{"principal": want})
+	}
+}
+
+// TestLogOfFlow follows one flow through the log by its id.
+func TestLogOfFlow(t *testing.T) {
+	r := newRig(t)
+	asked := r.call("deploy", "prod")
+	r.call("deploy", "prod", answers(`"confirm":{"action":"accept","content":{"ok":true}}`), r.state(asked))
+	legs := r.logs.FilterMessage("mcp.request").All()
+	if len(legs) != 2 {
+		t.Fatalf("%d legs, want 2", len(legs))
+	}
+	flow := legs[1].ContextMap()["flow"]
+	if flow == nil || flow == "" {
+		t.Errorf("the second leg has no flow: %v", legs[1].ContextMap())
+	}
+	wantFields(t, legs[1], map[string]any{"round": 2, "outcome": "complete"})
+	wantFields(t, r.entry("mcp.input_required"), map[string]any{
+		"kinds": "[elicitation.form]", "round": 1, "near_limit": false, "target": "deploy"})
+	wantFields(t, r.entry("mcp.resumed"), map[string]any{"round": 2, "flow": flow})
+	wantFields(t, r.entry("mcp.flow_ended"), map[string]any{"how": "complete", "legs": 2, "flow": flow})
+}
+
+func TestLogOfEvents(t *testing.T) {
+	r := newRig(t)
+	asked := r.call("deploy", "prod")
+
+	refused := r.call("deploy", "other", r.state(asked))
+	wantCode(t, refused, protocol.CodeInvalidParams)
+	e := r.entry("mcp.state_rejected")
+	wantFields(t, e, map[string]any{"reason": "other_arguments", "target": "deploy"})
+	if ref, _ := e.ContextMap()["reference"].(string); ref == "" || !strings.Contains(string(refused.Error.Data), ref) || e.Level != zap.WarnLevel {
+		t.Errorf("reference %q, level %s, client got %s", ref, e.Level, refused.Error.Data)
+	}
+
+	r.call("echo", "", answers(`"a\nb":{"action":"accept"}`))
+	wantFields(t, r.entry("mcp.answers_dropped"), map[string]any{"count": 1, "dropped": `[unsolicited a\nb]`})
+
+	r.raw(context.Background(), protocol.MethodCallTool, params(`{}`, `"name":"deploy"`))
+	wantFields(t, r.entry("mcp.capability_refused"), map[string]any{"missing": "elicitation.form"})
+
+	r.call("panic", "")
+	e = r.entry("mcp.handler_panicked")
+	wantFields(t, e, map[string]any{"panic": "value of type string", "target": "panic"})
+	if stack := fmt.Sprint(e.ContextMap()["stack"]); e.Level != zap.ErrorLevel || !strings.Contains(stack, "harness_test.go") {
+		t.Errorf("level %s, stack %s", e.Level, stack)
+	}
+
+	r.call("bug", "")
+	e = r.entry("mcp.server_bug")
+	if e.Level != zap.ErrorLevel || !strings.Contains(fmt.Sprint(e.ContextMap()["error"]), "input required") {
+		t.Errorf("level %s, fields %v", e.Level, e.ContextMap())
+	}
+
+	e = r.entry("mcp.ephemeral_key")
+	for _, word := range []string{"replica", "rollout", "KeyringFromEnv"} {
+		if !strings.Contains(fmt.Sprint(e.ContextMap()["meaning"]), word) {
+			t.Errorf("ephemeral_key does not speak of %q", word)
+		}
+	}
+	if e.Level != zap.WarnLevel || e.ContextMap()["key_id"] == "" {
+		t.Errorf("level %s, fields %v", e.Level, e.ContextMap())
+	}
+}
+
+func TestLogNearLimit(t *testing.T) {
+	core, logs := observer.New(zapcore.DebugLevel)
+	log := middleware.NewLog(zap.New(core), nil)
+	log.Observe(context.Background(), roundtrip.InputRequested{NearLimit: true})
+	if e := logs.All()[0]; e.Level != zap.WarnLevel {
+		t.Errorf("level %s, want warn", e.Level)
+	}
+}
+
+// TestLogIsNotForged sends what would break out of a line, hide in one or fill
+// a disk.
+func TestLogIsNotForged(t *testing.T) {
+	hostile := "x\n{\"level\":\"error\"}\u202e\x1b[2J\u2028\x7f\xff"
+	long := strings.Repeat("é", 100_000)
+	core, logs := observer.New(zapcore.DebugLevel)
+	log := middleware.NewLog(zap.New(core), nil)
+	for _, text := range []string{hostile, long} {
+		where := roundtrip.Where{Version: protocol.Version(text), Method: text, Target: text, Flow: text, Round: 1}
+		in := incoming(t, text, roundtrip.Principal{})
+		in.Target, in.Version = text, protocol.Version(text)
+		run(log.Wrap, in, func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
+			for _, e := range []roundtrip.Event{
+				roundtrip.StateRejected{Where: where, Reference: text, Reason: roundtrip.Reason(text)},
+				roundtrip.AnswersDropped{Where: where, Dropped: []roundtrip.Dropped{{Key: text, Reason: roundtrip.DropReason(text)}}},
+				roundtrip.FlowEnded{Where: where, How: roundtrip.FlowEnd(text)},
+				roundtrip.ServerBug{Where: where, Err: errors.New(text)},
+				roundtrip.EphemeralKey{KeyID: text},
+			} {
+				log.Observe(ctx, e)
+			}
+			return nil, protocol.Errorf(1, "%s", text)
+		})
+	}
+	if n := logs.Len(); n != 12 {
+		t.Errorf("%d entries, want 12", n)
+	}
+	for _, e := range logs.All() {
+		for name, v := range e.ContextMap() {
+			text := fmt.Sprint(v)
+			if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+				t.Errorf("%s: %s is %q", e.Message, name, text)
+			}
+			if len(text) > 300 && name != "meaning" {
+				t.Errorf("%s: %s has %d bytes", e.Message, name, len(text))
+			}
+		}
+	}
+}
+
+func TestLogBoundsDroppedAnswers(t *testing.T) {
+	core, logs := observer.New(zapcore.DebugLevel)
+	log := middleware.NewLog(zap.New(core), nil)
+	log.Observe(context.Background(), roundtrip.AnswersDropped{Dropped: make([]roundtrip.Dropped, 1000)})
+	fields := logs.All()[0].ContextMap()
+	if list, _ := fields["dropped"].([]any); len(list) != 8 || fields["count"] != int64(1000) {
+		t.Errorf("%d named, count %v; want 8 and 1000", len(list), fields["count"])
+	}
+}
+
+func TestLogOptions(t *testing.T) {
+	core, logs := observer.New(zapcore.DebugLevel)
+	log := middleware.NewLog(zap.New(core), &middleware.LogOptions{
+		Level: zap.DebugLevel, OmitMessages: true, PanicValues: true,
+	})
+	in := incoming(t, protocol.MethodCallTool, roundtrip.Local())
+	run(log.Wrap, in, func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
+		log.Observe(ctx, roundtrip.HandlerPanicked{Value: "broken"})
+		return nil, protocol.Errorf(4711, "words")
+	})
+	wantFields(t, logs.All()[0], map[string]any{"panic": "broken"})
+	wantFields(t, logs.All()[1], map[string]any{"error": nil, "code": 4711})
+	if got := logs.All()[1].Level; got != zap.DebugLevel {
+		t.Errorf("level %s, want debug", got)
+	}
+}
+
+func TestLogLevelIsObeyed(t *testing.T) {
+	core, logs := observer.New(zapcore.ErrorLevel)
+	log := middleware.NewLog(zap.New(core), nil)
+	in := incoming(t, protocol.MethodCallTool, roundtrip.Local())
+	run(log.Wrap, in, func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
+		log.Observe(ctx, roundtrip.Resumed{Waited: time.Second})
+		return nil, protocol.Errorf(protocol.CodeInternalError, "internal error")
+	})
+	if logs.Len() != 0 {
+		t.Errorf("entries %v, want none below error", logs.All())
+	}
+}
+
+func TestLogNil(t *testing.T) {
+	log := middleware.NewLog(nil, nil)
+	log.Observe(context.Background(), roundtrip.EphemeralKey{KeyID: "k"})
+	want := &protocol.EmptyResult{}
+	got, err := run(log.Wrap, incoming(t, protocol.MethodPing, roundtrip.Local()), func(context.Context, *server.Incoming) (protocol.Result, error) {
+		return want, nil
+	})
+	if got != protocol.Result(want) || err != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// TestLogOfNestedServers: a handler that calls another server in process, under
+// its own context, must not be logged as part of the other's flow.
+func TestLogOfNestedServers(t *testing.T) {
+	inner, outer := newRig(t), newRig(t)
+	asked := inner.call("deploy", "prod")
+	server.AddTool(outer.Server, server.Tool{Name: "gateway"}, func(ctx context.Context, _ *server.ToolCall, _ input) (protocol.CallToolOutcome, error) {
+		inner.raw(ctx, protocol.MethodCallTool, params(allCapabilities, `"name":"deploy"`, `"arguments":{"note":"prod"}`,
+			answers(`"confirm":{"action":"decline"}`), inner.state(asked)))
+		return server.Text("passed on"), nil
+	})
+	outer.call("gateway", "")
+	wantFields(t, outer.entry("mcp.request"), map[string]any{"flow": nil, "round": nil})
+	legs := inner.logs.FilterMessage("mcp.request").All()
+	wantFields(t, legs[1], map[string]any{"round": 2})
+}

@@ -1,0 +1,140 @@
+package middleware
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// eventMetrics are the metrics that events drive.
+type eventMetrics struct {
+	inputRequired family
+	flowsEnded    family
+	rejections    family
+	refusals      family
+	dropped       family
+	flowRounds    prometheus.Histogram
+	humanWait     prometheus.Histogram
+	stateBytes    prometheus.Histogram
+	panics        prometheus.Counter
+	bugs          prometheus.Counter
+}
+
+func newEventMetrics(r *registration) eventMetrics {
+	return eventMetrics{
+		inputRequired: newFamily(r, "input_required_total", "Questions asked.", "kind",
+			protocol.KindElicitForm, protocol.KindElicitURL, protocol.KindCreateMessage, protocol.KindListRoots),
+		flowsEnded: newFamily(r, "flows_ended_total", "Flows of more than one leg that came to an end.", "how",
+			roundtrip.EndComplete, roundtrip.EndFailed, roundtrip.EndRefused, roundtrip.EndRounds,
+			roundtrip.EndStateLost, roundtrip.EndReplayed),
+		rejections: newFamily(r, "state_rejections_total", "Requests whose requestState was refused.", "reason", reasons()...),
+		refusals: newFamily(r, "capability_refusals_total",
+			"Capabilities that a client lacked to be asked something.", "capability",
+			"elicitation.form", "elicitation.url", "sampling", "sampling.context", "sampling.tools", "roots"),
+		dropped: newFamily(r, "dropped_answers_total", "Answers that came with a request and were not used.", "reason",
+			roundtrip.DropUnsolicited, roundtrip.DropMalformed, roundtrip.DropExpired),
+		flowRounds: r.histogram("flow_rounds",
+			"Legs of a flow that had more than one, the last included.", prometheus.LinearBuckets(2, 1, 8)),
+		humanWait: r.histogram("human_wait_seconds",
+			"Time from sending questions to the return of their answers.",
+			[]float64{.1, .5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600}),
+		stateBytes: r.histogram("state_bytes",
+			"Size of the requestState that was sent.", prometheus.ExponentialBuckets(256, 2, 9)),
+		panics: r.counter("handler_panics_total", "Panics of handlers and middleware that were recovered."),
+		bugs:   r.counter("server_bugs_total", "Mistakes of handlers that clients got as internal errors."),
+	}
+}
+
+// reasons lists why a state can be refused.
+func reasons() []roundtrip.Reason {
+	return []roundtrip.Reason{
+		roundtrip.ReasonTooLong, roundtrip.ReasonMalformed, roundtrip.ReasonVersion, roundtrip.ReasonUnknownKey,
+		roundtrip.ReasonForeignEphemeral, roundtrip.ReasonTampered, roundtrip.ReasonExpired,
+		roundtrip.ReasonFlowExpired, roundtrip.ReasonFuture, roundtrip.ReasonPrincipal, roundtrip.ReasonMethod,
+		roundtrip.ReasonTarget, roundtrip.ReasonAudience, roundtrip.ReasonArguments, roundtrip.ReasonReplayed,
+		roundtrip.ReasonSealer,
+	}
+}
+
+var _ roundtrip.Observer = (*Metrics)(nil)
+
+// Observe counts an event of the funnel or the server. Events of unknown types
+// are passed over.
+func (m *Metrics) Observe(_ context.Context, event roundtrip.Event) {
+	c := &m.events
+	switch e := event.(type) {
+	case roundtrip.StateRejected:
+		c.rejections.count(string(e.Reason))
+	case roundtrip.AnswersDropped:
+		for _, d := range e.Dropped {
+			c.dropped.count(string(d.Reason))
+		}
+	case roundtrip.Resumed:
+		c.humanWait.Observe(e.Waited.Seconds())
+	case roundtrip.InputRequested:
+		for _, kind := range e.Kinds {
+			c.inputRequired.count(string(kind))
+		}
+		c.stateBytes.Observe(float64(e.StateBytes))
+	case roundtrip.FlowEnded:
+		c.flowsEnded.count(string(e.How))
+		// A replay ends nothing: its flow was counted when it ended.
+		if e.How != roundtrip.EndReplayed {
+			c.flowRounds.Observe(float64(e.Legs))
+		}
+	case roundtrip.CapabilityRefused:
+		c.countMissing(e.Missing)
+	case roundtrip.HandlerPanicked:
+		c.panics.Inc()
+	case roundtrip.ServerBug:
+		c.bugs.Inc()
+	}
+}
+
+// countMissing counts each capability that is missing.
+func (c *eventMetrics) countMissing(missing protocol.ClientCapabilities) {
+	if e := missing.Elicitation; e != nil {
+		c.refusals.countIf(e.Form, "elicitation.form")
+		c.refusals.countIf(e.URL, "elicitation.url")
+	}
+	if s := missing.Sampling; s != nil {
+		c.refusals.countIf(!s.Context && !s.Tools, "sampling")
+		c.refusals.countIf(s.Context, "sampling.context")
+		c.refusals.countIf(s.Tools, "sampling.tools")
+	}
+	c.refusals.countIf(missing.Roots != nil, "roots")
+	c.refusals.countIf(len(missing.Experimental)+len(missing.Extensions) > 0, other)
+}
+
+// A family is a set of counters that one label tells apart, whose values are
+// all known when it is made. They start at zero, so that the first event of a
+// kind is seen as an increase.
+type family struct {
+	known map[string]prometheus.Counter
+	rest  prometheus.Counter
+}
+
+func newFamily[L ~string](r *registration, name, help, label string, values ...L) family {
+	vec := r.counters(name, help, label)
+	f := family{make(map[string]prometheus.Counter, len(values)), vec.WithLabelValues(other)}
+	for _, v := range values {
+		f.known[string(v)] = vec.WithLabelValues(string(v))
+	}
+	return f
+}
+
+func (f family) count(value string) {
+	c, ok := f.known[value]
+	if !ok {
+		c = f.rest
+	}
+	c.Inc()
+}
+
+func (f family) countIf(condition bool, value string) {
+	if condition {
+		f.count(value)
+	}
+}

@@ -1,0 +1,203 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// DefaultNamespace is the first part of the names of metrics.
+const DefaultNamespace = "rondo"
+
+// MetricsOptions configure [Metrics]. The zero value works.
+type MetricsOptions struct {
+	// Namespace is the first part of every name, "": [DefaultNamespace].
+	Namespace string
+	// DurationBuckets are the upper bounds of the histogram of durations, in
+	// seconds and increasing. Nil: from half a millisecond to a minute.
+	DurationBuckets []float64
+}
+
+// Metrics counts and times requests for Prometheus, as a middleware, and what
+// happens in flows, as an observer. Name it in the server's options for both:
+//
+//	Observer:   metrics,
+//	Middleware: []server.Middleware{metrics.Wrap, …},
+//
+// As a middleware, for each leg:
+//
+//	rondo_requests_total{method,era,outcome}
+//	rondo_request_duration_seconds{method,era}
+//	rondo_requests_in_flight
+//
+// As an observer:
+//
+//	rondo_input_required_total{kind}           questions asked
+//	rondo_flows_ended_total{how}               flows of more than one leg
+//	rondo_flow_rounds                          rounds of such a flow
+//	rondo_human_wait_seconds                   from questions to answers
+//	rondo_state_bytes                          size of requestState sent
+//	rondo_state_rejections_total{reason}
+//	rondo_capability_refusals_total{capability}
+//	rondo_dropped_answers_total{reason}
+//	rondo_handler_panics_total
+//	rondo_server_bugs_total
+//
+// The sum of rondo_requests_total is the number of requests that were answered,
+// each leg of a flow for itself. Outcomes are named as in [Log].
+//
+// Every label has a fixed set of values: methods that are not the protocol's
+// are counted as "other", and so are reasons and codes that are not known here.
+// Tools, resources and principals are no labels; peers and authors could
+// make up any number of them.
+//
+// Place it below [Log] and above [Recover].
+type Metrics struct {
+	requests  *prometheus.CounterVec
+	durations *prometheus.HistogramVec
+	inFlight  prometheus.Gauge
+	events    eventMetrics
+}
+
+// NewMetrics registers the metrics with registerer. Metrics of a second server
+// in the process that uses the same registerer and the same options are added
+// up in the same series; to tell servers apart, wrap it with
+// [prometheus.WrapRegistererWith]. A nil registerer registers nothing.
+//
+// It is an error when a name is taken by something else, naming it, and nothing
+// is left registered. opts may be nil.
+func NewMetrics(registerer prometheus.Registerer, opts *MetricsOptions) (*Metrics, error) {
+	var o MetricsOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Namespace == "" {
+		o.Namespace = DefaultNamespace
+	}
+	if o.DurationBuckets == nil {
+		o.DurationBuckets = durationBuckets()
+	}
+	for i, bound := range o.DurationBuckets {
+		if i > 0 && !(bound > o.DurationBuckets[i-1]) {
+			return nil, fmt.Errorf("middleware: metrics: DurationBuckets must increase, got %v after %v",
+				bound, o.DurationBuckets[i-1])
+		}
+	}
+	r := &registration{registerer: registerer, namespace: o.Namespace}
+	m := &Metrics{
+		requests: r.counters("requests_total",
+			"Requests answered, each leg of a flow for itself.", "method", "era", "outcome"),
+		durations: register(r, "request_duration_seconds", prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: o.Namespace, Name: "request_duration_seconds",
+			Help:    "Time from the arrival of a request to its answer, each leg of a flow for itself.",
+			Buckets: o.DurationBuckets,
+		}, []string{"method", "era"})),
+		inFlight: register(r, "requests_in_flight", prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: o.Namespace, Name: "requests_in_flight", Help: "Requests being served.",
+		})),
+	}
+	m.events = newEventMetrics(r)
+	if r.err != nil {
+		r.undo()
+		return nil, fmt.Errorf("middleware: metrics: %w", r.err)
+	}
+	return m, nil
+}
+
+// durationBuckets covers handlers that compute and handlers that wait for other
+// services, up to where clients commonly give up.
+func durationBuckets() []float64 {
+	return []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+}
+
+// Wrap is the [server.Middleware] that counts and times each leg.
+func (m *Metrics) Wrap(next server.Handler) server.Handler {
+	return func(ctx context.Context, in *server.Incoming) (result protocol.Result, err error) {
+		ctx, leg := withLeg(ctx, in)
+		method, era := methodLabel(in.Request.Method), in.Version.Era().String()
+		outcome := outcomePanic
+		m.inFlight.Inc()
+		defer func() {
+			m.inFlight.Dec()
+			m.requests.WithLabelValues(method, era, outcome).Inc()
+			m.durations.WithLabelValues(method, era).Observe(time.Since(leg.started).Seconds())
+		}()
+		result, err = next(ctx, in)
+		outcome = outcomeOf(ctx, leg, result, err)
+		return result, err
+	}
+}
+
+// methodLabel keeps peers from making up series.
+func methodLabel(method string) string {
+	switch method {
+	case protocol.MethodDiscover, protocol.MethodListTools, protocol.MethodCallTool,
+		protocol.MethodListPrompts, protocol.MethodGetPrompt,
+		protocol.MethodListResources, protocol.MethodListResourceTemplates, protocol.MethodReadResource,
+		protocol.MethodComplete, protocol.MethodListen,
+		protocol.MethodInitialize, protocol.MethodPing, protocol.MethodSetLevel,
+		protocol.MethodSubscribe, protocol.MethodUnsubscribe:
+		return method
+	}
+	return other
+}
+
+// other is the label of all that has no series of its own.
+const other = "other"
+
+// registration registers collectors until the first error.
+type registration struct {
+	registerer prometheus.Registerer
+	namespace  string
+	added      []prometheus.Collector
+	err        error
+}
+
+// register returns c, or what is registered in its place already.
+func register[C prometheus.Collector](r *registration, name string, c C) C {
+	if r.registerer == nil || r.err != nil {
+		return c
+	}
+	err := r.registerer.Register(c)
+	if err == nil {
+		r.added = append(r.added, c)
+		return c
+	}
+	taken, ok := errors.AsType[prometheus.AlreadyRegisteredError](err)
+	if ok {
+		if existing, ok := taken.ExistingCollector.(C); ok {
+			return existing
+		}
+	}
+	r.err = fmt.Errorf("%s_%s: %w", r.namespace, name, err)
+	return c
+}
+
+func (r *registration) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return register(r, name, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: r.namespace, Name: name, Help: help,
+	}, labels))
+}
+
+func (r *registration) counter(name, help string) prometheus.Counter {
+	return register(r, name, prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: r.namespace, Name: name, Help: help,
+	}))
+}
+
+func (r *registration) histogram(name, help string, buckets []float64) prometheus.Histogram {
+	return register(r, name, prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: r.namespace, Name: name, Help: help, Buckets: buckets,
+	}))
+}
+
+func (r *registration) undo() {
+	for _, c := range r.added {
+		r.registerer.Unregister(c)
+	}
+}

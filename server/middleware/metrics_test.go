@@ -1,0 +1,260 @@
+package middleware_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
+)
+
+// TestMetricsReconcile makes calls of every outcome, some at once, and adds up.
+func TestMetricsReconcile(t *testing.T) {
+	r := newRig(t)
+	want := map[string]float64{}
+	expect := func(outcome string, response *protocol.Response) *protocol.Response {
+		want[outcome]++
+		return response
+	}
+	expect("complete", r.call("echo", "a"))
+	expect("complete", r.send(protocol.MethodDiscover))
+	expect("complete", r.send(protocol.MethodListTools))
+	expect("tool_error", r.call("fail", "a"))
+	expect("tool_error", r.send(protocol.MethodCallTool, `"name":"echo"`, `"arguments":{"note":1}`))
+	expect("other_error", r.call("refuse", "a"))
+	expect("internal_error", r.call("panic", "a"))
+	expect("internal_error", r.call("bug", "a"))
+	expect("handler_error", r.send(protocol.MethodGetPrompt, `"name":"greet"`))
+	expect("invalid_params", r.send(protocol.MethodReadResource, `"uri":"doc://a"`))
+	expect("invalid_params", r.call("nothing", "a"))
+	expect("invalid_params", r.raw(context.Background(), protocol.MethodListTools, nil))
+	expect("method_not_found", r.send("no/such"))
+	expect("method_not_found", r.send(protocol.MethodInitialize))
+	expect("parse_error", r.raw(context.Background(), protocol.MethodListTools, []byte(`{`)))
+	expect("invalid_request", r.raw(context.Background(), protocol.MethodListTools, []byte(`[]`)))
+	expect("unsupported_version", r.raw(context.Background(), protocol.MethodListTools,
+		[]byte(`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01"}}`)))
+	expect("missing_capability", r.raw(context.Background(), protocol.MethodCallTool, params(`{}`, `"name":"deploy"`)))
+	asked := expect("input_required", r.call("deploy", "prod"))
+	expect("invalid_params", r.call("deploy", "other", r.state(asked)))
+	expect("complete", r.call("deploy", "prod", answers(`"confirm":{"action":"decline"}`), r.state(asked)))
+	expect("complete", r.call("echo", "a", answers(`"x":{"action":"accept"},"y":null`)))
+
+	var wg sync.WaitGroup
+	const parallel = 50
+	for range parallel {
+		wg.Go(func() {
+			r.Handle(context.Background(), &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodListTools, Params: params("{}")}, nil)
+		})
+	}
+	wg.Wait()
+	r.calls += parallel
+	want["complete"] += parallel
+
+	sum := 0.0
+	for outcome, n := range want {
+		r.wantValue(n, "rondo_requests_total", "outcome", outcome)
+		sum += n
+	}
+	if sum != float64(r.calls) {
+		t.Fatalf("the test counts %v of %d calls", sum, r.calls)
+	}
+	r.wantValue(sum, "rondo_requests_total")
+	r.wantValue(sum, "rondo_request_duration_seconds")
+	r.wantValue(0, "rondo_requests_in_flight")
+	if got := r.logs.FilterMessage("mcp.request").Len(); got != r.calls {
+		t.Errorf("%d legs logged, want %d", got, r.calls)
+	}
+
+	r.wantValue(1, "rondo_requests_total", "method", "tools/call", "era", "modern", "outcome", "input_required")
+	r.wantValue(1, "rondo_input_required_total", "kind", "elicitation.form")
+	r.wantValue(1, "rondo_flows_ended_total", "how", "complete")
+	r.wantValue(1, "rondo_flow_rounds")
+	r.wantValue(1, "rondo_human_wait_seconds")
+	r.wantValue(1, "rondo_state_bytes")
+	r.wantValue(1, "rondo_state_rejections_total", "reason", "other_arguments")
+	r.wantValue(1, "rondo_state_rejections_total")
+	r.wantValue(1, "rondo_capability_refusals_total", "capability", "elicitation.form")
+	r.wantValue(2, "rondo_dropped_answers_total", "reason", "unsolicited")
+	r.wantValue(1, "rondo_handler_panics_total")
+	r.wantValue(1, "rondo_server_bugs_total")
+}
+
+// TestMetricsFlood: whatever peers and handlers make up, the number of series
+// has a bound that was reached before.
+func TestMetricsFlood(t *testing.T) {
+	r := newRig(t)
+	flood := func(from, to int) {
+		for i := from; i < to; i++ {
+			r.send(fmt.Sprintf("made/up/%d", i))
+			r.call(fmt.Sprintf("tool-%d", i), "")
+			r.raw(context.Background(), protocol.MethodCallTool, []byte(fmt.Sprintf(
+				`{"_meta":{"io.modelcontextprotocol/protocolVersion":"%d"}}`, i)))
+			where := roundtrip.Where{Version: protocol.Version(fmt.Sprint(i)), Method: fmt.Sprint(i), Target: fmt.Sprint(i)}
+			for _, e := range []roundtrip.Event{
+				roundtrip.StateRejected{Where: where, Reason: roundtrip.Reason(fmt.Sprint(i))},
+				roundtrip.AnswersDropped{Where: where, Dropped: []roundtrip.Dropped{{Reason: roundtrip.DropReason(fmt.Sprint(i))}}},
+				roundtrip.InputRequested{Where: where, Kinds: []protocol.InputKind{protocol.InputKind(fmt.Sprint(i))}},
+				roundtrip.FlowEnded{Where: where, How: roundtrip.FlowEnd(fmt.Sprint(i))},
+				roundtrip.CapabilityRefused{Where: where, Missing: protocol.ClientCapabilities{
+					Extensions: map[string]json.RawMessage{fmt.Sprint(i): json.RawMessage("{}")}}},
+			} {
+				r.metrics.Observe(context.Background(), e)
+			}
+			in := incoming(t, fmt.Sprintf("made/up/%d", i), roundtrip.Local())
+			in.Version = protocol.Version(fmt.Sprint(i))
+			run(r.metrics.Wrap, in, func(context.Context, *server.Incoming) (protocol.Result, error) {
+				return nil, protocol.Errorf(int64(i), "made up")
+			})
+		}
+	}
+	flood(0, 5)
+	before := strings.Count(r.exposition(), "label:")
+	if before == 0 {
+		t.Fatal("nothing was counted")
+	}
+	flood(5, 500)
+	if after := strings.Count(r.exposition(), "label:"); after != before {
+		t.Errorf("%d labels after the flood, %d before", after, before)
+	}
+	r.wantValue(500, "rondo_state_rejections_total", "reason", "other")
+	r.wantValue(500, "rondo_capability_refusals_total", "capability", "other")
+	r.wantValue(1000, "rondo_requests_total", "method", "other")
+}
+
+func TestMetricsInFlight(t *testing.T) {
+	r := newRig(t)
+	run(r.metrics.Wrap, incoming(t, protocol.MethodPing, roundtrip.Local()), func(context.Context, *server.Incoming) (protocol.Result, error) {
+		r.wantValue(1, "rondo_requests_in_flight")
+		return &protocol.EmptyResult{}, nil
+	})
+	r.wantValue(0, "rondo_requests_in_flight")
+}
+
+func TestMetricsStartAtZero(t *testing.T) {
+	r := newRig(t)
+	for name, want := range map[string]int{
+		"rondo_state_rejections_total":    17,
+		"rondo_capability_refusals_total": 7,
+		"rondo_dropped_answers_total":     4,
+		"rondo_input_required_total":      5,
+		"rondo_flows_ended_total":         7,
+		"rondo_handler_panics_total":      1,
+	} {
+		if got := r.series(name); got != want {
+			t.Errorf("%s has %d series, want %d", name, got, want)
+		}
+		r.wantValue(0, name)
+	}
+}
+
+func TestMetricsMissingCapabilities(t *testing.T) {
+	r := newRig(t)
+	for _, missing := range []protocol.ClientCapabilities{
+		{Elicitation: &protocol.ElicitationCapability{Form: true, URL: true}},
+		{Sampling: &protocol.SamplingCapability{}, Roots: &protocol.RootsCapability{}},
+		{Sampling: &protocol.SamplingCapability{Tools: true, Context: true}},
+	} {
+		r.metrics.Observe(context.Background(), roundtrip.CapabilityRefused{Missing: missing})
+	}
+	for _, name := range []string{"elicitation.form", "elicitation.url", "sampling", "sampling.tools", "sampling.context", "roots"} {
+		r.wantValue(1, "rondo_capability_refusals_total", "capability", name)
+	}
+}
+
+func TestMetricsReplaysAreNoRounds(t *testing.T) {
+	r := newRig(t)
+	r.metrics.Observe(context.Background(), roundtrip.FlowEnded{Legs: 2, How: roundtrip.EndReplayed})
+	r.metrics.Observe(context.Background(), roundtrip.FlowEnded{Legs: 3, How: roundtrip.EndComplete})
+	r.metrics.Observe(context.Background(), roundtrip.Resumed{Waited: time.Hour})
+	r.wantValue(1, "rondo_flow_rounds")
+	r.wantValue(2, "rondo_flows_ended_total")
+}
+
+func TestMetricsRegisteredTwice(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	labelled := prometheus.WrapRegistererWith(prometheus.Labels{"server": "b"}, registry)
+	for _, registerer := range []prometheus.Registerer{registry, registry, labelled, labelled} {
+		m, err := middleware.NewMetrics(registerer, nil)
+		if err != nil && registerer == prometheus.Registerer(labelled) {
+			// Prometheus wants the same labels on all series of a name.
+			if !strings.Contains(err.Error(), "rondo_requests_total") {
+				t.Errorf("error %q names no metric", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Observe(context.Background(), roundtrip.HandlerPanicked{})
+	}
+	if got := value(t, registry, "rondo_handler_panics_total"); got != 2 {
+		t.Errorf("two servers count %v panics, want 2", got)
+	}
+}
+
+func TestMetricsOfLabelledServers(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	for _, name := range []string{"a", "b", "b"} {
+		m, err := middleware.NewMetrics(prometheus.WrapRegistererWith(prometheus.Labels{"server": name}, registry), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Observe(context.Background(), roundtrip.HandlerPanicked{})
+	}
+	for name, want := range map[string]float64{"a": 1, "b": 2} {
+		if got := value(t, registry, "rondo_handler_panics_total", "server", name); got != want {
+			t.Errorf("server %s counts %v panics, want %v", name, got, want)
+		}
+	}
+}
+
+func TestMetricsNameTaken(t *testing.T) {
+	for name, taken := range map[string]prometheus.Collector{
+		"other help": prometheus.NewCounter(prometheus.CounterOpts{Name: "rondo_server_bugs_total", Help: "Something else."}),
+		"other type": prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "rondo_server_bugs_total",
+			Help: "Mistakes of handlers that clients got as internal errors."}, nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			registry := prometheus.NewPedanticRegistry()
+			registry.MustRegister(taken)
+			_, err := middleware.NewMetrics(registry, nil)
+			if err == nil || !strings.Contains(err.Error(), "rondo_server_bugs_total") {
+				t.Fatalf("error %v, want one that names the metric", err)
+			}
+			registry.Unregister(taken)
+			if left := exposition(t, registry); left != "" {
+				t.Errorf("left behind: %s", left)
+			}
+		})
+	}
+}
+
+func TestMetricsOptions(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	if _, err := middleware.NewMetrics(registry, &middleware.MetricsOptions{Namespace: "acme", DurationBuckets: []float64{1, 2}}); err != nil {
+		t.Fatal(err)
+	}
+	value(t, registry, "acme_state_rejections_total")
+	for _, buckets := range [][]float64{{2, 1}, {1, 1}} {
+		if _, err := middleware.NewMetrics(nil, &middleware.MetricsOptions{DurationBuckets: buckets}); err == nil {
+			t.Errorf("buckets %v passed", buckets)
+		}
+	}
+	if _, err := middleware.NewMetrics(registry, &middleware.MetricsOptions{Namespace: "bad\xff"}); err == nil {
+		t.Error("a namespace that is not UTF-8 passed")
+	}
+	m, err := middleware.NewMetrics(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Observe(context.Background(), roundtrip.ServerBug{}) // registered nowhere, and harmless
+}

@@ -1,0 +1,121 @@
+package middleware
+
+import (
+	"context"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// The defaults of [PayloadOptions].
+const (
+	// DefaultMaxArguments is far beyond what a model writes into a call, in
+	// bytes.
+	DefaultMaxArguments = 1 << 20
+	// DefaultMaxAnswers is many more questions than a person is asked at once.
+	DefaultMaxAnswers = 64
+	// DefaultMaxAnswerBytes leaves room for a long message of a model, in
+	// bytes, all answers of a leg together.
+	DefaultMaxAnswerBytes = 1 << 20
+	// DefaultMaxResult is more than a model can read, and leaves room for an
+	// image or two, in bytes.
+	DefaultMaxResult = 8 << 20
+)
+
+// PayloadOptions configure [Payload]. 0 is the default, negative is no limit.
+type PayloadOptions struct {
+	// Arguments bounds the arguments of a call as JSON text, the URI of a
+	// resource to read, and the texts of a completion request, in bytes. 0:
+	// [DefaultMaxArguments].
+	Arguments int
+	// Answers bounds the number of inputResponses, 0: [DefaultMaxAnswers].
+	Answers int
+	// AnswerBytes bounds the inputResponses together, keys included, in bytes.
+	// 0: [DefaultMaxAnswerBytes].
+	AnswerBytes int
+	// Result bounds what tools, prompts and resources return, in bytes: text,
+	// binary content as base64, structured content, questions. The syntax
+	// around it does not count. 0: [DefaultMaxResult].
+	Result int
+}
+
+// Payload returns a middleware that bounds sizes within requests and results.
+// Whole messages are bounded by transports; these limits are tighter and say
+// which part is too large. opts may be nil.
+//
+// A request over a limit is refused with invalid params (-32602) before a
+// handler sees it, with answers and state not used up. A result over the limit
+// becomes an internal error (-32603): the handler has run, and its author has
+// to return less or a link.
+//
+// Place it above [Limit], so that what is refused takes no slot.
+func Payload(opts *PayloadOptions) server.Middleware {
+	var o PayloadOptions
+	if opts != nil {
+		o = *opts
+	}
+	o.Arguments = orDefault(o.Arguments, DefaultMaxArguments)
+	o.Answers = orDefault(o.Answers, DefaultMaxAnswers)
+	o.AnswerBytes = orDefault(o.AnswerBytes, DefaultMaxAnswerBytes)
+	o.Result = orDefault(o.Result, DefaultMaxResult)
+	return func(next server.Handler) server.Handler {
+		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+			if in.Refusal() == nil {
+				if e := o.checkRequest(in.Params); e != nil {
+					return nil, e
+				}
+			}
+			result, err := next(ctx, in)
+			if err != nil {
+				return result, err
+			}
+			if n := resultSize(result); over(n, o.Result) {
+				return nil, protocol.Errorf(protocol.CodeInternalError,
+					"the result of %d bytes is over the server's limit of %d", n, o.Result)
+			}
+			return result, nil
+		}
+	}
+}
+
+func over(n, limit int) bool { return limit >= 0 && n > limit }
+
+func (o *PayloadOptions) checkRequest(params protocol.Params) *protocol.Error {
+	var retry protocol.Retry
+	arguments, name := 0, "arguments"
+	switch p := params.(type) {
+	case *protocol.CallToolParams:
+		arguments, retry = len(p.Arguments), p.Retry
+	case *protocol.GetPromptParams:
+		arguments, retry = len(p.Arguments), p.Retry
+	case *protocol.ReadResourceParams:
+		arguments, name, retry = len(p.URI), "uri", p.Retry
+	case *protocol.CompleteParams:
+		arguments, name = completionSize(p), "argument and context"
+	}
+	if over(arguments, o.Arguments) {
+		return protocol.Errorf(protocol.CodeInvalidParams,
+			"invalid params: %s: %d bytes are over the server's limit of %d", name, arguments, o.Arguments)
+	}
+	if n := len(retry.InputResponses); over(n, o.Answers) {
+		return protocol.Errorf(protocol.CodeInvalidParams,
+			"invalid params: inputResponses: %d answers are over the server's limit of %d", n, o.Answers)
+	}
+	answers := 0
+	for _, r := range retry.InputResponses {
+		answers += len(r.Key) + len(r.Result)
+	}
+	if over(answers, o.AnswerBytes) {
+		return protocol.Errorf(protocol.CodeInvalidParams,
+			"invalid params: inputResponses: %d bytes are over the server's limit of %d", answers, o.AnswerBytes)
+	}
+	return nil
+}
+
+func completionSize(p *protocol.CompleteParams) int {
+	n := len(p.Ref.Prompt) + len(p.Ref.Template) + len(p.Argument.Name) + len(p.Argument.Value)
+	for name, value := range p.Context {
+		n += len(name) + len(value)
+	}
+	return n
+}

@@ -1,0 +1,41 @@
+package middleware
+
+import (
+	"context"
+	"runtime/debug"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// Recover returns a middleware that turns a panic of what it wraps into an
+// internal error (-32603) and tells observer with
+// [roundtrip.HandlerPanicked]. A nil observer is not told.
+//
+// Servers survive panics without it: those of tool, prompt and resource
+// handlers are recovered by the funnel, all others by the server itself. Place
+// it below [Log] and [Metrics], so that these see a panic of other middleware
+// or of any other handler as the error that the client gets.
+func Recover(observer roundtrip.Observer) server.Middleware {
+	return func(next server.Handler) server.Handler {
+		return func(ctx context.Context, in *server.Incoming) (result protocol.Result, err error) {
+			defer func() {
+				v := recover()
+				if v == nil {
+					return
+				}
+				result, err = nil, internalError()
+				if observer != nil {
+					observer.Observe(ctx, roundtrip.HandlerPanicked{Where: where(in), Value: v, Stack: debug.Stack()})
+				}
+			}()
+			return next(ctx, in)
+		}
+	}
+}
+
+// internalError is what a client learns of a server's mistake.
+func internalError() *protocol.Error {
+	return protocol.Errorf(protocol.CodeInternalError, "internal error")
+}

@@ -1,0 +1,153 @@
+package middleware_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rondo-mcp/rondo/internal/secrettest"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// canary stands for what must not be recorded.
+const canary = "canary-7f3Kq9Lw2Zx8"
+
+// leaky adds handlers that let the canary out wherever they can, short of
+// writing it into a protocol error of their own.
+func leaky(s *server.Server) {
+	server.AddTool(s, server.Tool{Name: "url"}, func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		return roundtrip.InputRequired(
+			roundtrip.ElicitURL("visit", "Sign in as "+in.Note, "https://id.example/login?token="+in.Note),
+			roundtrip.WithState(map[string]string{"token": in.Note})), nil
+	})
+	server.AddTool(s, server.Tool{Name: "repeat"}, func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		if answer := confirm.Answer(ctx); answer.Outcome == roundtrip.Accepted {
+			return nil, errors.New("cannot use " + answer.Content.Reason)
+		}
+		return roundtrip.InputRequired(confirm.Elicit(in.Note + "?")), nil
+	})
+	server.AddTool(s, server.Tool{Name: "promise", OutputSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)},
+		func(_ context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+			return server.Structured(map[string]string{"n": in.Note})
+		})
+	server.AddResourceTemplate(s, server.ResourceTemplate{URITemplate: "bad://{+path}", Name: "bad"},
+		func(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+			return nil, errors.New("cannot read " + call.URI)
+		})
+}
+
+// send plays all that a client may do with the canary, and returns the states
+// that went over the wire.
+func play(r *rig) (states []string) {
+	state := func(response *protocol.Response) string {
+		member := r.state(response)
+		states = append(states, strings.TrimSuffix(strings.TrimPrefix(member, `"requestState":"`), `"`))
+		return member
+	}
+	argument := fmt.Sprintf(`"arguments":{"note":%q}`, canary)
+	accept := fmt.Sprintf(`{"action":"accept","content":{"ok":true,"reason":%q}}`, canary)
+
+	for _, tool := range []string{"echo", "fail", "refuse", "panic", "bug", "promise"} {
+		r.call(tool, canary)
+	}
+	r.send(protocol.MethodCallTool, `"name":"echo"`, fmt.Sprintf(`"arguments":{"note":{"x":%q}}`, canary))
+	r.send(protocol.MethodCallTool, `"name":"echo"`, fmt.Sprintf(`"arguments":%q`, canary))
+	r.send(protocol.MethodCallTool, `"name":"echo"`, `"arguments":{"note":"`+canary+strings.Repeat("x", 5000)+`"}`)
+
+	asked := r.call("deploy", canary)
+	r.call("deploy", canary, answers(`"confirm":`+accept), state(asked))
+	r.call("deploy", "other", answers(`"confirm":`+accept), state(asked))
+	r.call("deploy", canary, answers(fmt.Sprintf(`"confirm":{"action":%q}`, canary)), state(asked))
+	r.call("deploy", canary, answers(fmt.Sprintf(`"confirm":{"action":"accept","content":{"ok":%q}}`, canary)), state(asked))
+	r.call("deploy", canary, answers(`"x":`+accept+`,"y":"`+canary+`"`))
+	r.call("deploy", canary, fmt.Sprintf(`"requestState":%q`, canary))
+	r.call("deploy", canary, fmt.Sprintf(`"requestState":[%q]`, canary))
+	r.call("deploy", canary, fmt.Sprintf(`"inputResponses":%q`, canary))
+	asked = r.call("repeat", canary)
+	r.call("repeat", canary, answers(`"confirm":`+accept), state(asked))
+	state(r.call("url", canary))
+
+	r.send(protocol.MethodGetPrompt, `"name":"greet"`, fmt.Sprintf(`"arguments":{"who":%q}`, canary))
+	r.send(protocol.MethodGetPrompt, `"name":"greet"`, fmt.Sprintf(`"arguments":{"who":[%q]}`, canary))
+	for _, uri := range []string{"doc://h/a?q=", "doc://h/a#", "doc://h/a? q=", "doc://h/a #", "doc://h/a\"#", "doc://u:" + canary + "@h/a?x=", "bad://h/a?q=", "nothing://h?"} {
+		r.send(protocol.MethodReadResource, fmt.Sprintf(`"uri":%q`, uri+canary))
+	}
+	r.raw(context.Background(), protocol.MethodCallTool, params("{}", `"name":"deploy"`, argument))
+	r.raw(context.Background(), protocol.MethodCallTool, []byte(`{"name":"echo",`+argument+`}`))
+	r.raw(context.Background(), protocol.MethodCallTool, []byte(`{"name":"echo",`+argument+`,`))
+	r.send("no/such", argument)
+	return states
+}
+
+func TestNothingSecretIsRecorded(t *testing.T) {
+	var lines bytes.Buffer
+	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
+	logger := zap.New(zapcore.NewCore(encoder, zapcore.AddSync(&lines), zapcore.DebugLevel))
+	log := middleware.NewLog(logger, nil)
+	registry := prometheus.NewPedanticRegistry()
+	metrics, err := middleware.NewMetrics(registry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := roundtrip.Observers(log, metrics)
+	s, err := server.New(&server.Options{
+		Observer: both,
+		Middleware: []server.Middleware{
+			log.Wrap, metrics.Wrap, middleware.Recover(both),
+			middleware.Payload(&middleware.PayloadOptions{Arguments: 4096}), middleware.Limit(nil), middleware.Timeout(time.Minute),
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	register(s)
+	leaky(s)
+	r := &rig{TB: t, Server: s, registry: registry, metrics: metrics}
+	states := play(r)
+
+	text := lines.String()
+	for _, name := range []string{
+		"request", "state_rejected", "answers_dropped", "input_required", "resumed", "flow_ended",
+		"capability_refused", "handler_panicked", "server_bug", "ephemeral_key",
+	} {
+		if !strings.Contains(text, `"mcp.`+name+`"`) {
+			t.Errorf("no entry mcp.%s: the test does not play what it is for", name)
+		}
+	}
+	for what, recorded := range map[string]string{"the log": text, "the metrics": r.exposition()} {
+		if line := lineWith(recorded, canary); line != "" {
+			t.Errorf("%s shows the canary: %s", what, line)
+		}
+		secrettest.Check(t, []byte(canary), recorded)
+		for _, state := range states {
+			if strings.Contains(recorded, state[len(state)/2:]) {
+				t.Errorf("%s shows a requestState", what)
+			}
+		}
+	}
+	if len(states) < 3 {
+		t.Errorf("%d states were sent, want 3", len(states))
+	}
+	r.wantValue(float64(r.calls), "rondo_requests_total")
+}
+
+func lineWith(text, word string) string {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, word) {
+			return line
+		}
+	}
+	return ""
+}

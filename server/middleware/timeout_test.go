@@ -1,0 +1,164 @@
+package middleware_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
+)
+
+// late is a handler that waits for its context and then returns.
+func late(result protocol.Result, err error) server.Handler {
+	return func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
+		<-ctx.Done()
+		return result, err
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	asks := &protocol.InputRequiredResult{RequestState: protocol.StateText("s")}
+	tests := []struct {
+		name   string
+		result protocol.Result
+		err    error
+		want   string
+	}{
+		{"result", server.Text("done"), nil, "done"},
+		{"question", asks, nil, "input_required"},
+		{"tool error", server.ErrorText("query: deadline"), nil, "isError timed out after 5s query: deadline"},
+		{"handler error", nil, protocol.Errorf(protocol.CodeHandlerError, "query failed"),
+			`23224 timed out after 5s {"timeoutMs":5000,"error":"query failed"}`},
+		{"context error", nil, fmt.Errorf("query: %w", context.DeadlineExceeded), `23224 timed out after 5s {"timeoutMs":5000}`},
+		{"other plain error", nil, errors.New("disk full"), "disk full"},
+		{"protocol error", nil, protocol.Errorf(protocol.CodeInvalidParams, "no such row"), "-32602 no such row "},
+		{"nil tool result", (*protocol.CallToolResult)(nil), nil, "nil"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				started := time.Now()
+				result, err := run(middleware.Timeout(5*time.Second), incoming(t, protocol.MethodCallTool, roundtrip.Local()), late(tt.result, tt.err))
+				if took := time.Since(started); took != 5*time.Second {
+					t.Errorf("took %s, want 5s", took)
+				}
+				if got := spell(result, err); got != tt.want {
+					t.Errorf("got %q, want %q", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// spell writes what a handler returned in one line.
+func spell(result protocol.Result, err error) string {
+	if e, ok := protocol.AsError(err); ok {
+		return fmt.Sprintf("%d %s %s", e.Code, e.Message, e.Data)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	r, ok := result.(*protocol.CallToolResult)
+	if !ok {
+		return result.ResultType()
+	}
+	if r == nil {
+		return "nil"
+	}
+	text := ""
+	if r.IsError {
+		text = "isError"
+	}
+	for _, c := range r.Content {
+		if text != "" {
+			text += " "
+		}
+		text += c.(*protocol.TextContent).Text
+	}
+	return text
+}
+
+func TestTimeoutLeavesResultsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := server.ErrorText("shared")
+		in := incoming(t, protocol.MethodCallTool, roundtrip.Local())
+		if _, err := run(middleware.Timeout(time.Second), in, late(shared, nil)); err != nil {
+			t.Fatal(err)
+		}
+		if got := spell(shared, nil); got != "isError shared" {
+			t.Errorf("the handler's own result became %q", got)
+		}
+	})
+}
+
+func TestTimeoutInTime(t *testing.T) {
+	want := server.ErrorText("at once")
+	in := incoming(t, protocol.MethodCallTool, roundtrip.Local())
+	got, err := run(middleware.Timeout(time.Hour), in, func(context.Context, *server.Incoming) (protocol.Result, error) {
+		return want, nil
+	})
+	if got != protocol.Result(want) || err != nil {
+		t.Errorf("got %v, %v, want the handler's result", got, err)
+	}
+}
+
+func TestTimeoutIsNotTheCallers(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	h := middleware.Timeout(time.Hour)(late(nil, context.Canceled))
+	if _, err := h(ctx, incoming(t, protocol.MethodCallTool, roundtrip.Local())); err != context.Canceled {
+		t.Errorf("a caller that left got %v", err)
+	}
+}
+
+func TestTimeoutExemptsListen(t *testing.T) {
+	in := incoming(t, protocol.MethodListen, roundtrip.Local())
+	_, err := run(middleware.Timeout(time.Second), in, func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
+		if _, ok := ctx.Deadline(); ok {
+			t.Error("subscriptions/listen has a deadline")
+		}
+		return &protocol.ListenResult{}, nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTimeoutDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, err := run(middleware.Timeout(0), incoming(t, protocol.MethodPing, roundtrip.Local()), late(nil, context.DeadlineExceeded))
+		if got, want := spell(nil, err), `23224 timed out after 1m0s {"timeoutMs":60000}`; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+func TestTimeoutIsAnOutcome(t *testing.T) {
+	r := newRig(t, middleware.Timeout(time.Millisecond))
+	server.AddTool(r.Server, server.Tool{Name: "slow"}, func(ctx context.Context, _ *server.ToolCall, _ input) (protocol.CallToolOutcome, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	response := r.call("slow", "")
+	if response.Error != nil {
+		t.Fatalf("a tool's timeout is %v, want an error result", response.Error)
+	}
+	r.wantValue(1, "rondo_requests_total", "method", "tools/call", "outcome", "timeout")
+	wantFields(t, r.entry("mcp.request"), map[string]any{"outcome": "timeout"})
+}
+
+func TestCancelledIsAnOutcome(t *testing.T) {
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	r.raw(ctx, protocol.MethodCallTool, params(allCapabilities, `"name":"fail"`))
+	r.raw(ctx, protocol.MethodCallTool, params(allCapabilities, `"name":"echo"`))
+	r.wantValue(1, "rondo_requests_total", "outcome", "cancelled")
+	r.wantValue(1, "rondo_requests_total", "outcome", "complete")
+}
