@@ -17,6 +17,7 @@ type Client struct {
 	caps    protocol.ClientCapabilities
 	version protocol.Version
 	lastID  atomic.Int64
+	mirrors mirrors
 	// life ends when the client is closed, and every call with it. It belongs
 	// to the client and to no call, which is why it is kept here.
 	life context.Context
@@ -53,9 +54,9 @@ type leg struct {
 	params protocol.Params
 }
 
-// send sends one leg under a new id and returns the decoded result. It never
-// changes what l holds.
-func (c *Client) send(ctx context.Context, l leg) (protocol.Result, error) {
+// send sends one leg under a new id and returns the decoded result. It fills
+// in the metadata of l's parameters, which must not be the caller's.
+func (c *Client) send(ctx context.Context, l leg, mirrored []protocol.MirroredParam) (protocol.Result, error) {
 	id := protocol.IntID(c.lastID.Add(1))
 	meta := l.params.RequestMetadata()
 	c.fillMeta(meta, id)
@@ -67,7 +68,7 @@ func (c *Client) send(ctx context.Context, l leg) (protocol.Result, error) {
 		ID:     id,
 		Method: l.method,
 		Params: params,
-		Mirror: protocol.Mirror{Version: c.version, Name: l.target},
+		Mirror: protocol.Mirror{Version: c.version, Name: l.target, Params: mirrored},
 	}
 	back := c.newBack(meta.ProgressToken)
 	defer back.end()

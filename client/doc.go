@@ -1,3 +1,60 @@
 // Package client calls Model Context Protocol servers and answers what they
 // ask on the way.
+//
+// A server that needs something from a person does not answer a call at once:
+// it returns questions. A [Client] puts them to the handlers of its [Options]
+// and sends the call again with the answers, for as many rounds as it takes.
+// The caller sees one call and one result:
+//
+//	transport, err := clienthttp.New("https://example.com/mcp", nil)
+//	if err != nil {
+//		return err
+//	}
+//	c := client.New(transport, &client.Options{
+//		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+//			fmt.Printf("%s asks: %s\n", q.Target, q.Message)
+//			return client.Accept(map[string]any{"env": "prod"})
+//		},
+//	})
+//	defer c.Close()
+//	result, err := c.CallTool(ctx, "deploy", map[string]any{"service": "web"})
+//
+// Instead of a transport, any [protocol.Peer] will do: a server in the same
+// process is one.
+//
+// # Questions
+//
+// The client declares the capabilities that it has handlers for, and no
+// others. All questions of a round are checked before anybody is asked one:
+// their kind must be declared, a URL must pass [Options.AllowURL], a form must
+// be one. They are then asked at the same time, and the first failure cancels
+// the others. What a handler accepts is completed with the defaults of the
+// form and validated; an answer that is not valid is the caller's error and is
+// never sent. Refusals, [Decline] and [Cancel], are answers like others: what
+// they mean is for the server to say.
+//
+// # Retries
+//
+// Each request of a call has an id of its own. A retry is the original request
+// with the answers of the last round, and with exactly the state that came
+// with the questions, or none (basic/patterns/mrtr). A server that sends state
+// and no questions is asked again after a short pause. The number of rounds is
+// limited, and the limit is checked before anybody is asked.
+//
+// # Failure
+//
+// What the server says is a [*protocol.Error]. What happens on the way to it
+// is a [*TransportError]; a response that makes no sense, a [*ResponseError];
+// too many rounds, a [*RoundsExceededError]; a question nobody may be asked, a
+// [*QuestionError]; an answer that could not be had, an [*AnswerError]; a
+// server that takes too long, a [*TimeoutError]. A handler's own error is
+// within the AnswerError, so errors.As finds a protocol.Error there too if the
+// handler returned one: look for the AnswerError first.
+//
+// # Concurrency and contexts
+//
+// All methods may be called concurrently, and so may the handlers. A call ends
+// when its context ends or the client is closed. Handlers get a context that
+// ends with the call; [Options.Timeout] does not touch it, because people take
+// as long as they take.
 package client

@@ -32,7 +32,7 @@ func (c *Client) drive(ctx context.Context, original leg) (protocol.Result, erro
 		}
 		var result protocol.Result
 		err := server.spend(ctx, c, l.method, func(ctx context.Context) (err error) {
-			result, err = c.send(ctx, l)
+			result, err = c.sendMirrored(ctx, l)
 			return err
 		})
 		if err != nil {

@@ -192,6 +192,29 @@ func TestPauseGrowsWithJitter(t *testing.T) {
 	})
 }
 
+// A question in between shows that the server is not overloaded any more: the
+// pauses start small again.
+func TestPauseStartsAgainAfterAQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy := ask(`"requestState":"wait"`)
+		var at []time.Time
+		peer := script(busy, busy, busy, ask(`"inputRequests":{"who":`+nameForm+`}`), busy, done)
+		inner := peer.handle
+		peer.handle = func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+			at = append(at, time.Now())
+			return inner(ctx, req, back)
+		}
+		r, err := callOnce(t, peer, &client.Options{ElicitForm: acceptName})
+		wantDone(t, r, err)
+		if gap := at[4].Sub(at[3]); gap != 0 {
+			t.Errorf("waited %v with answers in hand", gap)
+		}
+		if gap := at[5].Sub(at[4]); gap > 100*time.Millisecond {
+			t.Errorf("waited %v, want at most 100ms", gap)
+		}
+	})
+}
+
 func TestPauseHonoursContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

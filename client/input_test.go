@@ -103,7 +103,7 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 		{"error", func() (*protocol.ElicitResult, error) { return nil, sentinel }, "", "window closed"},
 		{"nil", func() (*protocol.ElicitResult, error) { return nil, nil }, "", "returned nil"},
 		{"panic", func() (*protocol.ElicitResult, error) { panic("boom") }, "", "boom"},
-		{"panic nil map", func() (*protocol.ElicitResult, error) { var m map[string]int; m["x"] = 1; return nil, nil }, "", "nil map"},
+		{"panic with an error", func() (*protocol.ElicitResult, error) { panic(sentinel) }, "", "window closed"},
 		{"action", func() (*protocol.ElicitResult, error) { return &protocol.ElicitResult{Action: "maybe"}, nil }, "", "maybe"},
 		{"no action", func() (*protocol.ElicitResult, error) { return &protocol.ElicitResult{}, nil }, "", "action"},
 		{"wrong type", func() (*protocol.ElicitResult, error) { return client.Accept(map[string]any{"name": 7}) }, "name", "string"},
@@ -245,8 +245,12 @@ func TestSamplingGates(t *testing.T) {
 
 func TestDeclaredCapabilities(t *testing.T) {
 	form := acceptName
-	link := func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) { return client.Decline(), nil }
-	model := func(context.Context, *client.SamplingQuestion) (*protocol.CreateMessageResult, error) { return nil, nil }
+	link := func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
+		return client.Decline(), nil
+	}
+	model := func(context.Context, *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+		return nil, nil
+	}
 	roots := func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) { return nil, nil }
 	cases := []struct {
 		name string

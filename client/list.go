@@ -12,9 +12,15 @@ func (c *Client) Discover(ctx context.Context) (*protocol.DiscoverResult, error)
 }
 
 // ListTools returns one page of the server's tools. An empty cursor asks for
-// the first; the result's NextCursor, if any, for the next.
+// the first; the result's NextCursor, if any, for the next. Tools whose
+// x-mcp-header annotations are not valid are left out, as the protocol demands
+// (see [Options.ToolRejected]).
 func (c *Client) ListTools(ctx context.Context, cursor string) (*protocol.ListToolsResult, error) {
-	return list[*protocol.ListToolsResult](ctx, c, protocol.MethodListTools, cursor)
+	r, err := list[*protocol.ListToolsResult](ctx, c, protocol.MethodListTools, cursor)
+	if err == nil {
+		c.learn(ctx, r)
+	}
+	return r, err
 }
 
 // ListPrompts returns one page of the server's prompts, as [Client.ListTools]

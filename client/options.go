@@ -86,6 +86,10 @@ type Options struct {
 	// call the notification relates to.
 	Notification func(context.Context, *protocol.Notification)
 
+	// ToolRejected is told of every tool that is left out of a list because
+	// its definition breaks the rules, and why. Nil: nobody is.
+	ToolRejected func(context.Context, *protocol.Tool, error)
+
 	// Experimental and Extensions are declared beside the capabilities: JSON
 	// objects by name.
 	Experimental map[string]json.RawMessage

@@ -14,8 +14,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Each test of this file guards against a defect that other clients have or
-// had; see internal/design for what the names stand for.
+// Each test of this file guards against a defect that another client has or had;
+// the numbers tell the defects apart.
 
 // countingForm returns options whose form handler counts.
 func countingForm(n *atomic.Int32) *client.Options {

@@ -24,7 +24,9 @@ func TestUnusableResponses(t *testing.T) {
 		name string
 		resp func(id protocol.ID) *protocol.Response
 	}{
-		{"other id", func(protocol.ID) *protocol.Response { return &protocol.Response{ID: protocol.IntID(99), Result: result} }},
+		{"other id", func(protocol.ID) *protocol.Response {
+			return &protocol.Response{ID: protocol.IntID(99), Result: result}
+		}},
 		{"id of another type", func(id protocol.ID) *protocol.Response {
 			return &protocol.Response{ID: protocol.StringID(id.String()), Result: result}
 		}},

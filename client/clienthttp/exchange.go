@@ -225,14 +225,15 @@ const framing = 512
 // tail is how long, at most, a server has to end a stream after the response.
 const tail = time.Second
 
-// finish lets go of the answer. After a failure the connection is closed,
+// finish lets go of the answer and returns err, by its right name. After a failure the connection is closed,
 // which tells the server to stop. After a success a stream is about to end;
 // waiting for that, behind the caller's back, keeps the connection for reuse.
-func (x *exchange) finish(err error) {
+func (x *exchange) finish(err error) error {
+	err = x.blame(err)
 	x.unlink()
 	if err != nil || x.media() != mediaSSE {
 		x.release()
-		return
+		return err
 	}
 	go func() {
 		timer := time.AfterFunc(tail, func() { x.cancel(nil) })
@@ -240,6 +241,7 @@ func (x *exchange) finish(err error) {
 		_, _ = io.CopyN(io.Discard, x.http.Body, maxExcerpt)
 		x.release()
 	}()
+	return nil
 }
 
 // release gives everything back. The exchange must not be used afterwards.

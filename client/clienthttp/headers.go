@@ -19,13 +19,6 @@ const (
 	headerParamPrefix = "Mcp-Param-"
 )
 
-// Header values that never change. They are shared between requests, which
-// net/http only reads.
-var (
-	contentJSON = []string{mediaJSON}
-	acceptBoth  = []string{mediaJSON + ", " + mediaSSE}
-)
-
 // header returns the headers of one request: the caller's, overruled by those
 // of the protocol (basic/transports/streamable-http, "Request Metadata").
 func (t *Transport) header(ctx context.Context, method string, mirror *protocol.Mirror) (http.Header, error) {
@@ -40,19 +33,19 @@ func (t *Transport) header(ctx context.Context, method string, mirror *protocol.
 			h[textproto.CanonicalMIMEHeaderKey(name)] = values
 		}
 	}
-	h["Content-Type"] = contentJSON
-	h["Accept"] = acceptBoth
-	// Three values in one allocation.
-	values := []string{string(mirror.Version), method, ""}
+	// Five values in one allocation.
+	values := [...]string{mediaJSON, mediaJSON + ", " + mediaSSE, method, string(mirror.Version), ""}
+	h["Content-Type"] = values[0:1:1]
+	h["Accept"] = values[1:2:2]
+	h[headerMethod] = values[2:3:3]
 	delete(h, headerVersion)
 	if mirror.Version != "" {
-		h[headerVersion] = values[0:1:1]
+		h[headerVersion] = values[3:4:4]
 	}
-	h[headerMethod] = values[1:2:2]
 	delete(h, headerName)
 	if mirror.Name != "" {
-		values[2] = protocol.EncodeHeaderValue(mirror.Name)
-		h[headerName] = values[2:3:3]
+		values[4] = protocol.EncodeHeaderValue(mirror.Name)
+		h[headerName] = values[4:5:5]
 	}
 	for _, p := range mirror.Params {
 		if !isToken(p.Name) {

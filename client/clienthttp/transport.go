@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -52,6 +53,11 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 				t.fixed.Add(name, v)
 			}
 		}
+		// Requests share the values: a round tripper that appends to one must
+		// not write into what others read.
+		for name, values := range t.fixed {
+			t.fixed[name] = slices.Clip(values)
+		}
 	}
 	if opts != nil && opts.HTTPClient != nil {
 		t.client = *opts.HTTPClient
@@ -79,8 +85,10 @@ func (t *Transport) Handle(ctx context.Context, req *protocol.Request, back prot
 		return nil, err
 	}
 	resp, err := x.response(req.ID, back)
-	x.finish(err)
-	return resp, x.blame(err)
+	if err = x.finish(err); err != nil {
+		return nil, err
+	}
+	return resp, nil
 }
 
 // Notify posts a notification. Modern servers expect none over HTTP.
@@ -89,9 +97,7 @@ func (t *Transport) Notify(ctx context.Context, n *protocol.Notification) error 
 	if err != nil {
 		return err
 	}
-	err = x.accepted()
-	x.finish(err)
-	return x.blame(err)
+	return x.finish(x.accepted())
 }
 
 // Close abandons every request that is running and waits until each has let go

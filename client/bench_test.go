@@ -1,0 +1,47 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// stub answers at once: what is measured is the client.
+type stub func(req *protocol.Request) string
+
+func (s stub) Handle(_ context.Context, req *protocol.Request, _ protocol.Back) (*protocol.Response, error) {
+	return &protocol.Response{ID: req.ID, Result: json.RawMessage(s(req))}, nil
+}
+func (stub) Notify(context.Context, *protocol.Notification) error { return nil }
+func (stub) Close() error                                         { return nil }
+
+func BenchmarkEcho(b *testing.B) {
+	c := client.New(stub(func(*protocol.Request) string { return done }), nil)
+	args := json.RawMessage(`{"message":"hello"}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.CallTool(b.Context(), "echo", args); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkTwoLegs(b *testing.B) {
+	question, n := ask(`"inputRequests":{"who":`+nameForm+`},"requestState":"s1"`), 0
+	c := client.New(stub(func(*protocol.Request) string {
+		if n++; n%2 == 1 {
+			return question
+		}
+		return done
+	}), &client.Options{ElicitForm: acceptName})
+	args := json.RawMessage(`{"message":"hello"}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.CallTool(b.Context(), "deploy", args); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/rondo-mcp/rondo/internal/headers"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// maxToolPages is how many pages of tools are read to find out which arguments
+// are mirrored: a server that never ends its list must not hold up a call.
+const maxToolPages = 100
+
+// mirrors remembers which arguments of which tools are copied into HTTP
+// headers, as the server's tool list says.
+type mirrors struct {
+	mu     sync.RWMutex
+	tables map[string]headers.Table // tools without mirrored arguments are left out
+}
+
+func (m *mirrors) table(tool string) headers.Table {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.tables[tool]
+}
+
+func (m *mirrors) set(tool string, table headers.Table) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case len(table) == 0:
+		delete(m.tables, tool)
+	case m.tables == nil:
+		m.tables = map[string]headers.Table{tool: table}
+	default:
+		m.tables[tool] = table
+	}
+}
+
+// learn notes what the tools of a list mirror, and takes out those whose
+// annotations break the rules: clients must not offer them
+// (basic/transports/streamable-http, "Schema Extension").
+func (c *Client) learn(ctx context.Context, list *protocol.ListToolsResult) {
+	list.Tools = slices.DeleteFunc(list.Tools, func(tool protocol.Tool) bool {
+		if jsonx.KindOf(tool.InputSchema) != jsonx.Object {
+			return false // nothing that could be annotated
+		}
+		table, err := headers.Parse(tool.InputSchema)
+		if err != nil {
+			c.mirrors.set(tool.Name, nil)
+			if c.opts.ToolRejected != nil {
+				c.opts.ToolRejected(ctx, &tool, err)
+			}
+			return true
+		}
+		c.mirrors.set(tool.Name, table)
+		return false
+	})
+}
+
+// mirrored returns the arguments of a call that are mirrored, as far as known.
+func (c *Client) mirrored(l leg) ([]protocol.MirroredParam, error) {
+	p, ok := l.params.(*protocol.CallToolParams)
+	if !ok {
+		return nil, nil
+	}
+	table := c.mirrors.table(p.Name)
+	if len(table) == 0 {
+		return nil, nil
+	}
+	if p.Arguments != nil {
+		if err := jsonx.Check(p.Arguments); err != nil {
+			return nil, fmt.Errorf("client: tool %.64q: arguments: %w", p.Name, err)
+		}
+	}
+	values, err := table.Values(p.Arguments)
+	if err != nil {
+		return nil, fmt.Errorf("client: tool %.64q: %w", p.Name, err)
+	}
+	return values, nil
+}
+
+// sendMirrored sends one leg with its mirrored arguments. A server that misses
+// some is asked for its tools, and then the leg is sent once more under a new
+// id, if its headers are now others (basic/transports/streamable-http, "Client
+// Behavior").
+func (c *Client) sendMirrored(ctx context.Context, l leg) (protocol.Result, error) {
+	sent, err := c.mirrored(l)
+	if err != nil {
+		return nil, err
+	}
+	result, err := c.send(ctx, l, sent)
+	if said, ok := protocol.AsError(err); !ok || said.Code != protocol.CodeHeaderMismatch || l.method != protocol.MethodCallTool {
+		return result, err
+	}
+	if c.relearn(ctx) != nil {
+		return nil, err // what the server said first says more
+	}
+	again, failed := c.mirrored(l)
+	if failed != nil {
+		return nil, failed
+	}
+	if slices.Equal(sent, again) {
+		return nil, err
+	}
+	return c.send(ctx, l, again)
+}
+
+// relearn reads the whole tool list.
+func (c *Client) relearn(ctx context.Context) error {
+	cursor := ""
+	for range maxToolPages {
+		p := &protocol.ListParams{Cursor: cursor}
+		result, err := c.send(ctx, leg{protocol.MethodListTools, "", p}, nil)
+		if err != nil {
+			return err
+		}
+		list, ok := result.(*protocol.ListToolsResult)
+		if !ok {
+			return fmt.Errorf("client: tools/list: unexpected result %T", result)
+		}
+		c.learn(ctx, list)
+		if list.NextCursor == "" {
+			return nil
+		}
+		cursor = list.NextCursor
+	}
+	return fmt.Errorf("client: tools/list: more than %d pages", maxToolPages)
+}
