@@ -3,6 +3,7 @@ package protocol
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
@@ -101,7 +102,7 @@ func appendListResult(w *objectWriter, v Version, method string, r Result) error
 		if err := allComplete(r.Tools); err != nil {
 			return fmt.Errorf("tools%w", err)
 		}
-		appendCacheable(w, v, r.Cache, "tools", orEmpty(r.Tools), r.NextCursor, r.Meta)
+		appendCacheable(w, v, r.Cache, "tools", spellTools(v, orEmpty(r.Tools)), r.NextCursor, r.Meta)
 	case *ListPromptsResult:
 		if r == nil || method != MethodListPrompts {
 			return mismatch(r)
@@ -147,9 +148,14 @@ func appendOtherResult(w *objectWriter, v Version, method string, r Result) erro
 			return mismatch(r)
 		}
 		w.object("_meta", r.Meta)
+	case *InitializeResult:
+		if r == nil || method != MethodInitialize || v.Era() != Legacy {
+			return mismatch(r)
+		}
+		r.append(w)
 	case *EmptyResult:
 		// Only methods without a result type of their own answer with nothing.
-		if r == nil || NewParams(method) != nil {
+		if r == nil || !answersNothing(method) {
 			return mismatch(r)
 		}
 		w.object("_meta", r.Meta)
@@ -157,6 +163,46 @@ func appendOtherResult(w *objectWriter, v Version, method string, r Result) erro
 		return fmt.Errorf("unknown result type %T", r)
 	}
 	return nil
+}
+
+// spellTools returns the definitions as version v may have them: legacy
+// revisions know output schemas of objects only. The originals stay as they are.
+func spellTools(v Version, tools []Tool) []Tool {
+	if v.Era() == Modern {
+		return tools
+	}
+	spelled := tools
+	for i := range tools {
+		if len(tools[i].OutputSchema) == 0 || describesObject(tools[i].OutputSchema) {
+			continue
+		}
+		if &spelled[0] == &tools[0] {
+			spelled = slices.Clone(tools)
+		}
+		spelled[i].OutputSchema = nil
+	}
+	return spelled
+}
+
+func describesObject(schema []byte) bool {
+	object := false
+	err := members(schema, func(key, value []byte) error {
+		if string(key) == "type" {
+			text, err := jsonx.TextBytes(value)
+			object = err == nil && string(text) == "object"
+		}
+		return nil
+	})
+	return err == nil && object
+}
+
+// answersNothing reports whether method has no result of its own.
+func answersNothing(method string) bool {
+	switch method {
+	case MethodPing, MethodSetLevel, MethodSubscribe, MethodUnsubscribe:
+		return true
+	}
+	return NewParams(method) == nil
 }
 
 type completionWire struct {
@@ -267,6 +313,8 @@ func decodeComplete(method string, data []byte) (Result, error) {
 		return decodeDiscover(data)
 	case MethodComplete:
 		return decodeCompletion(data)
+	case MethodInitialize:
+		return decodeInitialize(data)
 	}
 	var meta Meta
 	err := decodeMeta(data, &meta)

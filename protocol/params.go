@@ -37,6 +37,14 @@ func NewParams(method string) Params {
 		return &CompleteParams{}
 	case MethodListen:
 		return &ListenParams{}
+	case MethodInitialize:
+		return &InitializeParams{}
+	case MethodPing:
+		return &PingParams{}
+	case MethodSetLevel:
+		return &SetLevelParams{}
+	case MethodSubscribe, MethodUnsubscribe:
+		return &SubscribeParams{}
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func TestHostileParams(t *testing.T) {
 }
 
 func TestParamsOfUnknownMethods(t *testing.T) {
-	for _, method := range []string{"", "tools/Call", "Tools/call", "initialize", "ping", "sampling/createMessage", "notifications/cancelled"} {
+	for _, method := range []string{"", "tools/Call", "Tools/call", "sampling/createMessage", "notifications/cancelled"} {
 		p, err := protocol.DecodeParams(method, json.RawMessage(`{}`))
 		wantCode(t, err, protocol.CodeMethodNotFound)
 		if p != nil || protocol.NewParams(method) != nil {

@@ -1,0 +1,80 @@
+package protocol
+
+import (
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
+// urlRequiredText is the message of the published example of the error.
+const urlRequiredText = "This request requires more information."
+
+// Legacy returns the error -32042 as revision 2025-11-25 spells it
+// (client/elicitation of that revision, "URL Elicitation Required Error"). It is
+// an error when there are no elicitations, or one of them lacks its id or URL,
+// which that revision requires.
+func (e *URLElicitationRequiredError) Legacy() (*Error, error) {
+	if len(e.Elicitations) == 0 {
+		return nil, fmt.Errorf("URL elicitation error: no elicitations")
+	}
+	w := beginObject(nil)
+	w.key("elicitations")
+	w.dst = append(w.dst, '[')
+	for i, u := range e.Elicitations {
+		if u == nil || u.ElicitationID == "" || u.URL == "" {
+			return nil, fmt.Errorf("URL elicitation error: elicitations[%d] must have an id and a URL", i)
+		}
+		if i > 0 {
+			w.dst = append(w.dst, ',')
+		}
+		in := beginObject(w.dst)
+		in.text("mode", "url")
+		in.text("elicitationId", u.ElicitationID)
+		in.text("url", u.URL)
+		in.text("message", u.Message)
+		w.dst, _ = in.end()
+	}
+	w.dst = append(w.dst, ']')
+	data, err := w.end()
+	if err != nil {
+		return nil, err
+	}
+	message := e.Message
+	if message == "" {
+		message = urlRequiredText
+	}
+	return &Error{Code: CodeURLElicitationRequired, Message: message, Data: data}, nil
+}
+
+// URLElicitations returns the visits that a [CodeURLElicitationRequired] error
+// asks for. It reports false for other errors and for data that cannot be read.
+func (e *Error) URLElicitations() ([]*ElicitURL, bool) {
+	if e == nil || e.Code != CodeURLElicitationRequired {
+		return nil, false
+	}
+	var visits []*ElicitURL
+	err := members(e.Data, func(key, value []byte) error {
+		if string(key) != "elicitations" {
+			return nil
+		}
+		return jsonx.Elements(value, func(_ int, raw []byte) error {
+			q, err := decodeElicit(raw)
+			if err != nil {
+				return err
+			}
+			u, ok := q.(*ElicitURL)
+			if !ok {
+				return fmt.Errorf("elicitations: only URL mode is allowed")
+			}
+			visits = append(visits, u)
+			return nil
+		})
+	})
+	return visits, err == nil && len(visits) > 0
+}
+
+// ElicitationCompleted is the parameters of notifications/elicitation/complete
+// (revision 2025-11-25).
+type ElicitationCompleted struct {
+	ElicitationID string `json:"elicitationId"`
+}
