@@ -39,6 +39,9 @@ const (
 	CodeHandlerError = 23222
 	// CodeBusy says that a limit of the server is reached; try again later.
 	CodeBusy = 23223
+	// CodeCannotAsk says that a client of a legacy revision cannot be asked what
+	// a request needs to know.
+	CodeCannotAsk = 23225
 	// CodeTimeout says that the server gave up on a request after a time limit
 	// of its own.
 	CodeTimeout = 23224

@@ -129,7 +129,7 @@ func TestAnswersAccumulate(t *testing.T) {
 		log = append(log, fmt.Sprintf("%d: a %v(%d) b %v(%d) state %d", roundtrip.Number(ctx), a.Outcome, a.Round, b.Outcome, b.Round, n))
 		switch roundtrip.Number(ctx) {
 		case 1:
-			return ask(roundtrip.Elicit[Confirmation]("a", "A?"), roundtrip.WithState(7))
+			return ask(roundtrip.WithState(6), roundtrip.Elicit[Confirmation]("a", "A?"), roundtrip.WithState(7))
 		case 2:
 			return ask(roundtrip.Elicit[Confirmation]("b", "B?"))
 		case 3:

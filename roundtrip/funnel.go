@@ -58,6 +58,13 @@ type Options struct {
 	// RestartExpired starts a flow over when its state is authentic but too
 	// old, instead of refusing the request.
 	RestartExpired bool
+	// HumanTimeout is how long one question that is pushed to a client of a
+	// legacy revision may wait for its answer, or for the next sign of progress
+	// on it. 0: DefaultHumanTimeout.
+	HumanTimeout time.Duration
+	// RefuseLegacy refuses calls of legacy revisions that need to ask, instead
+	// of putting the questions to the client while the call runs.
+	RefuseLegacy bool
 	// RefuseURLErrors answers a handler's URLElicitationRequiredError with an
 	// internal error instead of turning it into questions.
 	RefuseURLErrors bool
@@ -89,6 +96,7 @@ func NewFunnel(opts Options) (*Funnel, error) {
 	opts.MaxStateBytes = min(orDefault(opts.MaxStateBytes, DefaultMaxStateBytes), HardMaxStateBytes)
 	opts.RoundTTL = orDefault(opts.RoundTTL, DefaultRoundTTL)
 	opts.FlowTTL = orDefault(opts.FlowTTL, DefaultFlowTTL)
+	opts.HumanTimeout = orDefault(opts.HumanTimeout, DefaultHumanTimeout)
 	if ring, ok := opts.Sealer.(interface {
 		Ephemeral() bool
 		Primary() string
@@ -121,6 +129,9 @@ type Call struct {
 	Principal Principal
 	Responses protocol.InputResponses
 	State     protocol.RequestState
+	// Push puts questions to the client of a legacy revision. Nil where there
+	// is no session to carry them; it is not used in modern revisions.
+	Push Pusher
 	// Lossy says that the host parsed the request before and cannot tell an
 	// absent state from an empty one; both then count as absent.
 	Lossy bool
@@ -180,11 +191,16 @@ func (p *pass) do(ctx context.Context, handler Handler) (protocol.Result, error)
 	if err != nil || recorded != nil {
 		return recorded, err
 	}
+	if p.legacy() {
+		return p.live(ctx, handler)
+	}
 	p.sort(ctx)
 	result, err := p.run(ctx, handler, p.settle)
 	p.commit(ctx, result, err)
 	return result, err
 }
+
+func (p *pass) legacy() bool { return p.call.Version.Era() == protocol.Legacy }
 
 // run calls the handler with the round in its context and settles what it
 // says. Both are guarded, because settling still calls the author's code: the
@@ -221,6 +237,9 @@ func (p *pass) settleSingle(ctx context.Context, result protocol.Result, err err
 func (p *pass) settle(ctx context.Context, result protocol.Result, err error) (protocol.Result, error) {
 	if err != nil {
 		if urls, ok := errors.AsType[*protocol.URLElicitationRequiredError](err); ok && urls != nil {
+			if p.legacy() {
+				return p.legacyURLs(ctx, urls)
+			}
 			result, err = p.convertURLs(urls)
 			if err != nil {
 				return nil, p.bug(ctx, err)
@@ -268,6 +287,9 @@ func (p *pass) checkComplete(result protocol.Result) error {
 // of a tool is a result the model can read, elsewhere it is a JSON-RPC error.
 func (p *pass) failed(ctx context.Context, err error) (protocol.Result, error) {
 	if e, ok := protocol.AsError(err); ok {
+		if p.legacy() {
+			return nil, p.legacyError(e)
+		}
 		return nil, p.modernError(ctx, e)
 	}
 	if p.call.Method == protocol.MethodCallTool {

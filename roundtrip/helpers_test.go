@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -118,6 +119,7 @@ func (c *client) send() (protocol.Result, error) {
 		if _, ok := err.(*protocol.Error); !ok {
 			c.t.Fatalf("Do returned a %T, want a *protocol.Error: %v", err, err)
 		}
+		c.conforms(&protocol.Response{Error: err.(*protocol.Error)})
 		return nil, err
 	}
 	data, err := protocol.EncodeResult(c.call.Version, c.call.Method, result)
@@ -127,6 +129,7 @@ func (c *client) send() (protocol.Result, error) {
 	if result, err = protocol.DecodeResult(c.call.Version, c.call.Method, data); err != nil {
 		c.t.Fatalf("the result cannot be decoded: %v\n%s", err, data)
 	}
+	c.conforms(&protocol.Response{Result: data})
 	if asked, ok := result.(*protocol.InputRequiredResult); ok {
 		c.asked = asked
 		c.call.State, c.call.Responses = asked.RequestState, nil
@@ -135,6 +138,17 @@ func (c *client) send() (protocol.Result, error) {
 		}
 	}
 	return result, nil
+}
+
+// conforms holds what goes out against the published schema.
+func (c *client) conforms(response *protocol.Response) {
+	c.t.Helper()
+	response.ID = protocol.IntID(1)
+	raw, err := protocol.AppendMessage(nil, response)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	wiretest.Validate(c.t, string(c.call.Version), wiretest.Server, raw, c.call.Method)
 }
 
 // ask sends what must lead to questions with exactly these keys.

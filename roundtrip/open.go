@@ -141,7 +141,7 @@ func (p *pass) take(ctx context.Context, text string, c *claims) (protocol.Resul
 		return nil, p.bug(ctx, err)
 	}
 	if spent.Outcome != nil {
-		if result, err := protocol.DecodeResult(p.call.Version, p.call.Method, spent.Outcome); err == nil {
+		if result, err := protocol.DecodeResult(protocol.Latest, p.call.Method, spent.Outcome); err == nil {
 			p.observe(ctx, FlowEnded{p.where, c.round + 1, EndReplayed})
 			return result, nil
 		}
@@ -157,7 +157,8 @@ func (p *pass) commit(ctx context.Context, result protocol.Result, err error) {
 	}
 	// The client may have gone; that its state is spent must be kept anyway.
 	ctx = context.WithoutCancel(ctx)
-	data, err := protocol.EncodeResult(p.call.Version, p.call.Method, result)
+	// The newest revision can spell every outcome, questions included.
+	data, err := protocol.EncodeResult(protocol.Latest, p.call.Method, result)
 	if err == nil {
 		err = p.funnel.opts.Guard.Commit(ctx, p.claim, data)
 	}

@@ -25,9 +25,15 @@ func (p *pass) ask(ctx context.Context, asks *protocol.InputRequiredResult) (pro
 		p.ended(ctx, EndRefused)
 		return p.refuse(protocol.CodeRefused, fmt.Sprintf("declined: %s", key))
 	}
-	requests, refusal := p.gate(ctx, asks.InputRequests)
-	if refusal != nil {
-		return nil, refusal
+	requests, refused := asks.InputRequests, error(nil)
+	if p.legacy() {
+		var no *refusal
+		if requests, no = p.gateLive(ctx, requests); no != nil {
+			p.ended(ctx, EndFailed)
+			return p.refuse(no.code, no.text)
+		}
+	} else if requests, refused = p.gate(ctx, requests); refused != nil {
+		return nil, refused
 	}
 	if p.funnel.opts.Plain {
 		if text, _ := d.plain.Text(); len(text) > p.funnel.opts.MaxStateBytes {
@@ -127,13 +133,14 @@ func (d *draft) keep(old *draft) {
 }
 
 // encodable tries to encode the questions that can fail there, so that the
-// mistake is reported with its key. Forms of ours cannot.
+// mistake is reported with its key. Forms of ours cannot. What an older
+// revision cannot carry is no mistake, so the latest one is asked.
 func (p *pass) encodable(d *draft) error {
 	for _, q := range d.questions {
 		if q.form != nil && !q.carryForm {
 			continue
 		}
-		if _, err := protocol.AppendInputRequest(nil, p.call.Version, q.request); err != nil {
+		if _, err := protocol.AppendInputRequest(nil, protocol.Latest, q.request); err != nil {
 			return fmt.Errorf("question %q: %w", q.key, err)
 		}
 	}
@@ -240,7 +247,7 @@ func (p *pass) seal(ctx context.Context, d *draft) (protocol.RequestState, error
 	if p.loses(c) {
 		return protocol.RequestState{}, nil
 	}
-	text, err := p.funnel.opts.Sealer.Seal(ctx, c.append(nil))
+	text, err := p.funnel.opts.Sealer.Seal(ctx, c.append(make([]byte, 0, usualClaims)))
 	if err != nil {
 		return protocol.RequestState{}, fmt.Errorf("sealing the state: %w", err)
 	}

@@ -12,8 +12,7 @@ import (
 // and which leg this is. It travels in the handler's context, so that helpers
 // work under any host's handler signature.
 type round struct {
-	number     int
-	unverified bool // state came unsealed (Plain) or answers cold
+	number int
 
 	mu      sync.Mutex // guards answers: handlers may read concurrently
 	answers []*answer

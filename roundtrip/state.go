@@ -43,6 +43,10 @@ type asked struct {
 // costs their flows one restart.
 const claimsVersion = 1
 
+// usualClaims is room for the claims of a flow with little state, in bytes, so
+// that they are written without growing.
+const usualClaims = 512
+
 // The kinds of question, as one byte each.
 var kindCodes = [...]protocol.InputKind{
 	1: protocol.KindElicitForm,

@@ -22,14 +22,20 @@
 //	Accept                                                  406
 //	size and time of the body                               413, 408
 //	strict JSON, one message                                400 -32700, -32600
+//	_meta names a version                                   400 -32602
 //	MCP-Protocol-Version is there and agrees with _meta     400 -32020
 //	the version is supported                                400 -32022
 //	Mcp-Method is there and agrees with the body            400 -32020
 //	_meta is complete, the parameters can be read           400 -32602
 //	the method exists                                       404 -32601
 //	Mcp-Name is there and agrees with the body              400 -32020
+//	Mcp-Param-* agree with the arguments they mirror        400 -32020
 //
-// After that the status is 200, whatever the response says, except for a
+// What names no version in _meta and a legacy one, or none, in the header is of
+// the legacy era, which this package does not serve: 400, -32022 with the
+// versions that are supported, or -32020 where there is no header either.
+//
+// After these checks the status is 200, whatever the response says, except for a
 // missing client capability (-32021), which is 400. Requests that are refused
 // from the version on pass the middleware of the server; what cannot be read
 // as a request does not.
@@ -38,7 +44,8 @@
 //
 // The context of a handler ends when the client goes away, which is how
 // modern clients cancel (basic/patterns/cancellation); nothing more is written
-// then. It also ends when [Handler.Shutdown] runs out of patience. A client
+// then. It also ends when [Handler.Shutdown] runs out of patience, and when a
+// client does not take what is written to its stream. A client
 // that closes only its sending direction counts as gone: net/http cannot tell.
 //
 // # Limits

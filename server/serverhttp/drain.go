@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/rondo-mcp/rondo/server"
 )
 
 // ErrShutdown is the cause with which the contexts of requests are cancelled
@@ -18,47 +20,52 @@ const cancelGrace = time.Second
 
 // running is the set of requests that are being served.
 type running struct {
-	mu      sync.Mutex
-	cancels map[*context.CancelCauseFunc]struct{}
-	closing bool
-	idle    chan struct{} // closed once nothing runs, made by close
+	mu        sync.Mutex
+	exchanges map[*exchange]struct{}
+	closing   bool
+	idle      chan struct{} // closed once nothing runs, made by close
 }
 
-// begin adds a request. It returns the context to run it under and a function
-// to call at its end, or false when no more are taken.
-func (r *running) begin(ctx context.Context) (context.Context, func(), bool) {
-	ctx, cancel := context.WithCancelCause(ctx)
+// begin adds the request that x answers. It returns the context to run it
+// under, or false when no more are taken.
+func (r *running) begin(ctx context.Context, x *exchange) (context.Context, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closing {
-		cancel(ErrShutdown)
-		return nil, nil, false
+		return nil, false
 	}
-	if r.cancels == nil {
-		r.cancels = make(map[*context.CancelCauseFunc]struct{})
+	if r.exchanges == nil {
+		r.exchanges = make(map[*exchange]struct{})
 	}
-	r.cancels[&cancel] = struct{}{}
-	return ctx, func() { r.end(&cancel) }, true
+	ctx, x.cancel = context.WithCancelCause(ctx)
+	r.exchanges[x] = struct{}{}
+	return ctx, true
 }
 
-func (r *running) end(cancel *context.CancelCauseFunc) {
-	(*cancel)(nil)
+func (r *running) end(x *exchange) {
+	x.cancel(nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.cancels, cancel)
-	if r.closing && len(r.cancels) == 0 {
+	delete(r.exchanges, x)
+	if r.closing && len(r.exchanges) == 0 {
 		close(r.idle)
 	}
 }
 
-// close takes no more requests. The channel is closed once none is left.
+// close takes no more requests and ends those that would run for ever. The
+// channel is closed once none is left.
 func (r *running) close() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.closing {
 		r.closing = true
 		r.idle = make(chan struct{})
-		if len(r.cancels) == 0 {
+		for x := range r.exchanges {
+			if x.endless {
+				x.cancel(server.ErrClosed) // which is answered with a result
+			}
+		}
+		if len(r.exchanges) == 0 {
 			close(r.idle)
 		}
 	}
@@ -69,14 +76,14 @@ func (r *running) close() <-chan struct{} {
 func (r *running) cancel(cause error) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for cancel := range r.cancels {
-		(*cancel)(cause)
+	for x := range r.exchanges {
+		x.cancel(cause)
 	}
-	return len(r.cancels)
+	return len(r.exchanges)
 }
 
 // Shutdown ends the handler: from now on requests get 503, those that run are
-// waited for. When ctx ends first, their contexts are cancelled with
+// waited for, and subscriptions end in good order. When ctx ends first, their contexts are cancelled with
 // [ErrShutdown], they have another second to answer, and the error of ctx is
 // returned. Shutdown leaves the connections to the [http.Server], whose own
 // Shutdown should follow, and the [server.Server] to its owner. It may be

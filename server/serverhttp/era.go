@@ -54,6 +54,7 @@ func overrule(in *server.Incoming, e *protocol.Error) *server.Incoming {
 	refused := &server.Incoming{
 		Request: in.Request, Params: in.Params, Meta: in.Meta, Version: in.Version, Target: in.Target,
 		Principal: in.Principal, Private: in.Private, Back: in.Back,
+		DraftErrorCodes: in.DraftErrorCodes,
 	}
 	refused.Refuse(e)
 	return refused

@@ -32,18 +32,22 @@ var errEnded = errors.New("serverhttp: the request has been answered")
 // It is the way back to the client that handlers have.
 type exchange struct {
 	w        http.ResponseWriter
-	timeout  time.Duration
+	opts     *Options
 	buffers  *sync.Pool
 	deadline deadlines
+	cancel   context.CancelCauseFunc // of the request, set by running.begin
+	endless  bool                    // the request ends only when one side wants it to
 
 	mu        sync.Mutex // guards what follows, and writing
+	media     [1]string  // the value of Content-Type
 	streaming bool
 	ended     bool
-	err       error // of writing; nothing is written after it
+	err       error       // of writing; nothing is written after it
+	quiet     *time.Timer // runs out when a stream needs a comment, nil: never
 }
 
 func (h *Handler) newExchange(w http.ResponseWriter) *exchange {
-	return &exchange{w: w, timeout: h.opts.WriteTimeout, buffers: &h.buffers, deadline: deadlines{w: w}}
+	return &exchange{w: w, opts: &h.opts, buffers: &h.buffers, deadline: deadlinesOf(w)}
 }
 
 // Notify sends a notification. The first one turns the response into a stream.
@@ -84,15 +88,46 @@ func (x *exchange) event(buf *[]byte, message []byte) error {
 		header.Set("X-Accel-Buffering", "no") // nginx would hold events back
 		x.w.WriteHeader(http.StatusOK)
 	}
-	if x.err = x.write((*buf)[len(message):]); x.err != nil {
-		return x.err
+	return x.send((*buf)[len(message):])
+}
+
+// send writes to the stream and sees to it that it arrives.
+func (x *exchange) send(p []byte) error {
+	x.err = x.write(p)
+	if x.err == nil {
+		x.extend()
+		x.err = http.NewResponseController(x.w).Flush()
+		if errors.Is(x.err, http.ErrNotSupported) {
+			x.err = nil // such a writer delivers late, but it delivers
+		}
 	}
-	x.extend()
-	// A writer that cannot flush delivers late, but it delivers.
-	if err := http.NewResponseController(x.w).Flush(); !errors.Is(err, http.ErrNotSupported) {
-		x.err = err
+	switch interval := x.opts.KeepAlive; {
+	case x.err != nil:
+		x.cancel(x.err) // work for a client that is gone is wasted
+	case x.ended || interval < 0:
+	case x.quiet == nil:
+		x.quiet = time.AfterFunc(interval, x.keepAlive)
+	default:
+		x.quiet.Reset(interval)
 	}
 	return x.err
+}
+
+// keepAlive sends a comment on a stream that has been quiet.
+func (x *exchange) keepAlive() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.ended && x.err == nil {
+		_ = x.send(sse.AppendComment(nil)) // cancels the request when it fails
+	}
+}
+
+// end keeps whatever still runs from writing. It is called with mu held.
+func (x *exchange) end() {
+	x.ended = true
+	if x.quiet != nil {
+		x.quiet.Stop()
+	}
 }
 
 // finish sends the response, as JSON with the status unless a stream has
@@ -100,7 +135,7 @@ func (x *exchange) event(buf *[]byte, message []byte) error {
 func (x *exchange) finish(status int, response *protocol.Response) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.ended = true
+	x.end()
 	if x.err != nil {
 		return
 	}
@@ -117,7 +152,8 @@ func (x *exchange) finish(status int, response *protocol.Response) {
 		return
 	}
 	header := x.w.Header()
-	header["Content-Type"] = []string{typeJSON}
+	x.media[0] = typeJSON
+	header["Content-Type"] = x.media[:]
 	if len(message) > inHeader {
 		header["Content-Length"] = []string{strconv.Itoa(len(message))}
 	}
@@ -139,7 +175,7 @@ func (x *exchange) fail(f *fault) {
 func (x *exchange) abandon() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.ended = true
+	x.end()
 	x.deadline.write(time.Unix(1, 0))
 }
 
@@ -159,8 +195,8 @@ func (x *exchange) write(p []byte) error {
 // extend gives the client the write timeout from now on. It also covers what
 // net/http writes when the handler has returned, and ends with the response.
 func (x *exchange) extend() {
-	if x.timeout > 0 {
-		x.deadline.write(time.Now().Add(x.timeout))
+	if x.opts.WriteTimeout > 0 {
+		x.deadline.write(time.Now().Add(x.opts.WriteTimeout))
 	}
 }
 

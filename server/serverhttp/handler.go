@@ -99,21 +99,22 @@ func undecodable(message protocol.Message, err error) *fault {
 
 // serve answers a request.
 func (h *Handler) serve(x *exchange, r *http.Request, request *protocol.Request, principal roundtrip.Principal) {
-	ctx, end, ok := h.running.begin(r.Context())
+	x.endless = request.Method == protocol.MethodListen
+	ctx, ok := h.running.begin(r.Context(), x)
 	if !ok {
 		x.fail(&fault{status: http.StatusServiceUnavailable, header: "Retry-After", value: "1", id: request.ID,
 			err: protocol.Errorf(protocol.CodeBusy, "server is shutting down")})
 		return
 	}
-	defer end()
+	defer h.running.end(x)
 	in := h.srv.Admit(request)
+	in.Principal = principal // what may be said about a tool depends on who asks
+	in.Private = h.opts.Authenticate != nil
 	if eraOf(in.Meta.Version, r.Header[headerVersion]) == protocol.Modern {
 		in = vet(r.Header, in)
 	} else {
 		in = overrule(in, refuseLegacy(r.Header, request.Method, request.Params))
 	}
-	in.Principal = principal
-	in.Private = h.opts.Authenticate != nil
 	in.Back = x
 	response := h.srv.Serve(ctx, in)
 	// Net/http cancels when the client is gone. A deadline, on the other hand,

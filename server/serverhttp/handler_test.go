@@ -226,6 +226,13 @@ func TestRawHeaders(t *testing.T) {
 			}
 		})
 	}
+	t.Run("two legacy versions", func(t *testing.T) {
+		const legacy = "MCP-Protocol-Version: 2025-11-25"
+		request := rawRequest(`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, legacy, legacy)
+		if got := rawExchange(t, ts, request); got.status != 400 || got.code() != -32020 {
+			t.Errorf("got status %d and code %d, want 400 and -32020", got.status, got.code())
+		}
+	})
 	t.Run("two names without a target", func(t *testing.T) {
 		request := rawRequest(body("server/discover", ""), version, "Mcp-Method: server/discover", name, name)
 		if got := rawExchange(t, ts, request); got.status != 400 || got.code() != -32020 {
@@ -255,6 +262,26 @@ func TestMiddlewareSeesRefusals(t *testing.T) {
 	}
 }
 
+// TestDraftErrorCodes holds that other numbers do not change the status.
+func TestDraftErrorCodes(t *testing.T) {
+	ts, _ := serve(t, newServer(t, &server.Options{DraftErrorCodes: true}), nil)
+	tests := []struct {
+		name   string
+		header http.Header
+		body   string
+		code   int64
+	}{
+		{"capability", headers("tools/call", "sample"), body("tools/call", `"name":"sample"`), -32003},
+		{"header", headers("tools/call", "other"), body("tools/call", `"name":"sample"`), -32001},
+		{"version", headers("a", "", "Mcp-Protocol-Version", "2030-01-01"), strings.Replace(body("a", ""), "2026-07-28", "2030-01-01", 1), -32004},
+	}
+	for _, tt := range tests {
+		if got := do(t, ts, "POST", tt.header, tt.body); got.status != 400 || got.code() != tt.code {
+			t.Errorf("%s: got status %d and code %d, want 400 and %d", tt.name, got.status, got.code(), tt.code)
+		}
+	}
+}
+
 func TestLargeResponse(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	got := do(t, ts, "POST", headers("tools/call", "large"), body("tools/call", `"name":"large"`))
@@ -279,6 +306,8 @@ func TestNewPanics(t *testing.T) {
 		{"any origin", srv, serverhttp.Options{AllowedOrigins: []string{"*"}}},
 		{"host with port", srv, serverhttp.Options{AllowedHosts: []string{"example.com:80"}}},
 		{"host with scheme", srv, serverhttp.Options{AllowedHosts: []string{"http://example.com"}}},
+		{"origin with a pattern", srv, serverhttp.Options{AllowedOrigins: []string{"https://*.example.com"}}},
+		{"any host", srv, serverhttp.Options{AllowedHosts: []string{"*"}}},
 		{"empty host", srv, serverhttp.Options{AllowedHosts: []string{""}}},
 	}
 	for _, tt := range tests {

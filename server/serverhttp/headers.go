@@ -34,8 +34,11 @@ func vet(header http.Header, in *server.Incoming) *server.Incoming {
 	} else if len(header[headerName]) > 1 {
 		in.Refuse(repeated("Mcp-Name"))
 	}
-	// Mcp-Param-* headers of tools/call are held against the arguments here,
-	// once tools know which of their parameters are marked x-mcp-header.
+	if in.Refusal() == nil {
+		if err := in.CheckParamHeaders(header.Values); err != nil {
+			in.Refuse(protocol.Errorf(protocol.CodeHeaderMismatch, "%v", err))
+		}
+	}
 	return in
 }
 
@@ -79,8 +82,6 @@ func vetName(lines []string, target string) *protocol.Error {
 		return repeated("Mcp-Name")
 	case value == "":
 		return missing("Mcp-Name")
-	case value == target && !strings.HasPrefix(value, "="):
-		return nil // the usual case, and decoding would not change it
 	}
 	decoded, err := protocol.DecodeHeaderValue(value)
 	switch {

@@ -20,6 +20,9 @@ const (
 	// DefaultWriteTimeout is how long one write may take. A client that reads
 	// nothing for that long has stopped.
 	DefaultWriteTimeout = 30 * time.Second
+	// DefaultKeepAlive is how long a stream may be quiet. Proxies commonly
+	// close what has been idle for 30 or 60 seconds.
+	DefaultKeepAlive = 25 * time.Second
 )
 
 // Options configure a [Handler]. The zero value serves anonymous clients that
@@ -42,9 +45,8 @@ type Options struct {
 	// AllowedHosts are the names, without port, under which the endpoint may
 	// be addressed. Connections to a loopback address always may say
 	// "localhost" or a loopback address, and without this list nothing else:
-	// a page that rebinds its own name to 127.0.0.1 gives itself away by it
-	// (CVE-2025-66414 is one of many). Connections to other addresses are
-	// checked only if the list is not empty.
+	// a page that rebinds its own name to 127.0.0.1 gives itself away by it.
+	// Connections to other addresses are checked only if the list is not empty.
 	AllowedHosts []string
 
 	// MaxBodyBytes is the largest body that is read, 0: DefaultMaxBodyBytes.
@@ -56,6 +58,10 @@ type Options struct {
 	// unread, 0: DefaultWriteTimeout, negative: as long as the [http.Server]
 	// says. It bounds each write, not the response: streams may be long.
 	WriteTimeout time.Duration
+	// KeepAlive is after how much quiet a comment is sent on a stream, which
+	// keeps what lies between from closing it and finds out whether the client
+	// is still there. 0: DefaultKeepAlive, negative: never.
+	KeepAlive time.Duration
 }
 
 // withDefaults returns a copy that can be relied on. Wrong spellings panic:
@@ -74,6 +80,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if opts.WriteTimeout == 0 {
 		opts.WriteTimeout = DefaultWriteTimeout
+	}
+	if opts.KeepAlive == 0 {
+		opts.KeepAlive = DefaultKeepAlive
 	}
 	return opts
 }

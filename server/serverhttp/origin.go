@@ -82,7 +82,7 @@ func parseAuthority(s string) (a authority, ok bool) {
 			return authority{}, false
 		}
 	}
-	if a.host == "" || strings.ContainsAny(a.host, "/@?#\\[] \t") {
+	if a.host == "" || strings.ContainsAny(a.host, "/@?#*\\[] \t") {
 		return authority{}, false
 	}
 	a.host = strings.ToLower(a.host)

@@ -20,10 +20,14 @@ type fault struct {
 // the body for what happened; the status tells proxies and clients of another
 // era whether the request was taken as one of this protocol.
 func statusOf(in *server.Incoming, response *protocol.Response) int {
-	e := response.Error
-	switch {
-	case e == nil:
+	if response.Error == nil {
 		return http.StatusOK
+	}
+	e := response.Error
+	if in.DraftErrorCodes {
+		e = e.Final()
+	}
+	switch {
 	case e.Code == protocol.CodeMissingRequiredClientCapability:
 		return http.StatusBadRequest
 	case in.Refusal() == nil:

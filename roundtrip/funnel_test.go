@@ -1,0 +1,552 @@
+package roundtrip_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// forged pretends to be a result by embedding one.
+type forged struct{ *protocol.CallToolResult }
+
+type forgedQuestion struct{ *protocol.ElicitForm }
+
+// authorsError is the error of an author who did not think of nil.
+type authorsError struct{ text string }
+
+func (e *authorsError) Error() string { return e.text }
+
+type nested struct {
+	Inner struct{ A string } `json:"inner"`
+}
+
+type secretive struct {
+	Password string `json:"password"`
+}
+
+func returns(r protocol.Result, err error) roundtrip.Handler {
+	return func(context.Context) (protocol.Result, error) { return r, err }
+}
+
+func asks(items ...roundtrip.Item) roundtrip.Handler {
+	return func(context.Context) (protocol.Result, error) { return ask(items...) }
+}
+
+// TestServerBugs are mistakes of handlers: an internal error for the client,
+// and for the observer words that say where to look.
+func TestServerBugs(t *testing.T) {
+	var noQuestion *protocol.CreateMessage
+	form := roundtrip.Elicit[Confirmation]("k", "?")
+	raw := func(schema string) roundtrip.Handler {
+		return asks(roundtrip.RawForm("k", "?", json.RawMessage(schema)))
+	}
+	changed := func(mod func(*protocol.InputRequiredResult)) roundtrip.Handler {
+		return func(context.Context) (protocol.Result, error) {
+			r := roundtrip.InputRequired(form)
+			mod(r)
+			return r, nil
+		}
+	}
+	for _, tc := range []struct {
+		name    string
+		handler roundtrip.Handler
+		want    []string
+	}{
+		{"nil", returns(nil, nil), []string{"nil or wrong result", "<nil>"}},
+		{"typed nil", returns((*protocol.CallToolResult)(nil), nil), []string{"*protocol.CallToolResult"}},
+		{"typed nil questions", returns((*protocol.InputRequiredResult)(nil), nil), []string{"*protocol.InputRequiredResult"}},
+		{"forged", returns(forged{&protocol.CallToolResult{}}, nil), []string{"roundtrip_test.forged"}},
+		{"result of another method", returns(&protocol.GetPromptResult{}, nil), []string{"*protocol.GetPromptResult"}},
+		{"result of no method here", returns(&protocol.EmptyResult{}, nil), []string{"*protocol.EmptyResult"}},
+		{"nothing asked", asks(), []string{"at least one question or WithState"}},
+		{"nothing in a hand-built one", returns(&protocol.InputRequiredResult{}, nil), []string{"at least one"}},
+		{"nil item", asks(form, nil), []string{"nil item"}},
+		{"repeated key", asks(form, roundtrip.ListRoots("k")), []string{`"k"`, "twice"}},
+		{"empty key", asks(roundtrip.ListRoots("")), []string{"empty key"}},
+		{"key that is not UTF-8", asks(roundtrip.ListRoots("\xff")), []string{"UTF-8"}},
+		{"zero question", asks(roundtrip.Question{}), []string{"empty key"}},
+		{"CreateMessage(nil)", asks(roundtrip.CreateMessage("k", nil)), []string{`"k"`, "nil request"}},
+		{"CreateMessage(typed nil)", asks(roundtrip.CreateMessage("k", noQuestion)), []string{`"k"`, "nil request"}},
+		{"CreateMessage with junk", asks(roundtrip.CreateMessage("k", &protocol.CreateMessage{Messages: []protocol.SamplingMessage{{}}})), []string{`"k"`, "role"}},
+		{"URL is empty", asks(roundtrip.ElicitURL("k", "?", "")), []string{`"k"`, "url"}},
+		{"inexpressible form", asks(roundtrip.Elicit[nested]("k", "?")), []string{`"k"`, `"inner"`}},
+		{"form of no struct", asks(roundtrip.Elicit[[]string]("k", "?")), []string{`"k"`, "struct"}},
+		{"secret", asks(roundtrip.Elicit[secretive]("k", "?")), []string{`"k"`, `"password"`, "URL"}},
+		{"raw form that is no JSON", raw(`{`), []string{`"k"`, "not valid"}},
+		{"raw form that is no object", raw(`[]`), []string{`"k"`, "object"}},
+		{"raw form, nested", raw(`{"type":"object","properties":{"a":{"type":"object"}}}`), []string{`"k"`, `"a"`}},
+		{"raw form, keyword outside the grammar", raw(`{"type":"object","properties":{"a":{"type":"string","pattern":"x"}}}`), []string{`"a"`, `"pattern"`}},
+		{"raw form, duplicate member", raw(`{"type":"object","properties":{},"properties":{}}`), []string{`"k"`, "properties"}},
+		{"raw form, secret", raw(`{"type":"object","properties":{"apiKey":{"type":"string"}}}`), []string{`"apiKey"`, "URL"}},
+		{"state that does not encode", asks(roundtrip.WithState(make(chan int))), []string{"state"}},
+		{"hand-built with a nil question", returns(&protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "k"}}}, nil), []string{`"k"`, "nil"}},
+		{"hand-built with a forged question", returns(&protocol.InputRequiredResult{
+			InputRequests: protocol.InputRequests{{Key: "k", Request: forgedQuestion{&protocol.ElicitForm{}}}}}, nil), []string{`"k"`, "unknown type"}},
+		{"hand-built with a broken form", returns(&protocol.InputRequiredResult{
+			InputRequests: protocol.InputRequests{{Key: "k", Request: &protocol.ElicitForm{Schema: json.RawMessage(`7`)}}}}, nil), []string{`"k"`, "object"}},
+		{"hand-built with broken _meta", returns(&protocol.InputRequiredResult{
+			InputRequests: protocol.InputRequests{{Key: "k", Request: &protocol.ListRoots{Meta: protocol.Meta(`[]`)}}}}, nil), []string{`"k"`, "_meta"}},
+		{"changed: key repeated", changed(func(r *protocol.InputRequiredResult) { r.InputRequests = append(r.InputRequests, r.InputRequests[0]) }), []string{"twice"}},
+		{"changed: question taken out", changed(func(r *protocol.InputRequiredResult) { r.InputRequests[0].Request = nil }), []string{"nil"}},
+		{"changed: nothing left", changed(func(r *protocol.InputRequiredResult) { r.InputRequests = nil }), []string{"at least one"}},
+		{"-32042 by hand", returns(nil, protocol.Errorf(protocol.CodeURLElicitationRequired, "go there")), []string{"-32042"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newClient(t, roundtrip.Options{}, tc.handler)
+			contains(t, c.bug(), tc.want...)
+			if c.call.State != (protocol.RequestState{}) {
+				t.Error("a state was sealed")
+			}
+		})
+	}
+}
+
+// TestBugEndsTheFlow tells the observer so.
+func TestBugEndsTheFlow(t *testing.T) {
+	for name, fail := range map[string]roundtrip.Handler{
+		"bug": returns(nil, nil), "error": returns(nil, errors.New("no")),
+		"panic": func(context.Context) (protocol.Result, error) { panic("no") },
+	} {
+		c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+			if roundtrip.Number(ctx) == 1 {
+				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+			}
+			return fail(ctx)
+		})
+		c.ask("k")
+		_, _ = c.answer("k", accepted).send()
+		if end := one[roundtrip.FlowEnded](t, c.events); end.How != roundtrip.EndFailed || end.Legs != 2 {
+			t.Errorf("%s: end %+v", name, end)
+		}
+	}
+}
+
+// TestResultChangedAfterwards seals what the client is in fact asked.
+func TestResultChangedAfterwards(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) == 1 {
+			r := roundtrip.InputRequired(roundtrip.Elicit[Confirmation]("a", "?"), roundtrip.WithState("kept"))
+			r.InputRequests[0].Key = "b"
+			r.InputRequests = append(r.InputRequests, protocol.KeyedRequest{Key: "c", Request: &protocol.ListRoots{}})
+			return r, nil
+		}
+		state, _ := roundtrip.State[string](ctx)
+		_, roots := roundtrip.Roots(ctx, "c")
+		return say(fmt.Sprintf("%v %v %v %s", roundtrip.Answer[Confirmation](ctx, "a").Outcome, roundtrip.Answer[Confirmation](ctx, "b").Outcome, roots, state))
+	})
+	c.ask("b", "c")
+	if got, want := c.answer("a", accepted, "b", accepted, "c", rooted).done(), "missing accepted true kept"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestStateSetAfterwards on what InputRequired returned is the author's own.
+func TestStateSetAfterwards(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) == 1 {
+			r := roundtrip.InputRequired(roundtrip.Elicit[Confirmation]("k", "?"))
+			r.RequestState = protocol.StateText("mine")
+			return r, nil
+		}
+		state, _ := roundtrip.State[string](ctx)
+		return say(state + roundtrip.Answer[Confirmation](ctx, "k").Outcome.String())
+	})
+	asked := c.ask("k")
+	if text, _ := asked.RequestState.Text(); text == "mine" {
+		t.Error("the state went out unsealed")
+	}
+	if got, want := c.answer("k", declined).done(), "minedeclined"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestMustQuestionPanics(t *testing.T) {
+	for name, tc := range map[string]struct {
+		build func()
+		want  []string
+	}{
+		"inexpressible": {func() { roundtrip.MustQuestion[nested]("k") }, []string{`"k"`, `"inner"`}},
+		"secret":        {func() { roundtrip.MustQuestion[secretive]("k") }, []string{`"k"`, `"password"`}},
+		"empty key":     {func() { roundtrip.MustQuestion[Confirmation]("") }, []string{"empty key"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				v := recover()
+				if v == nil {
+					t.Fatal("no panic")
+				}
+				contains(t, fmt.Sprint(v), tc.want...)
+			}()
+			tc.build()
+		})
+	}
+}
+
+func TestAllowSecrets(t *testing.T) {
+	question := roundtrip.MustQuestion[secretive]("k", roundtrip.AllowSecrets())
+	schema := json.RawMessage(`{"type":"object","properties":{"pin":{"type":"integer"}}}`)
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if answer, ok := question.AcceptedContent(ctx); ok {
+			return say(answer.Password + string(roundtrip.RawAnswer(ctx, "raw").Content))
+		}
+		return ask(question.Elicit("?"), roundtrip.RawForm("raw", "?", schema, roundtrip.AllowSecrets()))
+	})
+	c.ask("k", "raw")
+	got := c.answer("k", `{"action":"accept","content":{"password":"x"}}`, "raw", `{"action":"accept","content":{"pin":1}}`).done()
+	if want := `x{"pin":1}`; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if _, err := roundtrip.Form[secretive](); err == nil {
+		t.Error("Form lets a secret through")
+	}
+	if _, err := roundtrip.Form[secretive](roundtrip.AllowSecrets()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOtherMethods may not ask, and are passed through otherwise.
+func TestOtherMethods(t *testing.T) {
+	for _, method := range []string{protocol.MethodListTools, protocol.MethodComplete, protocol.MethodDiscover, "x/unknown"} {
+		c := newClient(t, roundtrip.Options{}, asks(roundtrip.ListRoots("k")))
+		c.call.Method = method
+		contains(t, c.bug(), method)
+		c = newClient(t, roundtrip.Options{}, returns(nil, nil))
+		c.call.Method = method
+		contains(t, c.bug(), "nil")
+	}
+	c := newClient(t, roundtrip.Options{}, returns(&protocol.ListToolsResult{}, nil))
+	c.call.Method = protocol.MethodListTools
+	if _, err := c.send(); err != nil {
+		t.Error(err)
+	}
+	c = newClient(t, roundtrip.Options{}, returns(nil, errors.New("no")))
+	c.call.Method = protocol.MethodListTools
+	c.fails(protocol.CodeHandlerError)
+	// A state or answers that such a request carries are nobody's business.
+	c = newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) != 0 {
+			t.Error("there is a round")
+		}
+		return &protocol.ListToolsResult{}, nil
+	})
+	c.call.Method, c.call.State = protocol.MethodListTools, protocol.StateText("junk")
+	if _, err := c.send(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRoundsDoNotLeakInwards serves a list from within a round, as a server in
+// the same process does.
+func TestRoundsDoNotLeakInwards(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, nil)
+	_, err := c.funnel.Do(t.Context(), toolCall(), func(ctx context.Context) (protocol.Result, error) {
+		inner := toolCall()
+		inner.Method = protocol.MethodListTools
+		return c.funnel.Do(ctx, inner, func(ctx context.Context) (protocol.Result, error) {
+			if n := roundtrip.Number(ctx); n != 0 {
+				t.Errorf("the inner request is in round %d of the outer one", n)
+			}
+			return &protocol.ListToolsResult{}, nil
+		})
+	})
+	if err == nil {
+		t.Error("a list came out of a tool")
+	}
+}
+
+// TestPanics are recovered, reported with their stack, and tell the client nothing.
+func TestPanics(t *testing.T) {
+	var nilError *authorsError
+	var nilURLs *protocol.URLElicitationRequiredError
+	var nilProtocol *protocol.Error
+	for name, handler := range map[string]roundtrip.Handler{
+		"handler":           func(context.Context) (protocol.Result, error) { panic("a secret") },
+		"nil":               func(context.Context) (protocol.Result, error) { panic(nil) },
+		"typed nil error":   returns(nil, nilError),
+		"nil URL error":     returns(nil, nilURLs),
+		"nil *Error":        returns(nil, nilProtocol),
+		"nil *Error, wrap":  returns(nil, errors.Join(nilProtocol, nilURLs)),
+		"nested nil in ask": func(context.Context) (protocol.Result, error) { return ask(struct{ roundtrip.Item }{}) },
+	} {
+		for _, method := range []string{protocol.MethodCallTool, protocol.MethodGetPrompt, protocol.MethodListTools} {
+			t.Run(name+" "+method, func(t *testing.T) {
+				c := newClient(t, roundtrip.Options{}, handler)
+				c.call.Method = method
+				if e := c.fails(protocol.CodeInternalError); e.Message != "internal error" || e.Data != nil {
+					t.Errorf("the client learns %q %s", e.Message, e.Data)
+				}
+				p := one[roundtrip.HandlerPanicked](t, c.events)
+				if p.Value == nil || !strings.Contains(string(p.Stack), "roundtrip") || p.Method != method {
+					t.Errorf("event %+v", p)
+				}
+			})
+		}
+	}
+}
+
+// TestErrors spells a handler's error for each family.
+func TestErrors(t *testing.T) {
+	plain := errors.New("disk full")
+	own := protocol.Errorf(4711, "mine").WithData(map[string]int{"n": 1})
+	for _, tc := range []struct {
+		name, method string
+		err          error
+		code         int64 // 0: a tool's error
+		text         string
+	}{
+		{"tool, plain", protocol.MethodCallTool, plain, 0, "error: disk full"},
+		{"prompt, plain", protocol.MethodGetPrompt, plain, protocol.CodeHandlerError, "disk full"},
+		{"resource, plain", protocol.MethodReadResource, plain, protocol.CodeHandlerError, "disk full"},
+		{"tool, own", protocol.MethodCallTool, own, 4711, "mine"},
+		{"tool, own wrapped", protocol.MethodCallTool, fmt.Errorf("while: %w", own), 4711, "mine"},
+		{"prompt, own", protocol.MethodGetPrompt, own, 4711, "mine"},
+		{"resource not found, modern", protocol.MethodReadResource, protocol.ResourceNotFound("file:///x"), protocol.CodeInvalidParams, "file:///x"},
+		{"resource not found, legacy", protocol.MethodReadResource, protocol.Errorf(protocol.CodeResourceNotFound, "gone"), protocol.CodeInvalidParams, "gone"},
+		{"text that looks like a verb", protocol.MethodGetPrompt, errors.New("100%d"), protocol.CodeHandlerError, "100%d"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newClient(t, roundtrip.Options{}, returns(nil, tc.err))
+			c.call.Method = tc.method
+			if tc.code == 0 {
+				if got := c.done(); got != tc.text {
+					t.Errorf("got %q, want %q", got, tc.text)
+				}
+				return
+			}
+			e := c.fails(tc.code)
+			contains(t, e.Message, tc.text)
+			if tc.code == 4711 && string(e.Data) != `{"n":1}` {
+				t.Errorf("data %s", e.Data)
+			}
+		})
+	}
+	legacy := protocol.Errorf(protocol.CodeResourceNotFound, "gone")
+	newClient(t, roundtrip.Options{}, returns(nil, legacy)).fails(protocol.CodeInvalidParams)
+	if legacy.Code != protocol.CodeResourceNotFound || own.Code != 4711 {
+		t.Error("the author's error was changed")
+	}
+}
+
+func TestCheckOutput(t *testing.T) {
+	check := func(structured json.RawMessage) error {
+		if structured == nil {
+			return errors.New("must be present")
+		}
+		return nil
+	}
+	for _, tc := range []struct {
+		name    string
+		handler roundtrip.Handler
+		bug     bool
+	}{
+		{"fits", returns(&protocol.CallToolResult{StructuredContent: json.RawMessage(`{}`)}, nil), false},
+		{"absent", returns(&protocol.CallToolResult{}, nil), true},
+		{"error result", returns(&protocol.CallToolResult{IsError: true}, nil), false},
+		{"plain error", returns(nil, errors.New("no")), false},
+		{"questions", asks(roundtrip.ListRoots("k")), false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newClient(t, roundtrip.Options{}, tc.handler)
+			c.call.CheckOutput = check
+			if tc.bug {
+				contains(t, c.bug(), "structuredContent", "must be present")
+			} else if _, err := c.send(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	c := newClient(t, roundtrip.Options{}, returns(&protocol.CallToolResult{}, nil))
+	c.call.CheckOutput = func(json.RawMessage) error { panic("check") }
+	c.fails(protocol.CodeInternalError)
+	one[roundtrip.HandlerPanicked](t, c.events)
+}
+
+// TestHandBuilt is what a gateway returns: its upstream's questions and state.
+func TestHandBuilt(t *testing.T) {
+	upstream := &protocol.InputRequiredResult{
+		InputRequests: protocol.InputRequests{
+			{Key: "form", Request: &protocol.ElicitForm{Message: "?", Schema: json.RawMessage(
+				`{"type":"object","properties":{"n":{"type":"integer"},"pin":{"type":"string","pattern":"^[0-9]+$"}},"additionalProperties":false}`)}},
+			{Key: "roots", Request: &protocol.ListRoots{}},
+		},
+		RequestState: protocol.StateText("the upstream's"),
+		Meta:         protocol.Meta(`{"a":1}`),
+	}
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) == 1 {
+			return upstream, nil
+		}
+		state, _ := roundtrip.State[string](ctx)
+		form := roundtrip.RawAnswer(ctx, "form")
+		_, roots := roundtrip.Roots(ctx, "roots")
+		return say(fmt.Sprintf("%s %v %s %v", state, form.Outcome, form.Content, roots))
+	})
+	asked := c.ask("form", "roots")
+	if text, _ := asked.RequestState.Text(); strings.Contains(text, "upstream") || string(asked.Meta) != `{"a":1}` {
+		t.Errorf("state %q, _meta %s", text, asked.Meta)
+	}
+	retry := c.call
+	got := c.answer("form", `{"action":"accept","content":{"n":1,"pin":"12"}}`, "roots", rooted).done()
+	if want := `the upstream's accepted {"n":1,"pin":"12"} true`; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	c.call = retry
+	contains(t, c.answer("form", `{"action":"accept","content":{"pin":"x"}}`).done(), "invalid")
+	if text, _ := upstream.RequestState.Text(); text != "the upstream's" || upstream.Draft != nil {
+		t.Error("the handler's result was changed")
+	}
+}
+
+// TestGate asks for more than the client can do.
+func TestGate(t *testing.T) {
+	form, url := roundtrip.Elicit[Confirmation]("f", "?"), roundtrip.ElicitURL("u", "?", "https://id.example")
+	sample, roots := roundtrip.CreateMessage("s", &protocol.CreateMessage{}), roundtrip.ListRoots("r")
+	tools := roundtrip.CreateMessage("t", &protocol.CreateMessage{ToolChoice: &protocol.ToolChoice{Mode: "auto"}})
+	for _, tc := range []struct {
+		name, declared string
+		items          []roundtrip.Item
+		missing        string // "" where the question may be asked
+	}{
+		{"form to nobody", `{}`, []roundtrip.Item{form}, `{"elicitation":{"form":{}}}`},
+		{"form to {}", `{"elicitation":{}}`, []roundtrip.Item{form}, ""},
+		{"form to url only", `{"elicitation":{"url":{}}}`, []roundtrip.Item{form}, `{"elicitation":{"form":{}}}`},
+		{"url to {}", `{"elicitation":{}}`, []roundtrip.Item{url}, `{"elicitation":{"url":{}}}`},
+		{"tools to plain sampling", `{"sampling":{}}`, []roundtrip.Item{tools}, `{"sampling":{"tools":{}}}`},
+		{"several, all missing", `{}`, []roundtrip.Item{form, url, tools, roots}, `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}`},
+		{"several, some missing", `{"elicitation":{},"roots":{}}`, []roundtrip.Item{form, sample, roots, url}, `{"elicitation":{"url":{}},"sampling":{}}`},
+		{"state only", `{}`, []roundtrip.Item{roundtrip.WithState(1)}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			sealed := false
+			keys := roundtrip.EphemeralKeyring()
+			sealer := &fakeSealer{seal: func(b []byte) (string, error) { sealed = true; return keys.Seal(t.Context(), b) }}
+			c := newClient(t, roundtrip.Options{Sealer: sealer}, asks(tc.items...))
+			declared, err := protocol.DecodeClientCapabilities([]byte(tc.declared))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.call.Capabilities = declared
+			if tc.missing == "" {
+				if _, err := c.send(); err != nil || !sealed {
+					t.Errorf("refused: %v, or not sealed", err)
+				}
+				return
+			}
+			e := c.fails(protocol.CodeMissingRequiredClientCapability)
+			required, ok := e.RequiredCapabilities()
+			want, _ := protocol.DecodeClientCapabilities([]byte(tc.missing))
+			if !ok || required.String() != want.String() {
+				t.Errorf("missing %s (%s), want %s", required, e.Data, want)
+			}
+			if sealed {
+				t.Error("state was sealed for a question that is not asked")
+			}
+			if event := one[roundtrip.CapabilityRefused](t, c.events); event.Missing.String() != want.String() {
+				t.Errorf("event %+v", event)
+			}
+		})
+	}
+}
+
+// TestIncludeContext is dropped for clients that do not know it, on a copy.
+func TestIncludeContext(t *testing.T) {
+	for _, tc := range []struct {
+		sampling protocol.SamplingCapability
+		in, want string
+	}{
+		{protocol.SamplingCapability{}, "allServers", ""}, {protocol.SamplingCapability{Tools: true}, "thisServer", ""},
+		{protocol.SamplingCapability{}, "none", "none"}, {protocol.SamplingCapability{Context: true}, "allServers", "allServers"},
+	} {
+		request := &protocol.CreateMessage{IncludeContext: tc.in, SystemPrompt: "kept"}
+		returned := roundtrip.InputRequired(roundtrip.CreateMessage("a", request), roundtrip.CreateMessage("b", request))
+		c := newClient(t, roundtrip.Options{}, returns(returned, nil))
+		c.call.Capabilities.Sampling = &tc.sampling
+		for _, q := range c.ask("a", "b").InputRequests {
+			if got := q.Request.(*protocol.CreateMessage); got.IncludeContext != tc.want || got.SystemPrompt != "kept" {
+				t.Errorf("%+v: %s becomes %q, want %q", tc.sampling, tc.in, got.IncludeContext, tc.want)
+			}
+		}
+		if request.IncludeContext != tc.in || returned.InputRequests[0].Request != request {
+			t.Error("the author's request was changed")
+		}
+	}
+}
+
+type ctxKey struct{}
+
+// TestContext reaches the handler and the observer with its values.
+func TestContext(t *testing.T) {
+	c := newClient(t, roundtrip.Options{Observer: ctxObserver{t}}, nil)
+	ctx := context.WithValue(t.Context(), ctxKey{}, "value")
+	result, err := c.funnel.Do(ctx, toolCall(), func(ctx context.Context) (protocol.Result, error) {
+		if ctx.Value(ctxKey{}) != "value" {
+			t.Error("the handler's context lacks the request's value")
+		}
+		return ask(roundtrip.ListRoots("k"))
+	})
+	if err != nil {
+		t.Fatal(result, err)
+	}
+}
+
+type ctxObserver struct{ t *testing.T }
+
+func (o ctxObserver) Observe(ctx context.Context, event roundtrip.Event) {
+	if _, start := event.(roundtrip.EphemeralKey); !start && ctx.Value(ctxKey{}) != "value" {
+		o.t.Errorf("the context of %T lacks the request's value", event)
+	}
+}
+
+// TestOneFunnelManyGoroutines takes flows of its own through each.
+func TestOneFunnelManyGoroutines(t *testing.T) {
+	question := roundtrip.MustQuestion[Confirmation]("k")
+	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0), Observer: &events{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for n := range 100 {
+		wg.Go(func() {
+			handler := func(ctx context.Context) (protocol.Result, error) {
+				// Helpers may be used by several goroutines of a handler.
+				var inner sync.WaitGroup
+				for range 2 {
+					inner.Go(func() { question.Answer(ctx) })
+				}
+				inner.Wait()
+				if answer, ok := question.AcceptedContent(ctx); ok {
+					state, _ := roundtrip.State[int](ctx)
+					return say(fmt.Sprint(answer.Reason, state))
+				}
+				return ask(question.Elicit("?"), roundtrip.WithState(n))
+			}
+			call := toolCall()
+			call.Arguments = json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))
+			result, err := funnel.Do(t.Context(), call, handler)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			call.State = result.(*protocol.InputRequiredResult).RequestState
+			call.Responses = answers("k", fmt.Sprintf(`{"action":"accept","content":{"reason":"r%d-"}}`, n))
+			result, err = funnel.Do(t.Context(), call, handler)
+			if got, want := show(result), fmt.Sprintf("r%d-%d", n, n); err != nil || got != want {
+				t.Errorf("got %q, %v, want %q", got, err, want)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestLegacyIsNotAskedOverThisWire(t *testing.T) {
+	if _, err := protocol.EncodeResult(protocol.V20251125, protocol.MethodCallTool, roundtrip.InputRequired(roundtrip.ListRoots("k"))); err == nil {
+		t.Error("questions are encoded for a legacy revision")
+	}
+}

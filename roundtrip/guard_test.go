@@ -1,0 +1,374 @@
+package roundtrip_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// charge is a handler whose effect must not happen twice.
+func charge(charges *int) roundtrip.Handler {
+	return func(ctx context.Context) (protocol.Result, error) {
+		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); !ok {
+			return ask(roundtrip.Elicit[Confirmation]("k", "?").AskAgain())
+		}
+		*charges++
+		return say(fmt.Sprint("charge ", *charges))
+	}
+}
+
+func TestGuardReplay(t *testing.T) {
+	charges := 0
+	c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}, charge(&charges))
+	c.ask("k")
+	retry := c.call
+	if got := c.answer("k", accepted).done(); got != "charge 1" {
+		t.Fatalf("got %q", got)
+	}
+	runs := c.runs
+
+	// The same again, spelled differently, gets what was recorded.
+	for _, again := range []string{accepted, ` {"content" : {"reason":"\u006eow"},"action":"accept"} `} {
+		c.call = retry
+		if got := c.answer("k", again).done(); got != "charge 1" {
+			t.Errorf("an exact replay got %q", got)
+		}
+	}
+	if c.runs != runs || charges != 1 {
+		t.Errorf("the handler ran for a replay: %d charges", charges)
+	}
+	for _, end := range all[roundtrip.FlowEnded](c.events)[1:] {
+		if end.How != roundtrip.EndReplayed || end.Legs != 2 {
+			t.Errorf("end %+v", end)
+		}
+	}
+
+	// The same state with other answers is a fork.
+	for _, other := range []string{declined, `{"action":"accept","content":{"reason":"else"}}`} {
+		c.call = retry
+		frozen(t, c.answer("k", other), roundtrip.ReasonReplayed)
+	}
+	c.call = retry
+	frozen(t, c.answer(), roundtrip.ReasonReplayed)
+	c.call = retry
+	frozen(t, c.answer("k", accepted, "more", `1`), roundtrip.ReasonReplayed)
+}
+
+// TestGuardReplaysQuestions hands out the same questions and the same state.
+func TestGuardReplaysQuestions(t *testing.T) {
+	charges := 0
+	c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}, charge(&charges))
+	c.ask("k")
+	retry := c.call
+	first := c.answer("k", declined).ask("k")
+	c.call = retry
+	if second := c.answer("k", declined).ask("k"); second.RequestState != first.RequestState {
+		t.Error("a replay got another state")
+	}
+	if got := c.answer("k", accepted).done(); got != "charge 1" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestWithoutAGuard a state may be presented until it expires.
+func TestWithoutAGuard(t *testing.T) {
+	charges := 0
+	c := newClient(t, roundtrip.Options{}, charge(&charges))
+	c.ask("k")
+	for range 2 {
+		c.answer("k", accepted).done()
+	}
+	if charges != 2 {
+		t.Errorf("%d charges, want 2", charges)
+	}
+}
+
+// TestGuardOrderOfAnswers does not matter to whether a replay is exact.
+func TestGuardOrderOfAnswers(t *testing.T) {
+	c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}, func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) == 1 {
+			return ask(roundtrip.Elicit[Confirmation]("a", "?"), roundtrip.Elicit[Confirmation]("b", "?"))
+		}
+		return say("done")
+	})
+	c.ask("a", "b")
+	c.answer("a", accepted, "b", declined).done()
+	c.answer("b", declined, "a", accepted).done()
+	frozen(t, c.answer("a", declined, "b", accepted), roundtrip.ReasonReplayed)
+}
+
+// TestGuardOneWinner has many clients present one state at the same time.
+func TestGuardOneWinner(t *testing.T) {
+	var runs atomic.Int32
+	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) == 1 {
+			return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+		}
+		runs.Add(1)
+		return say("done")
+	}
+	call := toolCall()
+	result, err := funnel.Do(t.Context(), call, handler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call.State = result.(*protocol.InputRequiredResult).RequestState
+	call.Responses = answers("k", accepted)
+
+	var wg sync.WaitGroup
+	var done, refused atomic.Int32
+	for range 50 {
+		wg.Go(func() {
+			if _, err := funnel.Do(t.Context(), call, handler); err != nil {
+				refused.Add(1)
+			} else {
+				done.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if runs.Load() != 1 || done.Load() < 1 || done.Load()+refused.Load() != 50 {
+		t.Errorf("the handler ran %d times; %d done, %d refused", runs.Load(), done.Load(), refused.Load())
+	}
+}
+
+// fakeGuard notes what it is asked, and fails where told to.
+type fakeGuard struct {
+	claim, commit error
+	log           []string
+	until         time.Time
+}
+
+func (g *fakeGuard) Claim(_ context.Context, id string, _ [32]byte, until time.Time) error {
+	g.log = append(g.log, "claim")
+	g.until = until
+	return g.claim
+}
+
+func (g *fakeGuard) Commit(ctx context.Context, _ string, outcome []byte) error {
+	g.log = append(g.log, fmt.Sprintf("commit %s %v", outcome, ctx.Err()))
+	return g.commit
+}
+
+func (g *fakeGuard) Release(context.Context, string) error {
+	g.log = append(g.log, "release")
+	return nil
+}
+
+// TestGuardThatCannotBeAsked lets nothing through.
+func TestGuardThatCannotBeAsked(t *testing.T) {
+	charges := 0
+	guard := &fakeGuard{claim: errors.New("the store is down")}
+	c := newClient(t, roundtrip.Options{Guard: guard}, charge(&charges))
+	c.ask("k")
+	contains(t, c.answer("k", accepted).bug(), "the store is down")
+	if charges != 0 || fmt.Sprint(guard.log) != "[claim]" {
+		t.Errorf("%d charges, %v", charges, guard.log)
+	}
+}
+
+// TestGuardIsTakenAfterVerification, so that junk costs it nothing.
+func TestGuardIsTakenAfterVerification(t *testing.T) {
+	guard := &fakeGuard{}
+	c := newClient(t, roundtrip.Options{Guard: guard}, consent)
+	c.ask("k")
+	c.call.Target = "other"
+	frozen(t, c, roundtrip.ReasonTarget)
+	c.call.State = protocol.StateText("%%%")
+	frozen(t, c, roundtrip.ReasonMalformed)
+	if len(guard.log) != 0 {
+		t.Errorf("the guard was asked: %v", guard.log)
+	}
+}
+
+func TestGuardCommit(t *testing.T) {
+	guard := &fakeGuard{commit: errors.New("the disk is full")}
+	ctx, cancel := context.WithCancel(t.Context())
+	c := newClient(t, roundtrip.Options{Guard: guard}, func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) == 1 {
+			return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+		}
+		cancel() // the client goes
+		return say("done")
+	})
+	c.ask("k")
+	result, err := c.funnel.Do(ctx, c.answer("k", accepted).call, c.handler)
+	if err != nil || show(result) != "done" {
+		t.Fatalf("got %v, %v", show(result), err)
+	}
+	want := `[claim commit {"resultType":"complete","content":[{"type":"text","text":"done"}]} <nil>]`
+	if got := fmt.Sprint(guard.log); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	contains(t, one[roundtrip.ServerBug](t, c.events).Err.Error(), "the disk is full")
+}
+
+// TestGuardAfterAFailure keeps the claim, whatever the handler did before.
+func TestGuardAfterAFailure(t *testing.T) {
+	for name, fail := range map[string]func() (protocol.Result, error){
+		"panic":          func() (protocol.Result, error) { panic("half done") },
+		"protocol error": func() (protocol.Result, error) { return nil, protocol.Errorf(1, "half done") },
+		"nil result":     func() (protocol.Result, error) { return nil, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}, func(ctx context.Context) (protocol.Result, error) {
+				if roundtrip.Number(ctx) == 1 {
+					return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+				}
+				return fail()
+			})
+			c.ask("k")
+			retry := c.call
+			if _, err := c.answer("k", accepted).send(); err == nil {
+				t.Fatal("no error")
+			}
+			c.call = retry
+			frozen(t, c.answer("k", accepted), roundtrip.ReasonReplayed)
+		})
+	}
+}
+
+// TestGuardRelease gives a claim up only where the handler never started: here,
+// because an observer panics before it.
+func TestGuardRelease(t *testing.T) {
+	for _, early := range []bool{true, false} {
+		guard := &fakeGuard{}
+		boom := observerFunc(func(event roundtrip.Event) {
+			if _, resumed := event.(roundtrip.Resumed); resumed && early {
+				panic("observer")
+			}
+		})
+		c := newClient(t, roundtrip.Options{Guard: guard, Observer: boom}, func(ctx context.Context) (protocol.Result, error) {
+			if roundtrip.Number(ctx) == 1 {
+				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+			}
+			panic("handler")
+		})
+		c.ask("k")
+		func() {
+			defer func() { _ = recover() }()
+			c.answer("k", accepted).fails(protocol.CodeInternalError)
+		}()
+		want := map[bool]string{true: "[claim release]", false: "[claim]"}[early]
+		if got := fmt.Sprint(guard.log); got != want {
+			t.Errorf("panic before the handler %v: %s, want %s", early, got, want)
+		}
+	}
+}
+
+type observerFunc func(roundtrip.Event)
+
+func (f observerFunc) Observe(_ context.Context, event roundtrip.Event) { f(event) }
+
+// TestGuardRemembersForTheSlowestClock claims for longer than the state lives,
+// because another replica's clock may be behind.
+func TestGuardRemembersForTheSlowestClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guard := &fakeGuard{}
+		c := newClient(t, roundtrip.Options{Guard: guard}, consent)
+		c.ask("k")
+		c.answer("k", accepted).done()
+		if want := time.Now().Add(time.Hour + 2*time.Minute); !guard.until.Equal(want) {
+			t.Errorf("claimed until %v, want %v", guard.until, want)
+		}
+		// A round ends with its flow.
+		c = newClient(t, roundtrip.Options{Guard: guard, FlowTTL: time.Minute}, consent)
+		c.ask("k")
+		c.answer("k", accepted).done()
+		if want := time.Now().Add(3 * time.Minute); !guard.until.Equal(want) {
+			t.Errorf("claimed until %v, want %v", guard.until, want)
+		}
+	})
+}
+
+func TestMemoryGuard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		g := roundtrip.NewMemoryGuard(2)
+		later := time.Now().Add(time.Minute)
+		claim := func(id string) error { return g.Claim(ctx, id, [32]byte{1}, later) }
+		for _, id := range []string{"a", "b"} {
+			if err := claim(id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var spent *roundtrip.SpentError
+		if err := claim("c"); err == nil || errors.As(err, &spent) {
+			t.Errorf("a full guard says %v, want a refusal that is not SpentError", err)
+		}
+		if err := claim("a"); !errors.As(err, &spent) || spent.Outcome != nil {
+			t.Errorf("a claim that runs: %v", err)
+		}
+		if err := g.Commit(ctx, "a", []byte("outcome")); err != nil {
+			t.Error(err)
+		}
+		if err := claim("a"); !errors.As(err, &spent) || string(spent.Outcome) != "outcome" {
+			t.Errorf("a spent one: %v", err)
+		}
+		if err := g.Claim(ctx, "a", [32]byte{2}, later); !errors.As(err, &spent) || spent.Outcome != nil {
+			t.Errorf("a fork: %v, outcome %q", err, spent.Outcome)
+		}
+		if err := g.Release(ctx, "a"); err != nil {
+			t.Error(err)
+		}
+		if err := claim("a"); !errors.As(err, &spent) {
+			t.Error("a committed claim was released")
+		}
+		if err := g.Release(ctx, "b"); err != nil {
+			t.Error(err)
+		}
+		if err := claim("c"); err != nil {
+			t.Errorf("a released claim leaves no room: %v", err)
+		}
+		if err := g.Commit(ctx, "nobody", nil); err == nil {
+			t.Error("Commit without a claim succeeds")
+		}
+
+		time.Sleep(time.Minute + time.Second)
+		later = time.Now().Add(time.Minute)
+		for _, id := range []string{"d", "a"} {
+			if err := claim(id); err != nil {
+				t.Errorf("%s: expired claims leave no room: %v", id, err)
+			}
+		}
+		if n := g.Bytes(); n != 0 {
+			t.Errorf("%d bytes are kept for outcomes that are forgotten", n)
+		}
+	})
+}
+
+// TestMemoryGuardBoundsOutcomes keeps the claim where there is no room for its outcome.
+func TestMemoryGuardBoundsOutcomes(t *testing.T) {
+	ctx := t.Context()
+	g := roundtrip.NewMemoryGuard(0)
+	later := time.Now().Add(time.Hour)
+	outcome := []byte(strings.Repeat("x", roundtrip.MaxGuardBytes/2))
+	var spent *roundtrip.SpentError
+	for i, kept := range []bool{true, true, false} {
+		id := fmt.Sprint(i)
+		if err := g.Claim(ctx, id, [32]byte{}, later); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // a second commit replaces the first
+			if err := g.Commit(ctx, id, outcome); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := g.Claim(ctx, id, [32]byte{}, later); !errors.As(err, &spent) || (spent.Outcome != nil) != kept {
+			t.Errorf("claim %d: %v, outcome kept %v, want %v", i, err, spent.Outcome != nil, kept)
+		}
+	}
+}

@@ -1,0 +1,402 @@
+package roundtrip_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// frozen sends a state that must be refused for reason, and checks that the
+// client learns nothing but a reference, which the observer has too.
+func frozen(t testing.TB, c *client, reason roundtrip.Reason) {
+	t.Helper()
+	runs := c.runs
+	before := len(all[roundtrip.StateRejected](c.events))
+	state, _ := c.call.State.Text()
+	e := c.fails(protocol.CodeInvalidParams)
+	if e.Message != "Invalid or expired requestState" {
+		t.Errorf("message %q", e.Message)
+	}
+	var data map[string]string
+	if err := json.Unmarshal(e.Data, &data); err != nil || len(data) != 2 || data["reason"] != "invalid_request_state" {
+		t.Errorf("data %s: %v", e.Data, err)
+	}
+	if _, err := uuid.Parse(data["reference"]); err != nil {
+		t.Errorf("reference: %v", err)
+	}
+	list := all[roundtrip.StateRejected](c.events)
+	if len(list) != before+1 {
+		t.Fatalf("%d rejections reported, want 1", len(list)-before)
+	}
+	if got := list[before]; got.Reason != reason || got.Reference != data["reference"] || got.Method != c.call.Method || got.Target != c.call.Target {
+		t.Errorf("the observer is told %+v, want reason %q and reference %s", got, reason, data["reference"])
+	}
+	for _, earlier := range list[:before] {
+		if earlier.Reference == data["reference"] {
+			t.Errorf("reference %s is used twice", data["reference"])
+		}
+	}
+	if c.runs != runs {
+		t.Error("the handler ran")
+	}
+	if len(state) > 8 && strings.Contains(fmt.Sprintf("%+v %s", e, e.Data), state[:8]) {
+		t.Errorf("the error shows the state: %v %s", e, e.Data)
+	}
+}
+
+// TestTamperedStates changes an honest state at each of its characters, and
+// cuts it at each length.
+func TestTamperedStates(t *testing.T) {
+	token := stored(t)[0].token
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(clock("1h30m")))
+		refuse := func(what, changed string) {
+			c := newClient(t, roundtrip.Options{Sealer: ring(t, "k1", "k2"), Audience: honest().Audience}, vectorHandler)
+			c.call.State = protocol.StateText(changed)
+			e := c.fails(protocol.CodeInvalidParams)
+			if len(all[roundtrip.StateRejected](c.events)) != 1 || c.runs != 0 || e.Message != "Invalid or expired requestState" {
+				t.Errorf("%s: %v, %d runs", what, e, c.runs)
+			}
+		}
+		for i := range len(token) {
+			refuse(fmt.Sprint("changed at ", i), flip(token, i))
+			refuse(fmt.Sprint("cut at ", i), token[:i])
+			if i%8 == 0 {
+				for _, junk := range []string{"\r", "\n", "\x00", "=", " ", "é"} {
+					refuse(fmt.Sprintf("%q at %d", junk, i), token[:i]+junk+token[i:])
+				}
+			}
+		}
+		for _, more := range []string{"A", "AA", token, "."} {
+			refuse("with more behind", token+more)
+		}
+	})
+}
+
+// TestStateOfAnotherProcess is what happens in a fleet without a shared key.
+func TestStateOfAnotherProcess(t *testing.T) {
+	a, b := newClient(t, roundtrip.Options{}, consent), newClient(t, roundtrip.Options{}, consent)
+	a.ask("k")
+	b.call.State = a.call.State
+	frozen(t, b.answer("k", accepted), roundtrip.ReasonForeignEphemeral)
+}
+
+func TestStateIsOpaqueAndNeverTheSame(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
+		return ask(roundtrip.Elicit[Confirmation]("k", "?"), roundtrip.WithState("a secret of the author"))
+	})
+	c.ask("k")
+	first, _ := c.call.State.Text()
+	c.call.State = protocol.RequestState{}
+	c.ask("k")
+	if second, _ := c.call.State.Text(); first == second || strings.Contains(first, "secret") {
+		t.Errorf("states %q and %q", first, second)
+	}
+}
+
+// TestOversizedStateIsNotDecoded gives the funnel a sealer that must not be asked.
+func TestOversizedStateIsNotDecoded(t *testing.T) {
+	sealer := &fakeSealer{open: func(string) ([]byte, error) {
+		t.Error("an oversized state was opened")
+		return nil, nil
+	}}
+	c := newClient(t, roundtrip.Options{Sealer: sealer, MaxStateBytes: 100}, consent)
+	c.call.State = protocol.StateText(strings.Repeat("A", 101))
+	frozen(t, c, roundtrip.ReasonTooLong)
+
+	c = newClient(t, roundtrip.Options{Sealer: sealer, MaxStateBytes: 1 << 30}, consent)
+	c.call.State = protocol.StateText(strings.Repeat("A", roundtrip.HardMaxStateBytes+1))
+	frozen(t, c, roundtrip.ReasonTooLong)
+}
+
+// TestStateOverTheCap names what is too large, and never its content.
+func TestStateOverTheCap(t *testing.T) {
+	c := newClient(t, roundtrip.Options{MaxStateBytes: 2000}, func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) == 1 {
+			return ask(roundtrip.Elicit[Confirmation]("essay", "?"), roundtrip.Elicit[Confirmation]("note", "?"), roundtrip.WithState("abc"))
+		}
+		return ask(roundtrip.ListRoots("more"))
+	})
+	c.ask("essay", "note")
+	long := strings.Repeat("lorem ", 500)
+	c.answer("essay", `{"action":"accept","content":{"reason":"`+long+`"}}`, "note", accepted)
+	bug := c.bug()
+	contains(t, bug, `answer "essay" 30`, "over the limit of 2000", `answer "note"`, "WithState 5 bytes")
+	if strings.Index(bug, "essay") > strings.Index(bug, "note") {
+		t.Errorf("%q does not name the largest first", bug)
+	}
+	if strings.Contains(bug, "lorem") {
+		t.Errorf("%q shows the answer", bug)
+	}
+}
+
+// TestVisitsCarryNoContent has a client send what a visit has no use for.
+func TestVisitsCarryNoContent(t *testing.T) {
+	c := newClient(t, roundtrip.Options{MaxStateBytes: 1000}, func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) == 1 {
+			return ask(roundtrip.ElicitURL("visit", "?", "https://id.example"), roundtrip.Elicit[Confirmation]("form", "?"))
+		}
+		return ask(roundtrip.ListRoots("more"))
+	})
+	c.ask("visit", "form")
+	junk := strings.Repeat("x", 2000)
+	c.answer("visit", `{"action":"accept","content":{"a":"`+junk+`"}}`, "form", `{"action":"decline","content":{"a":"`+junk+`"}}`).ask("more")
+}
+
+// TestClaimsHaveOneEncoding changes each byte of honest claims to each other,
+// and pads each that may be a number. What is still read is written as it came.
+func TestClaimsHaveOneEncoding(t *testing.T) {
+	data := appended(t, honest())
+	check := func(changed []byte) bool {
+		again, err := roundtrip.ReencodeClaims(changed)
+		if err == nil && !bytes.Equal(again, changed) {
+			t.Errorf("%x is read, and written again as %x", changed, again)
+		}
+		return err == nil
+	}
+	if !check(data) {
+		t.Fatal("honest claims are refused")
+	}
+	for i := range data {
+		changed := bytes.Clone(data)
+		for b := range 256 {
+			changed[i] = byte(b)
+			check(changed)
+		}
+		check(slices.Concat(data[:i], []byte{data[i] | 0x80, 0}, data[i+1:]))
+		if check(data[:i]) {
+			t.Errorf("claims of %d bytes are read", i)
+		}
+	}
+	// Key, kind, outcome: of what nobody can have answered nothing is carried.
+	outcome := bytes.Index(data, []byte("region")) + len("region") + 1
+	for _, b := range []byte{byte(roundtrip.Missing), byte(roundtrip.Invalid), 255} {
+		changed := bytes.Clone(data)
+		changed[outcome] = b
+		if check(changed) {
+			t.Errorf("an answer of outcome %d is read", b)
+		}
+	}
+}
+
+// timed asks once, with the limits given, and then completes.
+func timed(limits ...time.Duration) roundtrip.Handler {
+	return func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) > 1 {
+			return say("in time")
+		}
+		var items []roundtrip.Item
+		for i, limit := range limits {
+			items = append(items, roundtrip.Elicit[Confirmation](fmt.Sprint("q", i), "?").ExpiresIn(limit))
+		}
+		return ask(items...)
+	}
+}
+
+func TestExpiresIn(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		opts   roundtrip.Options
+		limits []time.Duration
+		last   time.Duration // in which the answer is in time
+		reason roundtrip.Reason
+	}{
+		{"default", roundtrip.Options{}, []time.Duration{0}, time.Hour, roundtrip.ReasonExpired},
+		{"option", roundtrip.Options{RoundTTL: time.Minute}, []time.Duration{0}, time.Minute, roundtrip.ReasonExpired},
+		{"set on one", roundtrip.Options{}, []time.Duration{0, 5 * time.Minute}, 5 * time.Minute, roundtrip.ReasonExpired},
+		{"longer than the default", roundtrip.Options{}, []time.Duration{3 * time.Hour}, 3 * time.Hour, roundtrip.ReasonExpired},
+		{"shortest of those set", roundtrip.Options{}, []time.Duration{3 * time.Hour, 2 * time.Hour, 0}, 2 * time.Hour, roundtrip.ReasonExpired},
+		{"negative is unset", roundtrip.Options{}, []time.Duration{-1}, time.Hour, roundtrip.ReasonExpired},
+		{"cut at the flow's end", roundtrip.Options{FlowTTL: 10 * time.Minute}, []time.Duration{20 * time.Minute}, 10 * time.Minute, roundtrip.ReasonFlowExpired},
+		{"cut at the default end", roundtrip.Options{}, []time.Duration{100 * time.Hour}, 24 * time.Hour, roundtrip.ReasonFlowExpired},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newClient(t, tc.opts, timed(tc.limits...))
+				if _, err := c.send(); err != nil {
+					t.Fatal(err)
+				}
+				retry := c.call
+				time.Sleep(tc.last - time.Millisecond)
+				if got := c.done(); got != "in time" {
+					t.Errorf("got %q", got)
+				}
+				c.call = retry
+				time.Sleep(time.Millisecond)
+				frozen(t, c, tc.reason)
+			})
+		})
+	}
+}
+
+// TestFlowDeadlineIsAbsolute does not move it with each round.
+func TestFlowDeadlineIsAbsolute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, roundtrip.Options{FlowTTL: 90 * time.Minute}, insatiable)
+		c.ask("q1")
+		time.Sleep(50 * time.Minute)
+		c.answer("q1", accepted).ask("q2")
+		time.Sleep(40 * time.Minute)
+		frozen(t, c.answer("q2", accepted), roundtrip.ReasonFlowExpired)
+	})
+}
+
+func TestRestartExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, roundtrip.Options{RestartExpired: true, Sealer: ring(t, "k1")}, func(ctx context.Context) (protocol.Result, error) {
+			if n := roundtrip.Number(ctx); n != 1 {
+				return say(fmt.Sprint("round ", n))
+			}
+			if dropped := fmt.Sprint(roundtrip.DroppedAnswers(ctx)); dropped != "[]" && dropped != "[{k expired}]" {
+				t.Errorf("dropped %v", dropped)
+			}
+			if _, ok := roundtrip.State[int](ctx); ok {
+				t.Error("an expired state was read")
+			}
+			return ask(roundtrip.Elicit[Confirmation]("k", "?"), roundtrip.WithState(1))
+		})
+		c.ask("k")
+		first := c.call
+		time.Sleep(2 * time.Hour)
+		c.answer("k", accepted).ask("k")
+		if d := one[roundtrip.AnswersDropped](t, c.events); fmt.Sprint(d.Dropped) != "[{k expired}]" {
+			t.Errorf("dropped %v", d.Dropped)
+		}
+		if got := c.answer("k", accepted).done(); got != "round 2" {
+			t.Errorf("got %q", got)
+		}
+		time.Sleep(30 * time.Hour) // the flow is over, too
+		c.call = first
+		c.ask("k")
+
+		// Only time is forgiven.
+		c.call = first
+		c.call.Principal.Subject = "bob"
+		frozen(t, c, roundtrip.ReasonPrincipal)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, roundtrip.Options{RestartExpired: true, Sealer: ring(t, "k1"), Audience: honest().Audience}, vectorHandler)
+		c.call.State = protocol.StateText(seal(t, ring(t, "k1"), appended(t, honest())))
+		frozen(t, c, roundtrip.ReasonFuture)
+	})
+}
+
+// fakeSealer is somebody's, and may do anything.
+type fakeSealer struct {
+	seal func([]byte) (string, error)
+	open func(string) ([]byte, error)
+}
+
+func (s *fakeSealer) Seal(_ context.Context, plaintext []byte) (string, error) {
+	return s.seal(plaintext)
+}
+func (s *fakeSealer) Open(_ context.Context, text string) ([]byte, error) { return s.open(text) }
+
+func TestSealerOfSomebodyElse(t *testing.T) {
+	down := errors.New("the KMS is down")
+	for _, tc := range []struct {
+		name, text string
+		err        error
+		want       string
+	}{
+		{"fails", "x", down, "the KMS is down"},
+		{"returns nothing", "", nil, "returned nothing"},
+		{"returns binary", "\xff", nil, "not UTF-8"},
+		{"returns too much", strings.Repeat("x", roundtrip.DefaultMaxStateBytes+1), nil, "over the limit"},
+	} {
+		c := newClient(t, roundtrip.Options{Sealer: &fakeSealer{seal: func([]byte) (string, error) { return tc.text, tc.err }}}, consent)
+		contains(t, c.bug(), tc.want)
+	}
+	for _, junk := range []string{"", "\x01", "junk", strings.Repeat("\xff", 100), "\x01\x00" + strings.Repeat("\x00", 60)} {
+		c := newClient(t, roundtrip.Options{Sealer: &fakeSealer{open: func(string) ([]byte, error) { return []byte(junk), nil }}}, consent)
+		c.call.State = protocol.StateText("x")
+		frozen(t, c, roundtrip.ReasonMalformed)
+	}
+	c := newClient(t, roundtrip.Options{Sealer: &fakeSealer{open: func(string) ([]byte, error) { return nil, down }}}, consent)
+	c.call.State = protocol.StateText("x")
+	frozen(t, c, roundtrip.ReasonSealer)
+	if r := one[roundtrip.StateRejected](t, c.events); !errors.Is(r.Err, down) {
+		t.Errorf("the observer is told %v, want what the sealer said", r.Err)
+	}
+}
+
+// TestPlain passes the author's own string through, byte for byte.
+func TestPlain(t *testing.T) {
+	const text = "  {\"n\":1}\r\n é "
+	c := newClient(t, roundtrip.Options{Plain: true, MaxStateBytes: 100}, func(ctx context.Context) (protocol.Result, error) {
+		state, present := roundtrip.ReceivedState(ctx).Text()
+		reply := roundtrip.Answer[Confirmation](ctx, "k")
+		if !present {
+			return ask(roundtrip.Elicit[Confirmation]("k", "?"), roundtrip.PlainState(text))
+		}
+		return say(fmt.Sprintf("%q %v %v %d", state, reply.Outcome, reply.Unsolicited, roundtrip.Number(ctx)))
+	})
+	asked := c.ask("k")
+	if got, _ := asked.RequestState.Text(); got != text {
+		t.Errorf("state %q, want %q", got, text)
+	}
+	if got, want := c.answer("k", accepted).done(), fmt.Sprintf("%q accepted true 1", text); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	c.call.State = protocol.StateText("")
+	if got, want := c.answer("k", accepted).done(), `"" accepted true 1`; got != want {
+		t.Errorf("got %q, want %q: empty is not absent", got, want)
+	}
+	c.call.State = protocol.StateText(strings.Repeat("x", 101))
+	frozen(t, c, roundtrip.ReasonTooLong)
+}
+
+func TestPlainMistakes(t *testing.T) {
+	handler := func(items ...roundtrip.Item) roundtrip.Handler {
+		return func(context.Context) (protocol.Result, error) { return ask(items...) }
+	}
+	plain := roundtrip.Options{Plain: true, MaxStateBytes: 100}
+	contains(t, newClient(t, plain, handler(roundtrip.WithState(1))).bug(), "PlainState")
+	contains(t, newClient(t, plain, handler(roundtrip.PlainState(strings.Repeat("x", 101)))).bug(), "over the limit of 100")
+	contains(t, newClient(t, plain, handler(roundtrip.PlainState("\xff"), roundtrip.ListRoots("r"))).bug(), "UTF-8")
+	contains(t, newClient(t, plain, handler()).bug(), "at least one")
+	contains(t, newClient(t, roundtrip.Options{}, handler(roundtrip.PlainState("x"))).bug(), "WithState")
+	newClient(t, plain, handler(roundtrip.PlainState(""))).ask()
+	newClient(t, plain, handler(roundtrip.ListRoots("r"))).ask("r")
+	for name, opts := range map[string]roundtrip.Options{
+		"sealer": {Plain: true, Sealer: roundtrip.EphemeralKeyring()}, "guard": {Plain: true, Guard: roundtrip.NewMemoryGuard(0)},
+		"shared key": {Plain: true, RequireSharedKey: true},
+	} {
+		if _, err := roundtrip.NewFunnel(opts); err == nil {
+			t.Errorf("a plain funnel takes a %s", name)
+		}
+	}
+}
+
+// TestLossyHost cannot tell an absent state from an empty one.
+func TestLossyHost(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, consent)
+	c.call.State = protocol.StateText("")
+	frozen(t, c, roundtrip.ReasonMalformed)
+	c.call.Lossy = true
+	c.ask("k")
+	if got := c.answer("k", accepted).done(); got != "done" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestArgumentsNobodyCanBind have a number that has no exact form of sane size.
+func TestArgumentsNobodyCanBind(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, consent)
+	c.call.Arguments = json.RawMessage(`{"n":1e999999999}`)
+	contains(t, c.fails(protocol.CodeInvalidParams).Message, "arguments")
+	if bugs := all[roundtrip.ServerBug](c.events); len(bugs) != 0 {
+		t.Errorf("the client's mistake is reported as the server's: %v", bugs)
+	}
+}

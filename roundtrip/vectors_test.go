@@ -1,0 +1,392 @@
+package roundtrip_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// updating reports whether the flag -update is set, which package wiretest
+// defines for all test data.
+func updating() bool { return flag.Lookup("update").Value.String() == "true" }
+
+// vector is one block of testdata/state/states.txt: a state, the call that
+// brings it, and what becomes of it. Sealing is random, so that -update changes
+// every token; run it only when the format is meant to change.
+type vector struct {
+	name  string
+	token string
+	call  roundtrip.Call
+	aud   string
+	at    time.Time
+	want  string // "ok" or the reason
+}
+
+const vectorFile = "testdata/state/states.txt"
+
+// The bubble of synctest begins at midnight of 2000-01-01; the vectors' states
+// are issued an hour later.
+func clock(offset string) time.Time {
+	d, err := time.ParseDuration(offset)
+	if err != nil {
+		panic(err)
+	}
+	return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(d)
+}
+
+func ring(t testing.TB, ids ...string) *roundtrip.Keyring {
+	t.Helper()
+	keys := make([]roundtrip.Key, len(ids))
+	for i, id := range ids {
+		// The secret is made of its id, so that nobody takes it for a real one.
+		key, err := roundtrip.NewKey(id, bytes.Repeat([]byte(id), 32))
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[i] = key
+	}
+	r, err := roundtrip.NewKeyring(keys[0], keys[1:]...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// seal returns text as sealed by sealer.
+func seal(t testing.TB, sealer roundtrip.Sealer, plaintext []byte) string {
+	t.Helper()
+	text, err := sealer.Seal(t.Context(), plaintext)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// honest are the claims that most vectors hold.
+func honest() roundtrip.VectorClaims {
+	return roundtrip.VectorClaims{
+		Call: toolCall(), Audience: "https://mcp.example",
+		Issued: clock("1h"), Expires: clock("2h"), Deadline: clock("25h"),
+	}
+}
+
+var extraSchema = json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}}}`)
+
+func appended(t testing.TB, v roundtrip.VectorClaims) []byte {
+	t.Helper()
+	confirm, err := roundtrip.Form[Confirmation]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := v.Append(confirm, extraSchema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// vectors seals the table anew.
+func vectors(t testing.TB) []vector {
+	var out []vector
+	// add seals claims changed by mod, and presents them with a call changed by present.
+	add := func(name, want, at string, mod func(*roundtrip.VectorClaims), present func(*vector)) {
+		claims := honest()
+		if mod != nil {
+			mod(&claims)
+		}
+		v := vector{name: name, call: toolCall(), aud: "https://mcp.example", at: clock(at), want: want}
+		v.token = seal(t, ring(t, "k1"), appended(t, claims))
+		if present != nil {
+			present(&v)
+		}
+		out = append(out, v)
+	}
+	anonymous, local := roundtrip.Principal{}, roundtrip.Local()
+	sealedFor := func(p roundtrip.Principal) func(*roundtrip.VectorClaims) {
+		return func(c *roundtrip.VectorClaims) { c.Call.Principal = p }
+	}
+	by := func(p roundtrip.Principal) func(*vector) { return func(v *vector) { v.call.Principal = p } }
+	token := func(f func(string) string) func(*vector) { return func(v *vector) { v.token = f(v.token) } }
+	arguments := func(raw string) func(*vector) {
+		return func(v *vector) { v.call.Arguments = json.RawMessage(raw) }
+	}
+	sealedArguments := func(raw string) func(*roundtrip.VectorClaims) {
+		return func(c *roundtrip.VectorClaims) { c.Call.Arguments = json.RawMessage(raw) }
+	}
+
+	add("honest", "ok", "1h30m", nil, nil)
+	add("issued this moment", "ok", "1h", nil, nil)
+	add("issued by a clock ahead of ours", "ok", "58m", nil, nil)
+	add("last moment of the round", "ok", "1h59m59.999s", nil, nil)
+	add("sealed with an older key", "ok", "1h30m", nil, func(v *vector) { v.token = seal(t, ring(t, "k2"), appended(t, honest())) })
+	add("anonymous by anonymous", "ok", "1h30m", sealedFor(anonymous), by(anonymous))
+	add("local by local", "ok", "1h30m", sealedFor(local), by(local))
+	add("arguments in another order and spelling", "ok", "1h30m", sealedArguments(`{"a":1,"b":{"c":[1e2],"d":"é"}}`),
+		arguments(" {\"b\" : {\"d\":\"\\u00e9\", \"c\":[100.0]},\n\"a\":1.0} "))
+	add("no arguments and empty ones", "ok", "1h30m", func(c *roundtrip.VectorClaims) { c.Call.Arguments = nil }, arguments(`{ }`))
+
+	add("empty", "malformed", "1h30m", nil, token(func(string) string { return "" }))
+	add("not a token", "malformed", "1h30m", nil, token(func(string) string { return "%%%" }))
+	add("CR LF inside", "malformed", "1h30m", nil, token(func(s string) string { return s[:40] + "\r\n" + s[40:] }))
+	add("LF behind", "malformed", "1h30m", nil, token(func(s string) string { return s + "\n" }))
+	add("padded", "malformed", "1h30m", nil, token(func(s string) string { return s + "=" }))
+	add("non-canonical tail bits", "malformed", "1h30m", func(c *roundtrip.VectorClaims) { c.Call.Target = "deploy!" }, func(v *vector) {
+		v.call.Target = "deploy!"
+		v.token = tail(t, v.token)
+	})
+	add("truncated", "malformed", "1h30m", nil, token(func(s string) string { return s[:40] }))
+	add("last byte missing", "authentication_failed", "1h30m", nil, token(shorter))
+	add("one bit changed", "authentication_failed", "1h30m", nil, token(func(s string) string { return flip(s, 100) }))
+	add("unknown version of the format", "unknown_format_version", "1h30m", nil, token(func(s string) string { return "Ag" + s[2:] }))
+	add("unknown key", "unknown_key", "1h30m", nil, func(v *vector) { v.token = seal(t, ring(t, "k9"), appended(t, honest())) })
+	add("retired key", "unknown_key", "1h30m", nil, func(v *vector) { v.token = seal(t, ring(t, "k0"), appended(t, honest())) })
+	add("key of another process", "foreign_ephemeral", "1h30m", nil, func(v *vector) {
+		v.token = seal(t, roundtrip.EphemeralKeyring(), appended(t, honest()))
+	})
+	add("claims of no known layout", "malformed", "1h30m", nil, func(v *vector) { v.token = seal(t, ring(t, "k1"), []byte{2, 0}) })
+	add("claims with a byte behind", "malformed", "1h30m", nil, func(v *vector) {
+		v.token = seal(t, ring(t, "k1"), append(appended(t, honest()), 0))
+	})
+	add("oversized, and no token at all", "too_long", "1h30m", nil, token(func(string) string {
+		return strings.Repeat("=", roundtrip.DefaultMaxStateBytes+1)
+	}))
+
+	add("first moment after the round", "expired", "2h", nil, nil)
+	add("round is over", "expired", "5h", nil, nil)
+	add("flow is over", "flow_expired", "25h", nil, nil)
+	add("round cut at the end of the flow", "flow_expired", "1h20m",
+		func(c *roundtrip.VectorClaims) { c.Expires, c.Deadline = clock("1h20m"), clock("1h20m") }, nil)
+	add("issued in the future", "issued_in_the_future", "57m59.999s", nil, nil)
+
+	add("other subject", "other_principal", "1h30m", nil, by(roundtrip.Principal{Issuer: "https://issuer.example", Subject: "bob"}))
+	add("other issuer", "other_principal", "1h30m", nil, by(roundtrip.Principal{Issuer: "https://evil.example", Subject: "ada"}))
+	add("authenticated by anonymous", "other_principal", "1h30m", nil, by(anonymous))
+	add("anonymous by authenticated", "other_principal", "1h30m", sealedFor(anonymous), nil)
+	add("local by anonymous", "other_principal", "1h30m", sealedFor(local), by(anonymous))
+	add("anonymous by local", "other_principal", "1h30m", sealedFor(anonymous), by(local))
+	add("named local", "other_principal", "1h30m", sealedFor(local), by(roundtrip.Principal{Subject: "local"}))
+	add("boundary of issuer and subject moved", "other_principal", "1h30m",
+		sealedFor(roundtrip.Principal{Issuer: "a", Subject: "bc"}), by(roundtrip.Principal{Issuer: "ab", Subject: "c"}))
+	add("boundary moved to nothing", "other_principal", "1h30m",
+		sealedFor(roundtrip.Principal{Issuer: "abc"}), by(roundtrip.Principal{Subject: "abc"}))
+	add("other tool", "other_target", "1h30m", nil, func(v *vector) { v.call.Target = "delete" })
+	add("tool in another case", "other_target", "1h30m", nil, func(v *vector) { v.call.Target = "Deploy" })
+	add("other method", "other_method", "1h30m", nil, func(v *vector) { v.call.Method = protocol.MethodGetPrompt })
+	add("other audience", "other_audience", "1h30m", nil, func(v *vector) { v.aud = "https://other.example" })
+	add("no audience", "other_audience", "1h30m", nil, func(v *vector) { v.aud = "" })
+	add("other arguments", "other_arguments", "1h30m", nil, arguments(`{"env":"dev"}`))
+	add("further arguments", "other_arguments", "1h30m", nil, arguments(`{"env":"prod","force":true}`))
+	add("arguments gone", "other_arguments", "1h30m", nil, arguments(``))
+	add("argument in another case", "other_arguments", "1h30m", nil, arguments(`{"Env":"prod"}`))
+	add("2^53 and 2^53+1", "other_arguments", "1h30m", sealedArguments(`{"n":9007199254740992}`), arguments(`{"n":9007199254740993}`))
+	add("number and string", "other_arguments", "1h30m", sealedArguments(`{"n":1}`), arguments(`{"n":"1"}`))
+	add("arguments that are no JSON", "other_arguments", "1h30m", nil, arguments(`{`))
+	return out
+}
+
+const base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+// flip changes the lowest bit of the character at i.
+func flip(token string, i int) string {
+	n := strings.IndexByte(base64url, token[i])
+	return token[:i] + base64url[n^1:n^1+1] + token[i+1:]
+}
+
+// tail sets a bit of the last character that no byte has room for.
+func tail(t testing.TB, token string) string {
+	t.Helper()
+	n := strings.IndexByte(base64url, token[len(token)-1])
+	if len(token)%4 == 0 || n%2 != 0 {
+		t.Fatalf("token of %d characters has no tail bit to set", len(token))
+	}
+	return token[:len(token)-1] + base64url[n+1:n+2]
+}
+
+// shorter drops the last byte that token stands for.
+func shorter(token string) string {
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		panic(err)
+	}
+	return base64.RawURLEncoding.EncodeToString(raw[:len(raw)-1])
+}
+
+// stored returns the vectors in testdata, sealed anew when asked to.
+func stored(t testing.TB) []vector {
+	t.Helper()
+	if updating() {
+		if err := os.MkdirAll(filepath.Dir(vectorFile), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(vectorFile, formatVectors(vectors(t)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(vectorFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := parseVectors(t, text)
+	if len(list) < 40 {
+		t.Fatalf("%s holds %d vectors, want all of them", vectorFile, len(list))
+	}
+	return list
+}
+
+// TestStates presents every stored state.
+func TestStates(t *testing.T) {
+	for _, v := range stored(t) {
+		t.Run(v.name, func(t *testing.T) { synctest.Test(t, v.check) })
+	}
+}
+
+func (v vector) check(t *testing.T) {
+	time.Sleep(time.Until(v.at))
+	c := newClient(t, roundtrip.Options{Sealer: ring(t, "k1", "k2"), Audience: v.aud}, vectorHandler)
+	c.call = v.call
+	c.call.State = protocol.StateText(v.token)
+	c.answer("confirm", accepted, "extra", `{"action":"accept","content":{"n":4}}`, "visit", cancelled)
+	if v.want == "ok" {
+		if got, want := c.done(), `round 3: kept, declined, large, now, {"n":4}, cancelled`; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		if resumed := one[roundtrip.Resumed](t, c.events); resumed.Waited != v.at.Sub(clock("1h")) || resumed.StateBytes != len(v.token) {
+			t.Errorf("resumed after %v with %d bytes", resumed.Waited, resumed.StateBytes)
+		}
+		return
+	}
+	frozen(t, c, roundtrip.Reason(v.want))
+}
+
+func vectorHandler(ctx context.Context) (protocol.Result, error) {
+	kept, _ := roundtrip.State[string](ctx)
+	return say(fmt.Sprintf("round %d: %s, %v, %s, %s, %s, %v", roundtrip.Number(ctx), kept,
+		roundtrip.Answer[Confirmation](ctx, "region").Outcome,
+		roundtrip.Answer[Confirmation](ctx, "size").Content.Reason,
+		roundtrip.Answer[Confirmation](ctx, "confirm").Content.Reason,
+		roundtrip.RawAnswer(ctx, "extra").Content,
+		roundtrip.Visited(ctx, "visit")))
+}
+
+// TestTheLayoutOfClaims holds the plaintext against testdata, byte for byte.
+func TestTheLayoutOfClaims(t *testing.T) {
+	const path = "testdata/state/claims.txt"
+	local := honest()
+	local.Call.Principal, local.Call.Arguments, local.Audience = roundtrip.Local(), nil, ""
+	var text bytes.Buffer
+	text.WriteString("# Plaintext of sealed states, layout 1, in hexadecimal. Written by go test -run Claims -update.\n")
+	for _, c := range []struct {
+		name   string
+		claims roundtrip.VectorClaims
+	}{{"authenticated", honest()}, {"local, no arguments, no audience", local}} {
+		data := appended(t, c.claims)
+		again, err := roundtrip.ReencodeClaims(data)
+		if err != nil || !bytes.Equal(again, data) {
+			t.Errorf("%s: read and written again, claims are %x, %v", c.name, again, err)
+		}
+		fmt.Fprintf(&text, "\nname: %s\n", c.name)
+		for dump := hex.EncodeToString(data); dump != ""; {
+			n := min(96, len(dump))
+			fmt.Fprintf(&text, "%s\n", dump[:n])
+			dump = dump[n:]
+		}
+	}
+	if updating() {
+		if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(text.Bytes(), want) {
+		t.Errorf("the layout of claims has changed: give it a new version, and see internal/design/0003-state-claims.md\n got %s\nwant %s", text.Bytes(), want)
+	}
+}
+
+func formatVectors(list []vector) []byte {
+	var b bytes.Buffer
+	b.WriteString("# Sealed states and what becomes of them. Written by go test -run TestStates -update.\n" +
+		"# The keys are k1 and k2, each with its id 32 times as its secret. Strings are Go literals.\n")
+	for _, v := range list {
+		principal := fmt.Sprintf("%q %q", v.call.Principal.Issuer, v.call.Principal.Subject)
+		if v.call.Principal == roundtrip.Local() {
+			principal = "local"
+		}
+		token := strconv.QuoteToASCII(v.token)
+		if len(token) > 2000 {
+			token = fmt.Sprintf("%d times %q", len(v.token), v.token[:1])
+		}
+		fmt.Fprintf(&b, "\nname: %s\nmethod: %s\ntarget: %s\narguments: %q\naudience: %s\nprincipal: %s\nat: %s\nstate: %s\nwant: %s\n",
+			v.name, v.call.Method, v.call.Target, v.call.Arguments, v.aud, principal, v.at.Format(time.RFC3339Nano), token, v.want)
+	}
+	return b.Bytes()
+}
+
+func parseVectors(t testing.TB, text []byte) []vector {
+	t.Helper()
+	var out []vector
+	for _, block := range strings.Split(strings.TrimSpace(string(text)), "\n\n") {
+		v := vector{call: toolCall()}
+		for _, line := range strings.Split(block, "\n") {
+			field, value, _ := strings.Cut(line, ":")
+			value = strings.TrimSpace(value)
+			var err error
+			switch field {
+			case "name":
+				v.name = value
+			case "method":
+				v.call.Method = value
+			case "target":
+				v.call.Target = value
+			case "arguments":
+				value, err = strconv.Unquote(value)
+				v.call.Arguments = json.RawMessage(value)
+			case "audience":
+				v.aud = value
+			case "principal":
+				if v.call.Principal = roundtrip.Local(); value != "local" {
+					v.call.Principal = roundtrip.Principal{}
+					_, err = fmt.Sscanf(value, "%q %q", &v.call.Principal.Issuer, &v.call.Principal.Subject)
+				}
+			case "at":
+				v.at, err = time.Parse(time.RFC3339Nano, value)
+			case "state":
+				n, unit := 0, ""
+				if _, scan := fmt.Sscanf(value, "%d times %q", &n, &unit); scan == nil {
+					v.token = strings.Repeat(unit, n)
+				} else {
+					v.token, err = strconv.Unquote(value)
+				}
+			case "want":
+				v.want = value
+			default:
+				if !strings.HasPrefix(line, "#") {
+					err = fmt.Errorf("unknown field")
+				}
+			}
+			if err != nil {
+				t.Fatalf("vector %q: %q: %v", v.name, line, err)
+			}
+		}
+		if v.name != "" {
+			out = append(out, v)
+		}
+	}
+	return out
+}

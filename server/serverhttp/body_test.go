@@ -1,0 +1,163 @@
+package serverhttp_test
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// padded returns a discover request of exactly n bytes.
+func padded(n int) string {
+	message := body("server/discover", "")
+	return message + strings.Repeat(" ", n-len(message))
+}
+
+func TestBodySize(t *testing.T) {
+	const limit = 10_000
+	ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{MaxBodyBytes: limit})
+	for _, tt := range []struct {
+		size   int
+		status int
+	}{{500, 200}, {limit - 1, 200}, {limit, 200}, {limit + 1, 413}, {10 * limit, 413}} {
+		for _, chunked := range []bool{false, true} {
+			r := newRequest(t, ts, "POST", headers("server/discover", ""), padded(tt.size))
+			if chunked {
+				r.ContentLength = -1
+			}
+			got := send(t, ts, r)
+			if got.status != tt.status {
+				t.Errorf("%d bytes, chunked %v: got status %d, want %d", tt.size, chunked, got.status, tt.status)
+			}
+			if tt.status == 413 && (got.code() != -32600 || !strings.Contains(got.Error.Message, strconv.Itoa(limit))) {
+				t.Errorf("got %s, want code -32600 and the limit", got.body)
+			}
+		}
+	}
+}
+
+// TestDefaultBodySize sends more than the trusted part of a Content-Length.
+func TestDefaultBodySize(t *testing.T) {
+	ts, _ := serve(t, newServer(t, nil), nil)
+	for _, tt := range []struct {
+		size, status int
+	}{{300_000, 200}, {serverhttp.DefaultMaxBodyBytes, 200}, {serverhttp.DefaultMaxBodyBytes + 1, 413}} {
+		if got := do(t, ts, "POST", headers("server/discover", ""), padded(tt.size)); got.status != tt.status {
+			t.Errorf("%d bytes: got status %d, want %d", tt.size, got.status, tt.status)
+		}
+	}
+}
+
+// TestAnnouncedBodySize holds that a length is refused before it has arrived.
+func TestAnnouncedBodySize(t *testing.T) {
+	ts, _ := serve(t, newServer(t, nil), nil)
+	request := "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 999999999999\r\n\r\n"
+	if got := rawExchange(t, ts, request); got.status != 413 {
+		t.Errorf("got status %d, want 413", got.status)
+	}
+}
+
+// TestWrappedBodyLimit has a limit of the program's own around the handler.
+func TestWrappedBodyLimit(t *testing.T) {
+	ts := serveHandler(t, http.MaxBytesHandler(serverhttp.New(newServer(t, nil), nil), 1000))
+	if got := do(t, ts, "POST", headers("server/discover", ""), padded(2000)); got.status != 413 {
+		t.Errorf("got status %d, want 413", got.status)
+	}
+}
+
+// TestSlowBody announces a body that never comes.
+func TestSlowBody(t *testing.T) {
+	ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{ReadTimeout: 20 * time.Millisecond})
+	request := rawRequest(body("server/discover", ""), "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: server/discover")
+	if got := rawExchange(t, ts, request[:len(request)-1]); got.status != 408 || got.code() != -32600 {
+		t.Errorf("got status %d and code %d, want 408 and -32600", got.status, got.code())
+	}
+}
+
+// TestCutBody ends the connection within the body, with the other direction
+// open.
+func TestCutBody(t *testing.T) {
+	ts, _ := serve(t, newServer(t, nil), nil)
+	conn := dial(t, ts)
+	request := rawRequest(body("server/discover", ""))
+	if _, err := io.WriteString(conn, request[:len(request)-1]); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, response); got.status != 400 || got.code() != -32700 {
+		t.Errorf("got status %d and code %d, want 400 and -32700", got.status, got.code())
+	}
+}
+
+// TestReadTimeoutEnds holds that the time for the body does not limit the
+// request, also where another handler has read the body before.
+func TestReadTimeoutEnds(t *testing.T) {
+	gate := newGate()
+	h := serverhttp.New(gate.server(t), &serverhttp.Options{ReadTimeout: 30 * time.Millisecond})
+	ts := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		data, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		r.Body = io.NopCloser(strings.NewReader(string(data)))
+		h.ServeHTTP(w, r)
+	}))
+	done := make(chan *reply, 1)
+	go func() { done <- do(t, ts, "POST", headers("tools/call", "gate"), body("tools/call", `"name":"gate"`)) }()
+	ctx := <-gate.entered
+	select {
+	case <-ctx.Done():
+		t.Error("the time for the body ended the request")
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(gate.open)
+	if got := <-done; got.status != 200 {
+		t.Errorf("got status %d, want 200", got.status)
+	}
+}
+
+// FuzzBody holds that whatever is sent gets one JSON object on one line.
+func FuzzBody(f *testing.F) {
+	for _, seed := range []string{
+		body("server/discover", ""), body("tools/call", `"name":"echo","arguments":{"message":"hi"}`),
+		`{"jsonrpc":"2.0","id":"x","method":"initialize","params":{"protocolVersion":"2025-11-25"}}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled"}`, `{"jsonrpc":"2.0","id":1,"result":{}}`, `[]`, `{`, "\xff",
+	} {
+		f.Add([]byte(seed), "2026-07-28", "tools/call", "echo", "http://localhost", "application/json", "*/*")
+	}
+	h := serverhttp.New(newServer(f, nil), nil)
+	f.Fuzz(func(t *testing.T, data []byte, version, method, name, origin, content, accept string) {
+		r := httptest.NewRequest("POST", "/", strings.NewReader(string(data)))
+		r.Host = "localhost"
+		for key, value := range map[string]string{
+			"Mcp-Protocol-Version": version, "Mcp-Method": method, "Mcp-Name": name,
+			"Origin": origin, "Content-Type": content, "Accept": accept,
+		} {
+			r.Header[key] = []string{value}
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		got := read(t, w.Result())
+		switch got.status {
+		case 200, 202, 400, 403, 404, 406, 415:
+		default:
+			t.Errorf("got status %d", got.status)
+		}
+		if got.status == 200 && strings.Trim(version, " \t") != string(protocol.Latest) {
+			t.Errorf("a request with the version header %q was served", version)
+		}
+	})
+}

@@ -1,0 +1,72 @@
+package serverhttp_test
+
+import (
+	"net/http"
+	"testing"
+)
+
+func TestMediaTypes(t *testing.T) {
+	ts, _ := serve(t, newServer(t, nil), nil)
+	tests := []struct {
+		name   string
+		header string
+		values []string // nil: the header is left out
+		status int
+	}{
+		{"JSON", "Content-Type", []string{"application/json"}, 200},
+		{"JSON in UTF-8", "Content-Type", []string{"application/json; charset=utf-8"}, 200},
+		{"JSON in quoted UTF-8", "Content-Type", []string{`Application/JSON;charset="UTF-8"`}, 200},
+		{"JSON with another parameter", "Content-Type", []string{"application/json; profile=x"}, 200},
+		{"JSON in Latin 1", "Content-Type", []string{"application/json; charset=iso-8859-1"}, 415},
+		{"JSON in UTF-16", "Content-Type", []string{"application/json; charset=utf-16"}, 415},
+		{"no Content-Type", "Content-Type", nil, 415},
+		{"empty Content-Type", "Content-Type", []string{""}, 415},
+		{"form", "Content-Type", []string{"application/x-www-form-urlencoded"}, 415},
+		{"plain text, which needs no preflight", "Content-Type", []string{"text/plain"}, 415},
+		{"JSON patch", "Content-Type", []string{"application/json-patch+json"}, 415},
+		{"prefix", "Content-Type", []string{"application/jsonx"}, 415},
+		{"two", "Content-Type", []string{"application/json", "application/json"}, 415},
+		{"broken parameter", "Content-Type", []string{"application/json; charset=utf-8; charset=utf-16"}, 415},
+
+		{"both", "Accept", []string{"application/json, text/event-stream"}, 200},
+		{"both, other order", "Accept", []string{"text/event-stream,application/json"}, 200},
+		{"both, two lines", "Accept", []string{"application/json", "text/event-stream"}, 200},
+		{"both, upper case", "Accept", []string{"Application/JSON, Text/Event-Stream"}, 200},
+		{"both with weights", "Accept", []string{"application/json;q=0.5, text/event-stream; q=0.001"}, 200},
+		{"no Accept", "Accept", nil, 200},
+		{"anything", "Accept", []string{"*/*"}, 200},
+		{"halves", "Accept", []string{"text/*, application/*"}, 200},
+		{"JSON and a wildcard", "Accept", []string{"application/json, */*;q=0.1"}, 200},
+		{"comma in a parameter", "Accept", []string{`application/json;p="a,b\",c", text/event-stream`}, 200},
+		{"JSON only", "Accept", []string{"application/json"}, 406},
+		{"events only", "Accept", []string{"text/event-stream"}, 406},
+		{"neither", "Accept", []string{"text/html"}, 406},
+		{"half", "Accept", []string{"application/*"}, 406},
+		{"events excluded", "Accept", []string{"*/*, text/event-stream;q=0"}, 406},
+		{"events excluded, then anything", "Accept", []string{"text/event-stream;q=0, */*"}, 406},
+		{"JSON excluded by half", "Accept", []string{"*/*, application/*;q=0.0"}, 406},
+		{"weight out of range", "Accept", []string{"application/json;q=2, text/event-stream"}, 406},
+		{"weight not a number", "Accept", []string{"application/json;q=NaN, text/event-stream"}, 406},
+		{"empty", "Accept", []string{""}, 406},
+		{"unterminated quote", "Accept", []string{`application/json, text/event-stream;p="\`}, 406},
+
+		{"identity", "Content-Encoding", []string{"identity"}, 200},
+		{"gzip", "Content-Encoding", []string{"gzip"}, 415},
+		{"identity and gzip", "Content-Encoding", []string{"identity, gzip"}, 415},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := headers("server/discover", "")
+			if h[tt.header] = tt.values; tt.values == nil {
+				delete(h, tt.header)
+			}
+			got := do(t, ts, "POST", h, body("server/discover", ""))
+			if got.status != tt.status {
+				t.Errorf("%s %q: got status %d, want %d: %s", tt.header, tt.values, got.status, tt.status, got.body)
+			}
+			if tt.status != http.StatusOK && got.code() != -32600 {
+				t.Errorf("got code %d, want -32600", got.code())
+			}
+		})
+	}
+}

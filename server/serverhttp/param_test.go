@@ -1,0 +1,89 @@
+package serverhttp_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// addMirrored registers a tool one of whose arguments is repeated in a header.
+func addMirrored(srv *server.Server) {
+	server.AddRawTool(srv, server.Tool{Name: "run", InputSchema: json.RawMessage(
+		`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"other":{"type":"string"}}}`)},
+		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return server.Text("ran"), nil
+		})
+}
+
+func TestParamHeaders(t *testing.T) {
+	srv := newServer(t, nil)
+	addMirrored(srv)
+	ts, _ := serve(t, srv, nil)
+	for _, test := range []struct {
+		name      string
+		arguments string
+		header    []string // lines of Mcp-Param-Region
+		status    int
+		code      int64
+	}{
+		{"the same", `{"region":"eu"}`, []string{"eu"}, 200, 0},
+		{"white space around it", `{"region":"eu"}`, []string{" eu\t"}, 200, 0},
+		{"encoded", `{"region":"Hello"}`, []string{"=?base64?SGVsbG8=?="}, 200, 0},
+		{"literal that looks encoded", `{"region":"SGVsbG8="}`, []string{"SGVsbG8="}, 200, 0},
+		{"empty", `{"region":""}`, []string{""}, 200, 0},
+		{"neither", `{"other":"x"}`, nil, 200, 0},
+		{"another value", `{"region":"eu"}`, []string{"us"}, 400, protocol.CodeHeaderMismatch},
+		{"another case", `{"region":"eu"}`, []string{"EU"}, 400, protocol.CodeHeaderMismatch},
+		{"missing", `{"region":"eu"}`, nil, 400, protocol.CodeHeaderMismatch},
+		{"header alone", `{"other":"x"}`, []string{"eu"}, 400, protocol.CodeHeaderMismatch},
+		{"twice", `{"region":"eu"}`, []string{"eu", "eu"}, 400, protocol.CodeHeaderMismatch},
+		{"bad padding", `{"region":"Hello"}`, []string{"=?base64?SGVsbG8?="}, 400, protocol.CodeHeaderMismatch},
+		{"bad characters", `{"region":"Hello"}`, []string{"=?base64?SGVs!!!bG8=?="}, 400, protocol.CodeHeaderMismatch},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := headers("tools/call", "run")
+			h["Mcp-Param-Region"] = test.header
+			got := do(t, ts, "POST", h, body("tools/call", `"name":"run","arguments":`+test.arguments))
+			if got.status != test.status || got.code() != test.code {
+				t.Errorf("got %d %d, want %d %d; body %s", got.status, got.code(), test.status, test.code, got.body)
+			}
+			if test.code != 0 && !strings.Contains(got.Error.Message, "Mcp-Param-Region") {
+				t.Errorf("message %q does not name the header", got.Error.Message)
+			}
+		})
+	}
+}
+
+// A tool that the caller may not see must not give itself away by its headers.
+func TestParamHeadersOfHiddenTool(t *testing.T) {
+	srv := newServer(t, &server.Options{
+		Visible: func(p roundtrip.Principal, _, name string) bool { return p.Subject == "admin" || name != "run" },
+	})
+	addMirrored(srv)
+	ts, _ := serve(t, srv, &serverhttp.Options{
+		Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
+			return roundtrip.Principal{Issuer: "test", Subject: r.Header.Get("X-User")}, nil
+		},
+	})
+	for _, test := range []struct {
+		user, tool string
+		code       int64
+	}{
+		{"admin", "run", protocol.CodeHeaderMismatch},
+		{"guest", "run", protocol.CodeInvalidParams},
+		{"guest", "none", protocol.CodeInvalidParams},
+	} {
+		got := do(t, ts, "POST", headers("tools/call", test.tool, "X-User", test.user),
+			body("tools/call", `"name":"`+test.tool+`","arguments":{"region":"eu"}`))
+		if got.code() != test.code {
+			t.Errorf("%s calls %s: got %s, want code %d", test.user, test.tool, got.body, test.code)
+		}
+	}
+}

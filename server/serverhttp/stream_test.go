@@ -1,0 +1,338 @@
+package serverhttp_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/sse"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// A gate is a tool that tells when it is entered, with its context, and stays
+// until it is opened or its context ends.
+type gate struct {
+	entered chan context.Context
+	calls   chan *server.ToolCall
+	open    chan struct{}
+	ended   chan error // the cause, once the context has ended
+}
+
+func newGate() *gate {
+	return &gate{make(chan context.Context, 1), make(chan *server.ToolCall, 1), make(chan struct{}), make(chan error, 1)}
+}
+
+// server returns a server with the gate, and with a second one that notifies
+// first.
+func (g *gate) server(t testing.TB, middleware ...server.Middleware) *server.Server {
+	srv := newServer(t, &server.Options{Middleware: middleware})
+	server.AddRawTool(srv, server.Tool{Name: "gate"}, g.handle)
+	server.AddRawTool(srv, server.Tool{Name: "gate, streaming"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		if err := call.Notify(ctx, progress(0)); err != nil {
+			return nil, err
+		}
+		return g.handle(ctx, call)
+	})
+	return srv
+}
+
+func (g *gate) handle(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+	g.calls <- call
+	g.entered <- ctx
+	select {
+	case <-g.open:
+		return server.Text("opened"), nil
+	case <-ctx.Done():
+		g.ended <- context.Cause(ctx)
+		return server.Text("ended"), nil
+	}
+}
+
+// events reads a stream to its end.
+func events(t *testing.T, r io.Reader) []string {
+	t.Helper()
+	var all []string
+	for reader := sse.NewReader(r, 0); ; {
+		event, err := reader.Next()
+		if err == io.EOF {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("after %d events: %v", len(all), err)
+		}
+		all = append(all, string(event.Data))
+	}
+}
+
+func TestStream(t *testing.T) {
+	ts, _ := serve(t, newServer(t, nil), nil)
+	tests := []struct {
+		tool   string
+		events []string // parts of them
+	}{
+		{"notify", []string{`"progress":0`, `"progress":1`, `"id":7,"result"`}},
+		{"notify then fail", []string{`"progress":0`, `"id":7,"error":{"code":-32021`}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.tool, func(t *testing.T) {
+			got := do(t, ts, "POST", headers("tools/call", tt.tool), body("tools/call", `"name":"`+tt.tool+`"`))
+			if got.status != 200 {
+				t.Errorf("got status %d, want 200", got.status)
+			}
+			for key, want := range map[string]string{
+				"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no",
+			} {
+				if value := got.header.Get(key); value != want {
+					t.Errorf("%s: got %q, want %q", key, value, want)
+				}
+			}
+			list := events(t, strings.NewReader(got.body))
+			if len(list) != len(tt.events) {
+				t.Fatalf("got %d events, want %d: %s", len(list), len(tt.events), got.body)
+			}
+			for i, event := range list {
+				if !json.Valid([]byte(event)) || !strings.Contains(event, tt.events[i]) {
+					t.Errorf("event %d: got %s, want %s in it", i, event, tt.events[i])
+				}
+			}
+		})
+	}
+}
+
+// TestStreamIsFlushed holds that events arrive while the handler still runs.
+func TestStreamIsFlushed(t *testing.T) {
+	gate := newGate()
+	backs := make(chan protocol.Back, 1)
+	keep := func(next server.Handler) server.Handler {
+		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+			backs <- in.Back
+			return next(ctx, in)
+		}
+	}
+	ts, _ := serve(t, gate.server(t, keep), nil)
+	response, err := ts.Client().Do(newRequest(t, ts, "POST", headers("tools/call", "gate, streaming"), body("tools/call", `"name":"gate, streaming"`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	reader := sse.NewReader(response.Body, 0)
+	if event, err := reader.Next(); err != nil || !strings.Contains(string(event.Data), "progress") {
+		t.Fatalf("got %q, %v, want progress", event.Data, err)
+	}
+	call := <-gate.calls
+	close(gate.open)
+	if event, err := reader.Next(); err != nil || !strings.Contains(string(event.Data), "opened") {
+		t.Fatalf("got %q, %v, want the response", event.Data, err)
+	}
+	if _, err := reader.Next(); err != io.EOF {
+		t.Errorf("got %v after the response, want the end", err)
+	}
+	// What a handler leaves running must not write into the next response.
+	for _, back := range []protocol.Back{call, <-backs} {
+		if err := back.Notify(context.Background(), progress(1)); err == nil {
+			t.Errorf("%T: a notification after the response is accepted", back)
+		}
+	}
+}
+
+// TestNotifyRefuses covers notifications that cannot be sent.
+func TestNotifyRefuses(t *testing.T) {
+	srv := newServer(t, nil)
+	server.AddRawTool(srv, server.Tool{Name: "bad"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		cancelled, cancel := context.WithCancel(ctx)
+		cancel()
+		if err := call.Notify(cancelled, progress(0)); !errors.Is(err, context.Canceled) {
+			t.Errorf("with a cancelled context: got %v", err)
+		}
+		if err := call.Notify(ctx, nil); err == nil {
+			t.Error("nil is accepted")
+		}
+		if err := call.Notify(ctx, &protocol.Notification{Method: "x", Params: []byte("[]")}); err == nil {
+			t.Error("params that are no object are accepted")
+		}
+		return server.Text("fine"), nil
+	})
+	ts, _ := serve(t, srv, nil)
+	got := do(t, ts, "POST", headers("tools/call", "bad"), body("tools/call", `"name":"bad"`))
+	if got.header.Get("Content-Type") != "application/json" {
+		t.Errorf("got %s, want JSON: nothing was sent", got.header.Get("Content-Type"))
+	}
+}
+
+// TestDisconnect covers clients that go away while a handler runs, whole or
+// half, before and after a stream has begun.
+func TestDisconnect(t *testing.T) {
+	for _, tool := range []string{"gate", "gate, streaming"} {
+		for _, half := range []bool{false, true} {
+			name := tool
+			if half {
+				name += ", half closed"
+			}
+			t.Run(name, func(t *testing.T) {
+				gate := newGate()
+				ts, _ := serve(t, gate.server(t), nil)
+				conn := dial(t, ts)
+				request := rawRequest(body("tools/call", `"name":"`+tool+`"`),
+					"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: "+tool)
+				if _, err := io.WriteString(conn, request); err != nil {
+					t.Fatal(err)
+				}
+				<-gate.entered
+				if !half {
+					conn.Close()
+				} else if err := conn.CloseWrite(); err != nil {
+					t.Fatal(err)
+				}
+				if err := <-gate.ended; !errors.Is(err, context.Canceled) {
+					t.Errorf("the handler's context ended with %v, want Canceled", err)
+				}
+				if !half {
+					return
+				}
+				rest, _ := io.ReadAll(conn)
+				if strings.Contains(string(rest), "ended") || (tool == "gate" && len(rest) > 0) {
+					t.Errorf("the client that cancelled was sent %q", rest)
+				}
+				if strings.HasSuffix(string(rest), "0\r\n\r\n") {
+					t.Error("the stream ends as if it were complete")
+				}
+			})
+		}
+	}
+}
+
+// TestDeadlineIsAnswered holds that a limit which a wrapping handler sets is
+// not taken for a client that went away.
+func TestDeadlineIsAnswered(t *testing.T) {
+	gate := newGate()
+	h := serverhttp.New(gate.server(t), nil)
+	ts := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 10*time.Millisecond)
+		defer cancel()
+		h.ServeHTTP(w, r.WithContext(ctx))
+	}))
+	got := do(t, ts, "POST", headers("tools/call", "gate"), body("tools/call", `"name":"gate"`))
+	if got.status != 200 || len(got.Result.Content) != 1 || got.Result.Content[0].Text != "ended" {
+		t.Errorf("got status %d: %s", got.status, got.body)
+	}
+}
+
+// TestSlowReader has clients that read nothing, in both kinds of response.
+func TestSlowReader(t *testing.T) {
+	failed := make(chan error, 1)
+	srv := newServer(t, nil)
+	server.AddRawTool(srv, server.Tool{Name: "flood"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		params := []byte(`{"data":"` + strings.Repeat("x", 1<<20) + `"}`)
+		for {
+			if err := call.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage, Params: params}); err != nil {
+				failed <- err
+				return nil, err
+			}
+		}
+	})
+	server.AddRawTool(srv, server.Tool{Name: "huge"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+		return server.Text(strings.Repeat("x", 64<<20)), nil
+	})
+	for _, tool := range []string{"flood", "huge"} {
+		t.Run(tool, func(t *testing.T) {
+			ts, h := serve(t, srv, &serverhttp.Options{WriteTimeout: 50 * time.Millisecond})
+			conn := dial(t, ts)
+			if err := conn.SetReadBuffer(4 << 10); err != nil {
+				t.Fatal(err)
+			}
+			request := rawRequest(body("tools/call", `"name":"`+tool+`"`),
+				"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: "+tool)
+			if _, err := io.WriteString(conn, request); err != nil {
+				t.Fatal(err)
+			}
+			first, err := bufio.NewReaderSize(conn, 16).ReadByte() // it has been served
+			if err != nil || first != 'H' {
+				t.Fatalf("got %q, %v", first, err)
+			}
+			// The request ends although the client never reads on.
+			if err := h.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if tool == "flood" {
+				if err := <-failed; err == nil {
+					t.Error("the handler was not told")
+				}
+			}
+		})
+	}
+}
+
+// TestHTTP2 runs both kinds of response and a cancelled request over HTTP/2,
+// whose deadlines and disconnects are those of a stream.
+func TestHTTP2(t *testing.T) {
+	gate := newGate()
+	ts := httptest.NewUnstartedServer(serverhttp.New(gate.server(t), nil))
+	ts.EnableHTTP2 = true
+	ts.StartTLS()
+	t.Cleanup(ts.Close)
+	for tool, want := range map[string]string{"large": "application/json", "notify": "text/event-stream"} {
+		r := newRequest(t, ts, "POST", headers("tools/call", " "+tool+"\t"), body("tools/call", `"name":"`+tool+`"`))
+		response, err := ts.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := response.Header.Get("Content-Type"); response.ProtoMajor != 2 || response.StatusCode != 200 || got != want {
+			t.Errorf("%s: got %s with status %d and type %s, want %s", tool, response.Proto, response.StatusCode, got, want)
+		}
+		read(t, response)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r := newRequest(t, ts, "POST", headers("tools/call", "gate"), body("tools/call", `"name":"gate"`)).WithContext(ctx)
+	done := make(chan error, 1)
+	go func() {
+		response, err := ts.Client().Do(r)
+		if err == nil {
+			response.Body.Close()
+		}
+		done <- err
+	}()
+	<-gate.entered
+	cancel()
+	if err := <-gate.ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the handler's context ended with %v, want Canceled", err)
+	}
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("the client got %v, want Canceled", err)
+	}
+}
+
+// TestKeepAlive holds that a quiet stream gets comments, JSON none.
+func TestKeepAlive(t *testing.T) {
+	gate := newGate()
+	ts, _ := serve(t, gate.server(t), &serverhttp.Options{KeepAlive: time.Millisecond})
+	response, err := ts.Client().Do(newRequest(t, ts, "POST", headers("tools/call", "gate, streaming"), body("tools/call", `"name":"gate, streaming"`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	for comments := 0; comments < 3 && lines.Scan(); {
+		if lines.Text() == ":" {
+			comments++
+		}
+	}
+	close(gate.open)
+	last := ""
+	for lines.Scan() {
+		if lines.Text() != "" {
+			last = lines.Text()
+		}
+	}
+	if lines.Err() != nil || !strings.Contains(last, "opened") {
+		t.Errorf("the stream ends with %q, %v, want the response", last, lines.Err())
+	}
+}
