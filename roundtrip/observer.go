@@ -34,7 +34,8 @@ type StateRejected struct {
 	Where
 	Reference string
 	Reason    Reason
-	// Err is what the [Sealer] said, nil when it is not the one that refused.
+	// Err is what the [Sealer] said, or whoever read what it opened; nil when
+	// the state was authentic and did not fit.
 	Err error
 }
 

@@ -42,6 +42,9 @@ func frozen(t testing.TB, c *client, reason roundtrip.Reason) {
 	if got := list[before]; got.Reason != reason || got.Reference != data["reference"] || got.Method != c.call.Method || got.Target != c.call.Target {
 		t.Errorf("the observer is told %+v, want reason %q and reference %s", got, reason, data["reference"])
 	}
+	if opened := strings.HasPrefix(string(reason), "other_") || strings.Contains(string(reason), "expired"); opened && list[before].Err != nil {
+		t.Errorf("the observer is told %v of an authentic state", list[before].Err)
+	}
 	for _, earlier := range list[:before] {
 		if earlier.Reference == data["reference"] {
 			t.Errorf("reference %s is used twice", data["reference"])
