@@ -164,10 +164,13 @@ func (p *DiscoverParams) complete() error          { return nil }
 func (p *DiscoverParams) members(*objectWriter)    {}
 
 func (p *ListenParams) member(key, value []byte) error {
-	if string(key) == "notifications" {
-		return decodeMember(&p.Notifications, key, value)
+	if string(key) != "notifications" {
+		return nil
 	}
-	return nil
+	if jsonx.KindOf(value) != jsonx.Object {
+		return fmt.Errorf("notifications: must be an object")
+	}
+	return decodeMember(&p.Notifications, key, value)
 }
 
 func (p *ListenParams) complete() error         { return nil }
@@ -180,12 +183,15 @@ func (p *CompleteParams) member(key, value []byte) error {
 	case "argument":
 		return decodeMember(&p.Argument, key, value)
 	case "context":
-		return jsonx.Members(value, func(key, value []byte) error {
+		err := jsonx.Members(value, func(key, value []byte) error {
 			if string(key) == "arguments" {
 				return decodeMember(&p.Context, key, value)
 			}
 			return nil
 		})
+		if err != nil {
+			return fmt.Errorf("context: %w", err)
+		}
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func TestAdmission(t *testing.T) {
 		{"discover without _meta", "server/discover", `{}`, -32602, version},
 		{"no version", "tools/list", `{"_meta":{"` + capabilities + `":{}}}`, -32602, version},
 		{"no capabilities", "tools/list", `{"_meta":{"` + version + `":"2026-07-28"}}`, -32602, capabilities},
-		{"null capabilities", "tools/list", `{"_meta":{"` + version + `":"2026-07-28","` + capabilities + `":null}}`, -32602, capabilities},
+		{"null capabilities", "tools/list", `{"_meta":{"` + version + `":"2026-07-28","` + capabilities + `":null}}`, -32602, "clientCapabilities"},
 		{"null _meta", "tools/list", `{"_meta":null}`, -32602, "_meta"},
 		{"version not a string", "tools/list", `{"_meta":{"` + version + `":20260728}}`, -32602, version},
 		{"wrong case of a key", "tools/list", `{"_meta":{"` + strings.ToUpper(version) + `":"2026-07-28"}}`, -32602, version},

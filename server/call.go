@@ -20,11 +20,12 @@ type Call struct {
 	// Meta is the _meta of the request, never nil.
 	Meta *protocol.RequestMeta
 
+	in     *Incoming
 	outlet *outlet // nil: nowhere
 }
 
 func newCall(in *Incoming) Call {
-	return Call{Version: in.Version, Principal: in.Principal, Meta: in.Meta, outlet: in.outlet}
+	return Call{Version: in.Version, Principal: in.Principal, Meta: in.Meta, in: in, outlet: in.outlet}
 }
 
 // Capabilities returns what the client can do for this request.
@@ -54,35 +55,6 @@ func (c *Call) Notify(ctx context.Context, n *protocol.Notification) error {
 	return c.outlet.Notify(ctx, n)
 }
 
-// Elicit is how servers of legacy revisions ask while a request runs. On the
-// modern wire a server cannot send requests: the call fails before anything is
-// sent, with a [*roundtrip.PushError] that says what to return instead.
-func (c *Call) Elicit(context.Context, *protocol.ElicitForm) (*protocol.ElicitResult, error) {
-	return nil, c.cannotPush(protocol.MethodElicit)
-}
-
-// ElicitURL is [Call.Elicit] for a URL to visit.
-func (c *Call) ElicitURL(context.Context, *protocol.ElicitURL) (*protocol.ElicitResult, error) {
-	return nil, c.cannotPush(protocol.MethodElicit)
-}
-
-// CreateMessage is [Call.Elicit] for a message of the client's model.
-func (c *Call) CreateMessage(context.Context, *protocol.CreateMessage) (*protocol.CreateMessageResult, error) {
-	return nil, c.cannotPush(protocol.MethodCreateMessage)
-}
-
-// ListRoots is [Call.Elicit] for the directories that the client exposes.
-func (c *Call) ListRoots(context.Context) (*protocol.ListRootsResult, error) {
-	return nil, c.cannotPush(protocol.MethodListRoots)
-}
-
-func (c *Call) cannotPush(method string) error {
-	return &roundtrip.PushError{
-		Method: method,
-		Cause:  "revision " + string(c.Version) + " has no requests from server to client",
-	}
-}
-
 // gate refuses a request whose handler needs what the client does not declare,
 // before anything of it is looked at.
 func (s *Server) gate(ctx context.Context, in *Incoming, needs protocol.ClientCapabilities) error {
@@ -98,6 +70,9 @@ func (s *Server) gate(ctx context.Context, in *Incoming, needs protocol.ClientCa
 		return nil
 	}
 	s.opts.Observer.Observe(ctx, roundtrip.CapabilityRefused{Where: in.where(), Missing: missing})
+	if in.session != nil {
+		return protocol.Errorf(protocol.CodeCannotAsk, "the client does not support: %s", missing)
+	}
 	return protocol.MissingCapabilities(missing)
 }
 
@@ -110,6 +85,12 @@ func roundtripCall(in *Incoming, arguments json.RawMessage, retry *protocol.Retr
 	}
 	if in.Meta.Capabilities != nil {
 		call.Capabilities = *in.Meta.Capabilities
+	}
+	if in.session != nil { // neither member exists there
+		call.Responses, call.State = nil, protocol.RequestState{}
+	}
+	if in.pusher != nil {
+		call.Push = in.pusher
 	}
 	return call
 }

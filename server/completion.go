@@ -12,6 +12,7 @@ import (
 type CompleteCall struct {
 	Call
 	// Argument is the argument being typed, Value what is typed of it so far.
+	// Both are the client's words: the prompt may have no such argument.
 	Argument, Value string
 	// Known holds arguments that are filled in already.
 	Known map[string]string

@@ -88,11 +88,7 @@ func supported() []protocol.Version { return []protocol.Version{protocol.V202607
 func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protocol.Error {
 	switch {
 	case method == protocol.MethodInitialize:
-		// The one thing that a legacy client can be told (basic/versioning).
-		e := protocol.Errorf(protocol.CodeMethodNotFound, "method not found: initialize; this server supports %v", supported())
-		return e.WithData(struct {
-			Supported []protocol.Version `json:"supported"`
-		}{supported()})
+		return refuseInitialize()
 	case meta.Version == "":
 		return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: _meta: %s: must be present", protocol.MetaProtocolVersion)
 	case meta.Version != protocol.V20260728:
@@ -103,6 +99,15 @@ func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protoc
 		return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: _meta: %s: must be present", protocol.MetaClientCapabilities)
 	}
 	return nil
+}
+
+// refuseInitialize is the one thing that a legacy client can be told where there
+// are no sessions (basic/versioning).
+func refuseInitialize() *protocol.Error {
+	e := protocol.Errorf(protocol.CodeMethodNotFound, "method not found: initialize; this server supports %v", supported())
+	return e.WithData(struct {
+		Supported []protocol.Version `json:"supported"`
+	}{supported()})
 }
 
 // Serve runs an admitted request through the middleware and returns the
@@ -116,7 +121,13 @@ func (s *Server) Serve(ctx context.Context, in *Incoming) *protocol.Response {
 		return response
 	}
 	defer end()
+	if in.session != nil {
+		var done func()
+		ctx, done = in.session.begin(ctx, in)
+		defer done()
+	}
 	result, err := s.run(ctx, in)
+	in.pusher.end()
 	in.outlet.end()
 	if err == nil {
 		response.Result, err = s.encode(in, result)
@@ -127,7 +138,10 @@ func (s *Server) Serve(ctx context.Context, in *Incoming) *protocol.Response {
 	if err != nil {
 		response.Result, response.Error = nil, s.publicError(ctx, in, err)
 	}
-	if s.opts.DraftErrorCodes {
+	if in.session != nil {
+		in.session.settle(in, err)
+		response.Error = s.legacyError(ctx, in, response.Error)
+	} else if s.opts.DraftErrorCodes {
 		response.Error = response.Error.Draft()
 	}
 	return response
@@ -136,6 +150,9 @@ func (s *Server) Serve(ctx context.Context, in *Incoming) *protocol.Response {
 // run calls the middleware, which must not bring the process down.
 func (s *Server) run(ctx context.Context, in *Incoming) (result protocol.Result, err error) {
 	in.outlet = newOutlet(in.Back)
+	if back, ok := in.Back.(BackSender); ok && in.session != nil {
+		in.pusher = &pusher{session: in.session, version: in.Version, outlet: in.outlet, back: back}
+	}
 	defer func() {
 		if v := recover(); v != nil {
 			s.opts.Observer.Observe(ctx, roundtrip.HandlerPanicked{Where: in.where(), Value: v, Stack: debug.Stack()})
@@ -149,6 +166,11 @@ func (s *Server) run(ctx context.Context, in *Incoming) (result protocol.Result,
 func (s *Server) dispatch(ctx context.Context, in *Incoming) (protocol.Result, error) {
 	if in.refusal != nil {
 		return nil, in.refusal
+	}
+	if in.session != nil {
+		if result, err, ok := in.session.legacy(in); ok {
+			return result, err
+		}
 	}
 	switch p := in.Params.(type) {
 	case *protocol.CallToolParams:

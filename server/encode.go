@@ -35,9 +35,12 @@ const resultBytes = 1 << 10
 
 // encode returns the JSON text of the result, the server's name added.
 func (s *Server) encode(in *Incoming, result protocol.Result) (json.RawMessage, error) {
-	if p := in.encoded; p != nil && p.result == result {
+	if p := in.encoded; p != nil && in.session == nil && p.result == result {
 		// What a client in process does with its copy must not reach others.
 		return bytes.Clone(p.encoded), p.err
+	}
+	if in.session != nil {
+		return protocol.EncodeResult(in.Version, in.Request.Method, result)
 	}
 	meta := metaOf(result)
 	own := meta != nil && *meta != nil

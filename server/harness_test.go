@@ -80,7 +80,6 @@ func (e *events) panicked() bool {
 // A reply is a response as an independent reader sees it.
 type reply struct {
 	*testing.T
-	id     string
 	result map[string]any
 	err    *protocol.Error
 	raw    string
@@ -266,7 +265,5 @@ func wantPanic(t *testing.T, word string, f func()) {
 	}()
 	f()
 }
-
-func ptr[T any](v T) *T { return &v }
 
 type none struct{}

@@ -61,7 +61,7 @@ var lists = []struct {
 
 func declaresAll() protocol.ServerCapabilities {
 	return protocol.ServerCapabilities{
-		Tools: &protocol.ListCapability{ListChanged: true}, Prompts: &protocol.ListCapability{}, Resources: &protocol.ResourcesCapability{Subscribe: true},
+		Tools: &protocol.ListCapability{}, Prompts: &protocol.ListCapability{}, Resources: &protocol.ResourcesCapability{},
 	}
 }
 
@@ -234,17 +234,22 @@ func TestDiscover(t *testing.T) {
 	if r.result["instructions"] != "Buy." || fmt.Sprint(r.result["supportedVersions"]) != "[2026-07-28]" {
 		t.Errorf("discover says %s", r.raw)
 	}
-	if got := r.result["capabilities"]; len(got.(map[string]any)) != 0 {
-		t.Errorf("capabilities are %v, want none", got)
+	features := func(h *harness) string {
+		return fmt.Sprint(h.send(protocol.MethodDiscover, "").result["capabilities"])
+	}
+	const tools, prompts = "tools:map[listChanged:true]", "prompts:map[listChanged:true]"
+	const resources = "resources:map[listChanged:true subscribe:true]"
+	if got, want := features(h), "map[logging:map[]]"; got != want {
+		t.Errorf("capabilities are %v, want %v", got, want)
 	}
 	lists[0].add(h.Server, "a")
 	lists[3].add(h.Server, "a")
-	if got, want := fmt.Sprint(h.send(protocol.MethodDiscover, "").result["capabilities"]), "map[resources:map[] tools:map[]]"; got != want {
+	if got, want := features(h), "map[logging:map[] "+resources+" "+tools+"]"; got != want {
 		t.Errorf("capabilities are %v, want %v", got, want)
 	}
-	// What the server cannot do it does not declare, whatever the options say.
+	// What is promised is declared as what is there.
 	h = newHarness(t, &server.Options{Capabilities: declaresAll()})
-	if got, want := fmt.Sprint(h.send(protocol.MethodDiscover, "").result["capabilities"]), "map[prompts:map[] resources:map[] tools:map[]]"; got != want {
+	if got, want := features(h), "map[logging:map[] "+prompts+" "+resources+" "+tools+"]"; got != want {
 		t.Errorf("capabilities are %v, want %v", got, want)
 	}
 }

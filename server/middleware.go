@@ -49,8 +49,12 @@ type Incoming struct {
 
 	server  *Server
 	refusal *protocol.Error
-	outlet  *outlet // Back for handlers, closed when the request is answered
-	encoded *page   // the page that was dispatched, if its encoding may be reused
+	session *Session        // nil: the request is stateless
+	running *sessionRequest // in session, once it is served
+	opens   bool            // an initialize that opened session
+	pusher  *pusher         // nil where the client cannot be asked
+	outlet  *outlet         // Back for handlers, closed when the request is answered
+	encoded *page           // the page that was dispatched, if its encoding may be reused
 }
 
 // Refuse answers the request with e instead of dispatching it. Middleware still
@@ -76,8 +80,8 @@ func (in *Incoming) CheckParamHeaders(lines func(name string) []string) error {
 		return nil
 	}
 	t, ok := in.server.tools.snapshot().index[p.Name]
-	if !ok {
-		return nil
+	if !ok || !in.server.visible(in, protocol.MethodListTools, p.Name) {
+		return nil // the call will be refused, in words that are the same for both
 	}
 	return t.headers.Check(p.Arguments, lines)
 }

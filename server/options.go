@@ -49,13 +49,18 @@ type Options struct {
 	DiscoverTTL time.Duration
 	// Visible decides what a principal may see: it is asked for every tool,
 	// prompt, resource and template, with the method of its list and its name,
-	// URI or template. What is hidden is neither listed nor found. Lists are
-	// then never shared between principals in caches. Calls may overlap; it
-	// must be quick. Nil: everybody sees everything.
+	// URI or template. What is hidden is neither listed nor found, and nobody
+	// is told of its updates; that a list changed is announced to everybody who
+	// listens for it. Lists are then never shared between principals in caches.
+	// Calls may overlap; it is asked for a whole list at a time and must be
+	// quick. Nil: everybody sees everything.
 	Visible func(p roundtrip.Principal, list, name string) bool
 	// MaxSubscriptions is how many subscriptions may be open at once, 0:
 	// DefaultMaxSubscriptions.
 	MaxSubscriptions int
+	// ModernOnly refuses sessions: initialize is answered with an error that
+	// names the revisions supported.
+	ModernOnly bool
 	// DraftErrorCodes sends the numbers that drafts of revision 2026-07-28 had
 	// for three of its errors, -32001, -32003 and -32004 instead of -32020 to
 	// -32022, for clients built before they changed.
@@ -100,17 +105,18 @@ func (o *Options) withDefaults() (Options, error) {
 	return opts, nil
 }
 
-// declarable returns the part of c that is an author's to declare.
+// declarable returns the part of c that is an author's to declare. Changes of
+// what may be added later are announced.
 func declarable(c protocol.ServerCapabilities) protocol.ServerCapabilities {
 	own := protocol.ServerCapabilities{Experimental: c.Experimental, Extensions: c.Extensions}
 	if c.Tools != nil {
-		own.Tools = &protocol.ListCapability{}
+		own.Tools = &protocol.ListCapability{ListChanged: true}
 	}
 	if c.Prompts != nil {
-		own.Prompts = &protocol.ListCapability{}
+		own.Prompts = &protocol.ListCapability{ListChanged: true}
 	}
 	if c.Resources != nil {
-		own.Resources = &protocol.ResourcesCapability{}
+		own.Resources = &protocol.ResourcesCapability{ListChanged: true, Subscribe: true}
 	}
 	return own
 }

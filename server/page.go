@@ -45,7 +45,7 @@ func newSnapshot[E entry](r *registry[E]) *snapshot[E] {
 		return sync.OnceValue(func() []*page {
 			var pages []*page
 			for at := 0; at == 0 || at < len(s.entries); at += s.size {
-				entries, next := s.page(r.method, at)
+				entries, next := pageAt(s.entries, r.method, at, s.size)
 				hints := r.server.listHints(private)
 				p := &page{result: s.render(entries, next, hints)}
 				p.encoded, p.err = r.encode(entries, next, hints)
@@ -58,13 +58,14 @@ func newSnapshot[E entry](r *registry[E]) *snapshot[E] {
 	return s
 }
 
-// page returns the entries from at on and the cursor of the page after them.
-func (s *snapshot[E]) page(method string, at int) (entries []E, next string) {
-	end := min(at+s.size, len(s.entries))
-	if end < len(s.entries) {
+// pageAt returns the size entries from at on and the cursor of the page after
+// them.
+func pageAt[E entry](all []E, method string, at, size int) (entries []E, next string) {
+	end := min(at+size, len(all))
+	if end < len(all) {
 		next = cursor(method, end)
 	}
-	return s.entries[at:end], next
+	return all[at:end], next
 }
 
 // cursor is opaque to clients; that any replica understands it is all that it
@@ -86,21 +87,31 @@ func (s *Server) list(in *Incoming, p *protocol.ListParams) (protocol.Result, er
 	return listPage(s, in, s.templates.snapshot(), p.Cursor)
 }
 
+// badCursor refuses a cursor that leads nowhere, or nowhere that the client may
+// see.
+func badCursor() *protocol.Error {
+	return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: cursor: does not lead to a page of this list")
+}
+
 func listPage[E entry](s *Server, in *Incoming, snap *snapshot[E], cursor string) (protocol.Result, error) {
 	at, ok := snap.cursors[cursor]
 	if !ok && cursor != "" {
-		return nil, protocol.Errorf(protocol.CodeInvalidParams, "invalid params: cursor: does not lead to a page of this list")
+		return nil, badCursor()
 	}
+	method := in.Request.Method
 	switch {
 	case s.opts.Visible != nil:
-		entries, next := snap.page(in.Request.Method, at)
-		entries = slices.DeleteFunc(slices.Clone(entries), func(e E) bool {
-			return !s.visible(in, in.Request.Method, e.key())
-		})
+		// What is left is divided into pages: holes in the pages of all would
+		// give away how much is hidden.
+		seen := slices.DeleteFunc(slices.Clone(snap.entries), func(e E) bool { return !s.visible(in, method, e.key()) })
+		if at > 0 && at >= len(seen) {
+			return nil, badCursor()
+		}
+		entries, next := pageAt(seen, method, at, snap.size)
 		return snap.render(entries, next, s.listHints(true)), nil
 	case len(s.opts.Middleware) > 0:
 		// Middleware may filter what it is handed, so nothing is shared.
-		entries, next := snap.page(in.Request.Method, at)
+		entries, next := pageAt(snap.entries, method, at, snap.size)
 		return snap.render(entries, next, s.listHints(in.Private)), nil
 	}
 	pages := snap.public

@@ -74,14 +74,18 @@ func (c *Call) Progress(ctx context.Context, progress, total float64, message st
 	}
 	c.outlet.mu.Lock()
 	defer c.outlet.mu.Unlock()
-	if progress <= c.outlet.progress {
+	switch {
+	case c.outlet.ended:
+		return ErrEnded
+	case progress <= c.outlet.progress:
 		return fmt.Errorf("server: progress: %v is not more than %v before", progress, c.outlet.progress)
 	}
 	c.outlet.progress = progress
 	return c.outlet.send(ctx, &protocol.Notification{Method: protocol.NotifyProgress, Params: params})
 }
 
-// Log sends a log message to the client, if it asked for messages of this level
+// Log sends a log message to the client, if it wants messages of this level: the
+// level is the request's own or, in a session, the one set there last
 // (server/utilities/logging); logger names the part of the program and may be
 // empty, data is encoded as JSON. Do not log what the client must not see:
 // credentials, answers of others, internals.
@@ -89,7 +93,7 @@ func (c *Call) Log(ctx context.Context, level protocol.LoggingLevel, logger stri
 	if !level.Valid() {
 		return fmt.Errorf("server: log: unknown level %q", level)
 	}
-	wanted := c.Meta.LogLevel
+	wanted := c.wanted()
 	if !wanted.Valid() || level.Severity() < wanted.Severity() || c.outlet == nil {
 		return nil
 	}
@@ -102,4 +106,15 @@ func (c *Call) Log(ctx context.Context, level protocol.LoggingLevel, logger stri
 		return fmt.Errorf("server: log: %w", err)
 	}
 	return c.outlet.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage, Params: params})
+}
+
+// wanted is the least severe level that the client wants, empty for none.
+func (c *Call) wanted() protocol.LoggingLevel {
+	if c.in == nil || c.in.session == nil {
+		return c.Meta.LogLevel
+	}
+	x := c.in.session
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.level
 }

@@ -144,9 +144,13 @@ func renderTemplates(templates []*template, next string, cache protocol.CacheHin
 	return &protocol.ListResourceTemplatesResult{ResourceTemplates: list, NextCursor: next, Cache: cache}
 }
 
-// find returns who reads uri, and the variables of its template.
+// find returns who reads uri, and the variables of its template. A resource
+// that is hidden is not read by way of a template either.
 func (s *Server) find(in *Incoming, uri string) (*reader, map[string]string) {
-	if r, ok := s.resources.snapshot().index[uri]; ok && s.visible(in, protocol.MethodListResources, uri) {
+	if r, ok := s.resources.snapshot().index[uri]; ok {
+		if !s.visible(in, protocol.MethodListResources, uri) {
+			return nil, nil
+		}
 		return &r.reader, nil
 	}
 	for _, t := range s.templates.snapshot().entries {

@@ -38,6 +38,7 @@ func TestResources(t *testing.T) {
 		{"file:///a/b.txt", "anymap[path:a/b.txt]"},
 		{"file:///../etc/passwd", "anymap[path:../etc/passwd]"},
 		{"file:///a\nb", "anymap[path:a\nb]"},
+		{"file:///a.txt.bak", "anymap[path:a.txt.bak]"},
 		{"file:///", ""},
 		{"file:///%zz.txt", ""},
 		{"file:///%ff.txt", ""},

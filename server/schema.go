@@ -2,8 +2,10 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -18,6 +20,7 @@ const anyObject = `{"type":"object"}`
 func inferSchema(t reflect.Type) (json.RawMessage, error) {
 	inferred, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[json.RawMessage](): {},
+		reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
 		reflect.TypeFor[[]byte]():          {Types: []string{"null", "string"}, ContentEncoding: "base64"},
 	}})
 	if err != nil {
@@ -82,4 +85,24 @@ func compileSchema(raw json.RawMessage) (*schema.Schema, error) {
 		return nil, err
 	}
 	return schema.Compile(jsonx.AppendCompact(nil, raw), schema.Limits{})
+}
+
+// decodeArguments decodes arguments that match the input schema. What fails
+// all the same, in an UnmarshalJSON method or for want of bits, is reported by
+// the name of the field alone: the texts of such errors repeat values.
+func decodeArguments[In any](arguments json.RawMessage) (in In, err error) {
+	if err = jsonx.Unmarshal(arguments, &in); err == nil {
+		return in, nil
+	}
+	culprit := errors.New("they do not fit the tool's input type")
+	_ = jsonx.Members(arguments, func(key, value []byte) error {
+		alone := append(jsonx.AppendTextBytes([]byte("{"), key), ':')
+		alone = append(append(alone, value...), '}')
+		if jsonx.Unmarshal(alone, new(In)) != nil {
+			culprit = fmt.Errorf("field %q: is not a value that the tool understands", clip(string(key)))
+			return culprit
+		}
+		return nil
+	})
+	return in, culprit
 }

@@ -21,7 +21,6 @@ func TestNew(t *testing.T) {
 		"no shared key":       {Roundtrip: roundtrip.Options{RequireSharedKey: true}},
 		"nil middleware":      {Middleware: []server.Middleware{nil}},
 		"extension no JSON":   {Capabilities: protocol.ServerCapabilities{Extensions: map[string]json.RawMessage{"x": json.RawMessage(`{`)}}},
-		"name no UTF-8":       {Info: protocol.Implementation{Name: "\xff"}},
 	} {
 		if _, err := server.New(opts); err == nil {
 			t.Errorf("%s: no error", name)

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -52,61 +54,97 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 
 // ServeStream serves one client over any stream of lines: pipes, a Unix socket,
 // a TCP connection. It returns nil when in ends and an error when in or out
-// fails or ctx ends; by then no request runs any more. When ctx ends it does not
-// wait for a read of in that is blocked: close in to free the goroutine.
+// fails or ctx ends. Nothing is written after it has returned, and no request
+// runs any more, unless a handler ignores the end of its context: it is waited
+// for a second and then given up, which is an error too. A read of in or a
+// write to out that is blocked is not waited for either: close both to free
+// their goroutines.
 //
 // Requests run concurrently. A request is cancelled by notifications/cancelled
 // and then not answered. A line over the limit and a line that is not a message
 // are refused without losing the stream.
+//
+// A client that sends initialize gets a [Session] on the stream. Requests whose
+// _meta names their revision are served without it all the same.
 func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer, opts *StreamOptions) error {
-	st := newStream(s, out, opts)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	st.fail = cancel
+	st := newStream(s, opts)
+	defer st.hangUp()
+	// Requests outlive ctx for as long as it takes to end them in good order.
+	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	go st.pump(lineio.NewWriter(out))
+	read := make(chan error, 1)
+	go func() { read <- st.read(life, lineio.NewReader(in, st.opts.MaxLineBytes)) }()
 
-	ended := make(chan error, 1)
-	go func() { ended <- st.read(ctx, lineio.NewReader(in, st.opts.MaxLineBytes)) }()
 	var err error
 	select {
-	case err = <-ended:
-		if err == nil {
-			st.wait(ctx)
-		}
+	case err = <-read:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
+	case <-st.pumped:
 	}
-	cancel(errStreamEnded)
-	st.requests.Wait()
-	if failed := st.failure(); failed != nil {
-		return failed
+	idle := st.close()
+	st.hearNoMore()
+	if err == nil {
+		err = st.grace(ctx, idle)
 	}
-	return err
+	end(cmp.Or(err, errStreamEnded))
+	stuck := st.stop(idle)
+	return cmp.Or(st.failure(), err, stuck)
 }
 
-var errStreamEnded = errors.New("server: the stream has ended")
+var (
+	errStreamEnded = errors.New("server: the stream has ended")
+	errCancelled   = errors.New("server: the client cancelled the request")
+	errStuck       = errors.New("server: the stream ended with requests that do not stop or output that nobody reads")
+)
+
+// stopGrace is how long the end of a stream waits for handlers that have been
+// told to stop, and for a client that reads slowly. Who stops at all does so
+// well within it.
+const stopGrace = time.Second
 
 // stream is one client on a line stream.
+//
+//	in ─▶ read ─▶ start ─▶ one goroutine a request ─▶ outbox ─▶ pump ─▶ out
 type stream struct {
-	server *Server
-	opts   StreamOptions
-	out    *lineio.Writer
-	fail   context.CancelCauseFunc
+	server  *Server
+	opts    StreamOptions
+	session *Session      // nil when the server is modern only
+	outbox  chan outgoing // to the pump; without a buffer, so a slow client slows the server down
+	ended   chan struct{} // closed when the pump takes no more
+	pumped  chan struct{} // closed when the pump has returned
+	broken  error         // why out failed; written by the pump alone, before it returns
 
 	requests sync.WaitGroup
 	mu       sync.Mutex
 	running  map[protocol.ID]*streamRequest
-	broken   error
+	closed   bool // no further request may start
 }
 
 // streamRequest is a request that runs.
 type streamRequest struct {
 	cancel    context.CancelCauseFunc
 	listens   bool
+	opens     bool // an initialize, which cannot be cancelled
 	cancelled bool
 }
 
-func newStream(s *Server, out io.Writer, opts *StreamOptions) *stream {
-	st := &stream{server: s, out: lineio.NewWriter(out), running: map[protocol.ID]*streamRequest{}}
+// outgoing is a line on its way out, and the request whose cancellation would
+// stop it there, nil if none can.
+type outgoing struct {
+	line    []byte
+	request *streamRequest
+}
+
+func newStream(s *Server, opts *StreamOptions) *stream {
+	st := &stream{
+		server:  s,
+		outbox:  make(chan outgoing),
+		ended:   make(chan struct{}),
+		pumped:  make(chan struct{}),
+		running: map[protocol.ID]*streamRequest{},
+	}
 	if opts != nil {
 		st.opts = *opts
 	}
@@ -122,6 +160,9 @@ func newStream(s *Server, out io.Writer, opts *StreamOptions) *stream {
 	if st.opts.Grace == 0 {
 		st.opts.Grace = DefaultStreamGrace
 	}
+	if !s.opts.ModernOnly {
+		st.session = s.NewSession(st.opts.Principal, st.tell)
+	}
 	return st
 }
 
@@ -131,12 +172,12 @@ func (st *stream) read(ctx context.Context, lines *lineio.Reader) error {
 		line, err := lines.Next()
 		switch {
 		case errors.Is(err, lineio.ErrTooLong):
-			st.write(&protocol.Response{Error: protocol.Errorf(protocol.CodeInvalidRequest,
-				"message is longer than %d bytes", st.opts.MaxLineBytes)})
+			st.respond(&protocol.Response{Error: protocol.Errorf(protocol.CodeInvalidRequest,
+				"invalid request: message is longer than %d bytes", st.opts.MaxLineBytes)})
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return err
+			return fmt.Errorf("server: read: %w", err)
 		default:
 			st.message(ctx, line)
 		}
@@ -147,67 +188,117 @@ func (st *stream) read(ctx context.Context, lines *lineio.Reader) error {
 }
 
 func (st *stream) message(ctx context.Context, line []byte) {
+	if st.batch(ctx, line) {
+		return
+	}
 	message, err := protocol.DecodeMessage(line)
 	if err != nil {
-		refusal, _ := protocol.AsError(err)
-		response := &protocol.Response{Error: refusal}
-		if req, ok := message.(*protocol.Request); ok {
-			response.ID = req.ID
-		}
-		st.write(response)
+		st.respond(unreadable(message, err))
 		return
 	}
-	switch m := message.(type) {
-	case *protocol.Request:
-		st.start(ctx, m)
-	case *protocol.Notification:
-		if m.Method == protocol.NotifyCancelled {
-			st.cancelled(m.Params)
+	st.handle(ctx, message, func(response *protocol.Response) {
+		if response != nil {
+			st.respond(response)
 		}
-	}
-	// A modern client sends no responses; one that does is not answered, for
-	// an answer to an answer helps nobody.
-}
-
-// start runs a request, unless it may not.
-func (st *stream) start(ctx context.Context, req *protocol.Request) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	r := &streamRequest{cancel: cancel, listens: req.Method == protocol.MethodListen}
-	st.mu.Lock()
-	var refusal *protocol.Error
-	switch _, taken := st.running[req.ID]; {
-	case taken:
-		refusal = protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: a request with this id is running")
-	case len(st.running) >= st.opts.MaxInFlight:
-		refusal = protocol.Errorf(protocol.CodeBusy, "too many requests are running")
-	default:
-		st.running[req.ID] = r
-	}
-	st.mu.Unlock()
-	if refusal != nil {
-		cancel(nil)
-		st.write(&protocol.Response{ID: req.ID, Error: refusal})
-		return
-	}
-	st.requests.Go(func() {
-		defer cancel(nil)
-		in := st.server.Admit(req)
-		in.Principal = st.opts.Principal
-		in.Back = &streamBack{st, r}
-		st.answer(req.ID, r, st.server.Serve(ctx, in))
 	})
 }
 
-// answer writes the response, unless the client cancelled the request. The id
-// is free again before the response is out, for the client may use it at once.
-func (st *stream) answer(id protocol.ID, r *streamRequest, response *protocol.Response) {
-	st.mu.Lock()
-	delete(st.running, id)
-	silent := r.cancelled
-	st.mu.Unlock()
-	if !silent {
-		st.write(response)
+// unreadable is the answer to what is no message, of which message holds what
+// could be read.
+func unreadable(message protocol.Message, err error) *protocol.Response {
+	response := &protocol.Response{Error: asError(err)}
+	if req, ok := message.(*protocol.Request); ok {
+		response.ID = req.ID
 	}
+	return response
+}
+
+// handle takes one message. A request leads to one call of reply, with nil when
+// it is not to be answered.
+func (st *stream) handle(ctx context.Context, message protocol.Message, reply func(*protocol.Response)) {
+	switch m := message.(type) {
+	case *protocol.Request:
+		st.start(ctx, m, reply)
+	case *protocol.Notification:
+		if m.Method == protocol.NotifyCancelled {
+			st.cancelled(m.Params)
+		} else if st.session != nil {
+			st.session.Notify(ctx, m)
+		}
+	case *protocol.Response:
+		// One that answers nothing is not answered, for an answer to an answer
+		// helps nobody.
+		if st.session != nil {
+			_ = st.session.Deliver(m)
+		}
+	}
+}
+
+// start runs a request, unless it may not.
+func (st *stream) start(ctx context.Context, req *protocol.Request, reply func(*protocol.Response)) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	r := &streamRequest{cancel: cancel, listens: req.Method == protocol.MethodListen, opens: req.Method == protocol.MethodInitialize}
+	if refusal := st.add(req.ID, r); refusal != nil {
+		cancel(nil)
+		reply(&protocol.Response{ID: req.ID, Error: refusal})
+		return
+	}
+	var in *Incoming
+	if st.inSession(req) {
+		in = st.session.Admit(req) // here, for what follows depends on initialize
+	}
+	go func() {
+		defer st.requests.Done()
+		defer cancel(nil)
+		if in == nil {
+			in = st.server.Admit(req)
+			in.Principal = st.opts.Principal
+		}
+		in.Back = &streamBack{st, r}
+		response := st.server.Serve(ctx, in)
+		// The id is free again before the response is out, for the client may
+		// use it at once.
+		if !st.remove(req.ID, r) {
+			response = nil
+		} else if r.listens && response.Error == nil {
+			st.announceEnd(response)
+		}
+		reply(response)
+	}()
+}
+
+// add takes a request in, or says why not. It counts as running until
+// requests.Done.
+func (st *stream) add(id protocol.ID, r *streamRequest) *protocol.Error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	switch _, taken := st.running[id]; {
+	case st.closed:
+		return protocol.Errorf(protocol.CodeBusy, "server is closing")
+	case taken:
+		return protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: a request with this id is running")
+	case len(st.running) >= st.opts.MaxInFlight:
+		return protocol.Errorf(protocol.CodeBusy, "too many requests are running")
+	}
+	st.running[id] = r
+	st.requests.Add(1)
+	return nil
+}
+
+// remove reports whether the request is to be answered: not when the client
+// cancelled it.
+func (st *stream) remove(id protocol.ID, r *streamRequest) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	delete(st.running, id)
+	return !r.cancelled
+}
+
+// announceEnd announces the end of a subscription before the response to it, as
+// line streams require it (basic/patterns/cancellation).
+func (st *stream) announceEnd(response *protocol.Response) {
+	params := []byte(`{"requestId":` + response.ID.String() + `}`)
+	_ = st.tell(context.Background(), &protocol.Notification{Method: protocol.NotifyCancelled, Params: params})
 }
 
 // cancelled handles notifications/cancelled. Unknown ids are no error: the
@@ -219,59 +310,125 @@ func (st *stream) cancelled(params []byte) {
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if r, ok := st.running[c.RequestID]; ok {
+	if r, ok := st.running[c.RequestID]; ok && !r.opens {
 		r.cancelled = true
 		r.cancel(errCancelled)
 	}
 }
 
-var errCancelled = errors.New("server: the client cancelled the request")
-
-// wait gives requests that run at the end of input time to be answered.
-// Subscriptions would wait for ever: they end at once.
-func (st *stream) wait(ctx context.Context) {
+// close lets no further request start and ends the subscriptions, which would
+// go on for ever. The channel is closed when nothing runs any more.
+func (st *stream) close() <-chan struct{} {
 	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.closed = true
 	for _, r := range st.running {
 		if r.listens {
 			r.cancel(ErrClosed)
 		}
 	}
-	st.mu.Unlock()
-	done := make(chan struct{})
+	idle := make(chan struct{})
 	go func() {
 		st.requests.Wait()
-		close(done)
+		close(idle)
 	}()
-	grace := time.NewTimer(max(st.opts.Grace, 0))
-	defer grace.Stop()
+	return idle
+}
+
+// grace gives requests that run at the end of input time to be answered.
+func (st *stream) grace(ctx context.Context, idle <-chan struct{}) error {
+	timer := time.NewTimer(max(st.opts.Grace, 0))
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-timer.C:
+	case <-st.pumped:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// stop waits for the requests, which have been told to stop, and then for the
+// pump, but for neither for ever.
+func (st *stream) stop(idle <-chan struct{}) error {
+	err := within(stopGrace, idle)
+	close(st.ended)
+	return cmp.Or(err, within(stopGrace, st.pumped))
+}
+
+func within(limit time.Duration, done <-chan struct{}) error {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
 	select {
 	case <-done:
-	case <-grace.C:
-	case <-ctx.Done():
+		return nil
+	case <-timer.C:
+		return errStuck
 	}
 }
 
-// write sends one message. When that fails the whole stream has failed.
-func (st *stream) write(m protocol.Message) {
-	line, err := protocol.AppendMessage(nil, m)
-	if err == nil {
-		err = st.out.Write(line)
+// pump writes what the requests send. A write may block for as long as the
+// client does not read, which is why it happens here and nowhere else.
+func (st *stream) pump(lines *lineio.Writer) {
+	defer close(st.pumped)
+	for {
+		select {
+		case o := <-st.outbox:
+			if o.request != nil && st.silent(o.request) {
+				continue
+			}
+			if err := lines.Write(o.line); err != nil {
+				st.broken = fmt.Errorf("server: write: %w", err)
+				return
+			}
+		case <-st.ended:
+			return
+		}
 	}
-	if err == nil {
-		return
-	}
-	st.mu.Lock()
-	if st.broken == nil {
-		st.broken = err
-	}
-	st.mu.Unlock()
-	st.fail(err)
 }
 
+// failure returns why out failed, nil when it did not.
 func (st *stream) failure() error {
+	select {
+	case <-st.pumped:
+		return st.broken
+	default:
+		return nil
+	}
+}
+
+// silent reports whether nothing more may be sent for a request.
+func (st *stream) silent(r *streamRequest) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	return st.broken
+	return r.cancelled
+}
+
+// respond sends a response. One that cannot be written is the server's
+// mistake, and the client is told at least that.
+func (st *stream) respond(response *protocol.Response) {
+	line, err := protocol.AppendMessage(nil, response)
+	if err != nil {
+		line, err = protocol.AppendMessage(nil, &protocol.Response{ID: response.ID, Error: internalError()})
+	}
+	if err == nil {
+		_ = st.send(context.Background(), outgoing{line: line})
+	}
+}
+
+// send hands a line to the pump, unless ctx or the stream ends first.
+func (st *stream) send(ctx context.Context, o outgoing) error {
+	select {
+	case st.outbox <- o:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-st.pumped:
+		return cmp.Or(st.broken, errStreamEnded)
+	case <-st.ended:
+		return errStreamEnded
+	}
 }
 
 // streamBack sends what relates to one request.
@@ -281,14 +438,41 @@ type streamBack struct {
 }
 
 // Notify implements [protocol.Back]. Nothing is sent for a request that the
-// client cancelled.
-func (b *streamBack) Notify(_ context.Context, n *protocol.Notification) error {
-	b.stream.mu.Lock()
-	silent := b.request.cancelled
-	b.stream.mu.Unlock()
-	if silent {
+// client cancelled. What is no message is an error and not sent either: it
+// comes from a handler, and must not cost the others their stream.
+func (b *streamBack) Notify(ctx context.Context, n *protocol.Notification) error {
+	return b.send(ctx, n, b.request)
+}
+
+// Send implements [BackSender].
+func (b *streamBack) Send(ctx context.Context, m protocol.Message) error {
+	if _, withdraws := m.(*protocol.Notification); withdraws {
+		return b.send(ctx, m, nil)
+	}
+	return b.send(ctx, m, b.request)
+}
+
+// send sends m, unless the request given, if one is, has been cancelled.
+func (b *streamBack) send(ctx context.Context, m protocol.Message, unless *streamRequest) error {
+	if unless != nil && b.stream.silent(unless) {
 		return errCancelled
 	}
-	b.stream.write(n)
-	return b.stream.failure()
+	line, err := protocol.AppendMessage(nil, m)
+	if err != nil {
+		return fmt.Errorf("server: notify: %w", err)
+	}
+	if err := jsonx.Check(line); err != nil {
+		return fmt.Errorf("server: notify: %.64q: %w", methodOf(m), err)
+	}
+	return b.stream.send(ctx, outgoing{line, unless})
+}
+
+func methodOf(m protocol.Message) string {
+	switch m := m.(type) {
+	case *protocol.Request:
+		return m.Method
+	case *protocol.Notification:
+		return m.Method
+	}
+	return ""
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -18,12 +19,17 @@ const (
 	// MaxSubscribedResources is how many resources one subscription may name.
 	// What does not fit is left out of the acknowledgment.
 	MaxSubscribedResources = 1000
+	// MaxListenBytes is how long the parameters of subscriptions/listen may be.
+	// They are held as long as the subscription is open, and this is room for
+	// all its resources with URIs of ordinary length.
+	MaxListenBytes = 256 << 10
 )
 
 // hub tells open subscriptions what changed.
 type hub struct {
 	mu          sync.Mutex
 	max         int
+	listening   int // subscribers that are no sessions
 	subscribers map[*subscriber]struct{}
 	closing     bool
 	closed      chan struct{} // closed when no subscription may go on
@@ -37,8 +43,10 @@ func newHub(max int) *hub {
 // client that reads slowly costs no more than one that reads fast: it learns
 // that a list changed, once, however often that was.
 type subscriber struct {
-	filter protocol.SubscriptionFilter // what was acknowledged
-	wake   chan struct{}               // holds one
+	filter    protocol.SubscriptionFilter // what was acknowledged
+	resources map[string]struct{}         // its URIs
+	wake      chan struct{}               // holds one; nil for sessions
+	changed   func()                      // of sessions: called when something is due
 
 	mu      sync.Mutex
 	lists   map[string]bool // notifications that are due
@@ -51,17 +59,40 @@ func (h *hub) add(filter protocol.SubscriptionFilter) (*subscriber, error) {
 	if h.closing {
 		return nil, protocol.Errorf(protocol.CodeBusy, "server is closing")
 	}
-	if len(h.subscribers) >= h.max {
+	if h.listening >= h.max {
 		return nil, protocol.Errorf(protocol.CodeBusy, "too many subscriptions are open")
 	}
-	sub := &subscriber{filter: filter, wake: make(chan struct{}, 1), lists: map[string]bool{}, updated: map[string]bool{}}
+	sub := newSubscriber(filter)
+	sub.wake = make(chan struct{}, 1)
 	h.subscribers[sub] = struct{}{}
+	h.listening++
 	return sub, nil
+}
+
+func newSubscriber(filter protocol.SubscriptionFilter) *subscriber {
+	sub := &subscriber{filter: filter, lists: map[string]bool{}, updated: map[string]bool{}}
+	sub.resources = make(map[string]struct{}, len(filter.ResourceSubscriptions))
+	for _, uri := range filter.ResourceSubscriptions {
+		sub.resources[uri] = struct{}{}
+	}
+	return sub
+}
+
+// join adds what a session wants to know. Sessions have a limit of their own,
+// with the transport, and hold nothing open.
+func (h *hub) join(sub *subscriber, filter protocol.SubscriptionFilter) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	sub.filter = filter
+	h.subscribers[sub] = struct{}{}
 }
 
 func (h *hub) remove(sub *subscriber) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if _, ok := h.subscribers[sub]; ok && sub.wake != nil {
+		h.listening--
+	}
 	delete(h.subscribers, sub)
 }
 
@@ -99,7 +130,7 @@ func (h *hub) listChanged(method string) {
 
 func (h *hub) resourceUpdated(uri string) {
 	h.each(func(sub *subscriber) {
-		if slices.Contains(sub.filter.ResourceSubscriptions, uri) {
+		if _, ok := sub.resources[uri]; ok {
 			sub.due(sub.updated, uri)
 		}
 	})
@@ -108,12 +139,23 @@ func (h *hub) resourceUpdated(uri string) {
 // due adds to one of the sets and wakes the subscription.
 func (s *subscriber) due(set map[string]bool, what string) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	set[what] = true
+	s.mu.Unlock()
+	if s.changed != nil {
+		s.changed()
+		return
+	}
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
+}
+
+// drop forgets that a resource changed.
+func (s *subscriber) drop(uri string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.updated, uri)
 }
 
 // take empties the sets.
@@ -127,8 +169,9 @@ func (s *subscriber) take() (lists, updated []string) {
 }
 
 // ResourceUpdated tells the clients that subscribed to the resource at uri that
-// its contents changed (basic/patterns/subscriptions). Changes of the lists
-// are announced by themselves when something is added or removed.
+// its contents changed (basic/patterns/subscriptions), except those that may
+// not see it ([Options].Visible). Changes of the lists are announced by
+// themselves when something is added or removed.
 func (s *Server) ResourceUpdated(uri string) { s.hub.resourceUpdated(uri) }
 
 // listen answers subscriptions/listen: it acknowledges, then sends what changes
@@ -136,6 +179,9 @@ func (s *Server) ResourceUpdated(uri string) { s.hub.resourceUpdated(uri) }
 func (s *Server) listen(ctx context.Context, in *Incoming, p *protocol.ListenParams) (protocol.Result, error) {
 	if in.Back == nil {
 		return nil, protocol.Errorf(protocol.CodeInvalidRequest, "subscriptions/listen needs a way to send notifications")
+	}
+	if len(in.Request.Params) > MaxListenBytes {
+		return nil, protocol.Errorf(protocol.CodeInvalidParams, "invalid params: longer than %d bytes", MaxListenBytes)
 	}
 	filter := s.honoured(p.Notifications)
 	sub, err := s.hub.add(filter)
@@ -147,47 +193,77 @@ func (s *Server) listen(ctx context.Context, in *Incoming, p *protocol.ListenPar
 	if err != nil {
 		return nil, err
 	}
-	notify := func(method string, params subscriptionParams) error {
-		params.Meta = meta
-		raw, err := jsonx.Encode(params)
-		if err != nil {
-			return err
-		}
-		return in.Back.Notify(ctx, &protocol.Notification{Method: method, Params: json.RawMessage(raw)})
-	}
-	if err := notify(protocol.NotifyAcknowledged, subscriptionParams{Notifications: &filter}); err != nil {
-		return nil, gone(err)
+	l := &listener{server: s, in: in, meta: meta}
+	if err := l.notify(ctx, protocol.NotifyAcknowledged, subscriptionParams{Notifications: &filter}); err != nil {
+		return nil, gone(err) // no result, for nothing may precede the acknowledgment
 	}
 	for {
 		select {
 		case <-s.hub.closed:
-			return &protocol.ListenResult{Meta: meta}, nil
+			return l.end(), nil
 		case <-ctx.Done():
-			return s.listenEnded(ctx, meta)
+			err = ctx.Err()
 		case <-sub.wake:
+			lists, updated := sub.take()
+			err = l.send(ctx, lists, updated)
 		}
-		lists, updated := sub.take()
-		for _, method := range lists {
-			if err := notify(method, subscriptionParams{}); err != nil {
-				return nil, gone(err)
-			}
-		}
-		for _, uri := range updated {
-			if err := notify(protocol.NotifyResourceUpdated, subscriptionParams{URI: uri}); err != nil {
-				return nil, gone(err)
-			}
+		switch {
+		case err == nil:
+		case errors.Is(context.Cause(ctx), ErrClosed): // maybe while sending
+			return l.end(), nil
+		default:
+			return nil, gone(err)
 		}
 	}
 }
 
-// listenEnded tells a server that closes, which ends a subscription in good
-// order, from a client that left.
-func (s *Server) listenEnded(ctx context.Context, meta protocol.Meta) (protocol.Result, error) {
-	if context.Cause(ctx) == ErrClosed {
-		return &protocol.ListenResult{Meta: meta}, nil
-	}
-	return nil, gone(context.Cause(ctx))
+// A listener sends what one subscription has to say.
+type listener struct {
+	server *Server
+	in     *Incoming
+	meta   protocol.Meta // with the id of the subscription
 }
+
+func (l *listener) notify(ctx context.Context, method string, params subscriptionParams) error {
+	params.Meta = l.meta
+	raw, err := jsonx.Encode(params)
+	if err != nil {
+		return err
+	}
+	return l.in.Back.Notify(ctx, &protocol.Notification{Method: method, Params: json.RawMessage(raw)})
+}
+
+// send sends what is due.
+func (l *listener) send(ctx context.Context, lists, updated []string) error {
+	for _, method := range lists {
+		if err := l.notify(ctx, method, subscriptionParams{}); err != nil {
+			return err
+		}
+	}
+	for _, uri := range updated {
+		if !l.mayLearn(uri) {
+			continue
+		}
+		if err := l.notify(ctx, protocol.NotifyResourceUpdated, subscriptionParams{URI: uri}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayLearn reports whether the client may know that there is a resource at uri.
+// It is asked each time, since what a principal may see can change while it
+// listens. The acknowledgment does not tell: it names unknown resources, too.
+func (l *listener) mayLearn(uri string) bool {
+	if l.server.opts.Visible == nil {
+		return true
+	}
+	r, _ := l.server.find(l.in, uri)
+	return r != nil
+}
+
+// end is the result of a subscription that the server ends in good order.
+func (l *listener) end() protocol.Result { return &protocol.ListenResult{Meta: l.meta} }
 
 // gone is the outcome of a request whose client can no longer be reached. It
 // reaches nobody but middleware.
@@ -197,7 +273,7 @@ func gone(err error) error {
 
 // subscriptionParams are the parameters of what a subscription sends.
 type subscriptionParams struct {
-	Meta          protocol.Meta                `json:"_meta"`
+	Meta          protocol.Meta                `json:"_meta,omitzero"`
 	Notifications *protocol.SubscriptionFilter `json:"notifications,omitzero"`
 	URI           string                       `json:"uri,omitzero"`
 }
@@ -214,11 +290,13 @@ func (s *Server) honoured(wanted protocol.SubscriptionFilter) protocol.Subscript
 	if c.Resources == nil || !c.Resources.Subscribe {
 		return honoured
 	}
+	seen := map[string]struct{}{}
 	for _, uri := range wanted.ResourceSubscriptions {
-		if len(honoured.ResourceSubscriptions) == MaxSubscribedResources {
+		if len(seen) == MaxSubscribedResources {
 			break
 		}
-		if !slices.Contains(honoured.ResourceSubscriptions, uri) {
+		if _, twice := seen[uri]; !twice {
+			seen[uri] = struct{}{}
 			honoured.ResourceSubscriptions = append(honoured.ResourceSubscriptions, uri)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"reflect"
 
 	"github.com/rondo-mcp/rondo/internal/headers"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/schema"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -74,8 +73,8 @@ func (t *tool) key() string { return t.definition.Name }
 func AddTool[In any](s *Server, t Tool, handler func(ctx context.Context, call *ToolCall, in In) (protocol.CallToolOutcome, error)) {
 	must("tool", t.Name, present(handler != nil))
 	s.addTool(t, reflect.TypeFor[In](), nil, func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error) {
-		var in In
-		if err := jsonx.Unmarshal(call.Arguments, &in); err != nil {
+		in, err := decodeArguments[In](call.Arguments)
+		if err != nil {
 			return badArguments(err), nil
 		}
 		return handler(ctx, call, in)
@@ -90,8 +89,8 @@ func AddTool[In any](s *Server, t Tool, handler func(ctx context.Context, call *
 func AddToolOut[In, Out any](s *Server, t Tool, handler func(ctx context.Context, call *ToolCall, in In) (Out, error)) {
 	must("tool", t.Name, present(handler != nil))
 	s.addTool(t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error) {
-		var in In
-		if err := jsonx.Unmarshal(call.Arguments, &in); err != nil {
+		in, err := decodeArguments[In](call.Arguments)
+		if err != nil {
 			return badArguments(err), nil
 		}
 		out, err := handler(ctx, call, in)
@@ -161,6 +160,9 @@ func (s *Server) callTool(ctx context.Context, in *Incoming, p *protocol.CallToo
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown tool: %s", clip(p.Name))
 	}
 	if err := s.gate(ctx, in, t.needs); err != nil {
+		if e, ok := protocol.AsError(err); ok && in.session != nil {
+			return ErrorText(e.Message), nil
+		}
 		return nil, err
 	}
 	call := roundtripCall(in, p.Arguments, &p.Retry)

@@ -48,6 +48,19 @@
 // client does not take what is written to its stream. A client
 // that closes only its sending direction counts as gone: net/http cannot tell.
 //
+// # Subscriptions
+//
+// The stream of subscriptions/listen begins at once, with the acknowledgment,
+// and ends with a response when [Handler.Shutdown] or the [server.Server] ends
+// it. In between a comment now and then keeps it from being closed as idle
+// (Options.KeepAlive). A client that leaves is noticed at once, one that is
+// there and no longer reads when what is written to it has filled the buffers
+// of the connection and the write timeout has passed. A machine that vanished
+// without a word is found by the operating system, which on Linux takes about a
+// quarter of an hour unless TCP_USER_TIMEOUT is set on the connection; until
+// then the subscription holds its place among Options.MaxSubscriptions of the
+// server.
+//
 // # Limits
 //
 // Every limit is a field of [Options] with a default. Set ReadHeaderTimeout and

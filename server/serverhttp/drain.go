@@ -18,36 +18,42 @@ var ErrShutdown = errors.New("serverhttp: shutting down")
 // say. Handlers that watch their context need milliseconds.
 const cancelGrace = time.Second
 
-// running is the set of requests that are being served.
-type running struct {
-	mu        sync.Mutex
-	exchanges map[*exchange]struct{}
-	closing   bool
-	idle      chan struct{} // closed once nothing runs, made by close
+// A task is a request that runs.
+type task struct {
+	cancel  context.CancelCauseFunc // set by running.begin
+	endless bool                    // it ends only when one side wants it to
 }
 
-// begin adds the request that x answers. It returns the context to run it
-// under, or false when no more are taken.
-func (r *running) begin(ctx context.Context, x *exchange) (context.Context, bool) {
+// running is the set of requests that are being served.
+type running struct {
+	mu      sync.Mutex
+	tasks   map[*task]struct{}
+	closing bool
+	idle    chan struct{} // closed once nothing runs, made by close
+}
+
+// begin adds t. It returns the context to run it under, or false when no more
+// are taken.
+func (r *running) begin(ctx context.Context, t *task) (context.Context, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closing {
 		return nil, false
 	}
-	if r.exchanges == nil {
-		r.exchanges = make(map[*exchange]struct{})
+	if r.tasks == nil {
+		r.tasks = make(map[*task]struct{})
 	}
-	ctx, x.cancel = context.WithCancelCause(ctx)
-	r.exchanges[x] = struct{}{}
+	ctx, t.cancel = context.WithCancelCause(ctx)
+	r.tasks[t] = struct{}{}
 	return ctx, true
 }
 
-func (r *running) end(x *exchange) {
-	x.cancel(nil)
+func (r *running) end(t *task) {
+	t.cancel(nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.exchanges, x)
-	if r.closing && len(r.exchanges) == 0 {
+	delete(r.tasks, t)
+	if r.closing && len(r.tasks) == 0 {
 		close(r.idle)
 	}
 }
@@ -60,12 +66,12 @@ func (r *running) close() <-chan struct{} {
 	if !r.closing {
 		r.closing = true
 		r.idle = make(chan struct{})
-		for x := range r.exchanges {
-			if x.endless {
-				x.cancel(server.ErrClosed) // which is answered with a result
+		for t := range r.tasks {
+			if t.endless {
+				t.cancel(server.ErrClosed) // which is answered with a result
 			}
 		}
-		if len(r.exchanges) == 0 {
+		if len(r.tasks) == 0 {
 			close(r.idle)
 		}
 	}
@@ -76,20 +82,23 @@ func (r *running) close() <-chan struct{} {
 func (r *running) cancel(cause error) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for x := range r.exchanges {
-		x.cancel(cause)
+	for t := range r.tasks {
+		t.cancel(cause)
 	}
-	return len(r.exchanges)
+	return len(r.tasks)
 }
 
 // Shutdown ends the handler: from now on requests get 503, those that run are
-// waited for, and subscriptions end in good order. When ctx ends first, their contexts are cancelled with
+// waited for, and subscriptions end in good order; then all legacy sessions
+// end. When ctx ends first, their contexts are cancelled with
 // [ErrShutdown], they have another second to answer, and the error of ctx is
 // returned. Shutdown leaves the connections to the [http.Server], whose own
 // Shutdown should follow, and the [server.Server] to its owner. It may be
 // called more than once.
 func (h *Handler) Shutdown(ctx context.Context) error {
 	idle := h.running.close()
+	h.sessions.close()
+	defer h.sessions.end()
 	select {
 	case <-idle:
 		return nil

@@ -1,6 +1,7 @@
 package serverhttp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -35,8 +36,7 @@ type exchange struct {
 	opts     *Options
 	buffers  *sync.Pool
 	deadline deadlines
-	cancel   context.CancelCauseFunc // of the request, set by running.begin
-	endless  bool                    // the request ends only when one side wants it to
+	task     // the request that it answers
 
 	mu        sync.Mutex // guards what follows, and writing
 	media     [1]string  // the value of Content-Type
@@ -80,15 +80,21 @@ func (x *exchange) Notify(ctx context.Context, n *protocol.Notification) error {
 // first.
 func (x *exchange) event(buf *[]byte, message []byte) error {
 	*buf = sse.AppendEvent(message, message) // goes behind what it is made from
-	if !x.streaming {
-		x.streaming = true
-		header := x.w.Header()
-		header.Set("Content-Type", typeEvents)
-		header.Set("Cache-Control", "no-store")
-		header.Set("X-Accel-Buffering", "no") // nginx would hold events back
-		x.w.WriteHeader(http.StatusOK)
-	}
+	x.begin()
 	return x.send((*buf)[len(message):])
+}
+
+// begin makes the response a stream, unless it is one.
+func (x *exchange) begin() {
+	if x.streaming {
+		return
+	}
+	x.streaming = true
+	header := x.w.Header()
+	header.Set("Content-Type", typeEvents)
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	x.w.WriteHeader(http.StatusOK)
 }
 
 // send writes to the stream and sees to it that it arrives.
@@ -151,6 +157,11 @@ func (x *exchange) finish(status int, response *protocol.Response) {
 		_ = x.event(buf, message) // there is nobody left to tell
 		return
 	}
+	x.writeJSON(status, message)
+}
+
+// writeJSON makes message the whole response.
+func (x *exchange) writeJSON(status int, message []byte) {
 	header := x.w.Header()
 	x.media[0] = typeJSON
 	header["Content-Type"] = x.media[:]
@@ -159,6 +170,43 @@ func (x *exchange) finish(status int, response *protocol.Response) {
 	}
 	x.w.WriteHeader(status)
 	x.err = x.write(message)
+}
+
+// raw writes what is spelled as events already; the first call begins the
+// stream.
+func (x *exchange) raw(events []byte) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended || x.err != nil {
+		return cmp.Or(x.err, errEnded)
+	}
+	x.begin()
+	return x.send(events)
+}
+
+// json answers with what is spelled already.
+func (x *exchange) json(status int, message []byte) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.end()
+	if x.err == nil {
+		x.writeJSON(status, message)
+	}
+	return x.err
+}
+
+// streams reports whether the response has become a stream.
+func (x *exchange) streams() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.streaming
+}
+
+// close ends a stream in good order.
+func (x *exchange) close() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.end()
 }
 
 // fail answers what is not a request.

@@ -20,6 +20,9 @@ type Handler struct {
 	hosts   map[string]bool
 	running running
 	buffers sync.Pool // of *[]byte, for what is written
+
+	legacy   bool // legacy revisions are served, too
+	sessions *sessions
 }
 
 var _ http.Handler = (*Handler)(nil)
@@ -31,19 +34,62 @@ func New(srv *server.Server, opts *Options) *Handler {
 		panic("serverhttp: nil server")
 	}
 	o := opts.withDefaults()
-	return &Handler{srv: srv, opts: o, origins: originSet(o.AllowedOrigins), hosts: hostSet(o.AllowedHosts)}
+	return &Handler{
+		srv: srv, opts: o, origins: originSet(o.AllowedOrigins), hosts: hostSet(o.AllowedHosts),
+		legacy: srv.ServesLegacy(), sessions: newSessions(&o),
+	}
 }
 
 // ServeHTTP answers one HTTP request.
 //
-//	gate ─→ media ─→ body ─→ message ─┬ request ──────→ JSON or events
-//	                                  ├ notification ─→ 202
-//	                                  └ response ─────→ 400
+//	gate ─┬ POST ─→ media ─→ body ─┬ batch, legacy message ─→ see post
+//	      │                        ├ request ───────────────→ JSON or events
+//	      │                        ├ notification ──────────→ 202
+//	      │                        └ response ──────────────→ 400
+//	      └ else ──────────────────────────────────────────→ see other
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := h.newExchange(w)
-	principal, message, f := h.receive(x, r)
+	principal, f := h.admit(r)
+	switch {
+	case f != nil:
+		x.fail(f)
+	case r.Method == http.MethodPost:
+		h.receive(x, r, principal)
+	default:
+		h.other(x, r, principal)
+	}
+}
+
+// admit decides whether the sender may use the endpoint, and tells who it is.
+func (h *Handler) admit(r *http.Request) (roundtrip.Principal, *fault) {
+	if f := h.checkSource(r); f != nil {
+		return roundtrip.Principal{}, f
+	}
+	return h.authenticate(r)
+}
+
+// receive reads a POST and passes it on.
+func (h *Handler) receive(x *exchange, r *http.Request, principal roundtrip.Principal) {
+	f := checkMedia(r.Header)
+	var body []byte
+	if f == nil {
+		body, f = h.readBody(x, r)
+	}
 	if f != nil {
 		x.fail(f)
+		return
+	}
+	if h.isBatch(r.Header, body) {
+		h.batch(x, r, principal, body)
+		return
+	}
+	message, err := protocol.DecodeMessage(body)
+	if err != nil {
+		x.fail(undecodable(message, err))
+		return
+	}
+	if h.isLegacy(r.Header, message) {
+		h.post(x, r, principal, single(message))
 		return
 	}
 	switch m := message.(type) {
@@ -55,33 +101,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.fail(&fault{status: http.StatusBadRequest,
 			err: protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: clients send no responses")})
 	}
-}
-
-// receive admits the sender and reads the message.
-func (h *Handler) receive(x *exchange, r *http.Request) (roundtrip.Principal, protocol.Message, *fault) {
-	if f := h.checkSource(r); f != nil {
-		return roundtrip.Principal{}, nil, f
-	}
-	principal, f := h.authenticate(r)
-	if f != nil {
-		return principal, nil, f
-	}
-	if r.Method != http.MethodPost {
-		return principal, nil, &fault{status: http.StatusMethodNotAllowed, header: "Allow", value: http.MethodPost,
-			err: protocol.Errorf(protocol.CodeInvalidRequest, "this endpoint takes POST only")}
-	}
-	if f := checkMedia(r.Header); f != nil {
-		return principal, nil, f
-	}
-	body, f := h.readBody(x, r)
-	if f != nil {
-		return principal, nil, f
-	}
-	message, err := protocol.DecodeMessage(body)
-	if err != nil {
-		return principal, nil, undecodable(message, err)
-	}
-	return principal, message, nil
 }
 
 // undecodable is the answer to a body that is no message. message carries the
@@ -100,13 +119,13 @@ func undecodable(message protocol.Message, err error) *fault {
 // serve answers a request.
 func (h *Handler) serve(x *exchange, r *http.Request, request *protocol.Request, principal roundtrip.Principal) {
 	x.endless = request.Method == protocol.MethodListen
-	ctx, ok := h.running.begin(r.Context(), x)
+	ctx, ok := h.running.begin(r.Context(), &x.task)
 	if !ok {
 		x.fail(&fault{status: http.StatusServiceUnavailable, header: "Retry-After", value: "1", id: request.ID,
 			err: protocol.Errorf(protocol.CodeBusy, "server is shutting down")})
 		return
 	}
-	defer h.running.end(x)
+	defer h.running.end(&x.task)
 	in := h.srv.Admit(request)
 	in.Principal = principal // what may be said about a tool depends on who asks
 	in.Private = h.opts.Authenticate != nil

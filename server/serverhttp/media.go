@@ -74,6 +74,22 @@ func acceptsBoth(lines []string) bool {
 	return json.weight > 0 && events.weight > 0
 }
 
+// acceptsEvents reports whether an Accept header admits a stream of events.
+func acceptsEvents(lines []string) bool {
+	if len(lines) == 0 {
+		return true
+	}
+	var events preference
+	for _, line := range lines {
+		for element := range listElements(line) {
+			if media, params, err := mime.ParseMediaType(element); err == nil {
+				events.consider(typeEvents, media, quality(params))
+			}
+		}
+	}
+	return events.weight > 0
+}
+
 // A preference is what the most specific range says about one media type.
 type preference struct {
 	specificity int

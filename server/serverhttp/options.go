@@ -23,6 +23,21 @@ const (
 	// DefaultKeepAlive is how long a stream may be quiet. Proxies commonly
 	// close what has been idle for 30 or 60 seconds.
 	DefaultKeepAlive = 25 * time.Second
+
+	// DefaultSessionTimeout is how long a legacy session may be idle. Clients
+	// that crash leave theirs behind; people come back from lunch.
+	DefaultSessionTimeout = 30 * time.Minute
+	// DefaultMaxSessions bounds the legacy sessions that are open at once: some
+	// tens of megabytes when all are idle.
+	DefaultMaxSessions = 10_000
+	// DefaultMaxSessionRequests is how many requests of one legacy session run
+	// at once. They go on without a connection, so nothing else bounds them.
+	DefaultMaxSessionRequests = 64
+	// DefaultMaxSessionBytes is how much of what a legacy session has said is
+	// kept for its client to ask for again: minutes of chatter, or one picture.
+	DefaultMaxSessionBytes = 1 << 20
+	// DefaultMaxEventBytes is the same for all sessions together.
+	DefaultMaxEventBytes = 64 << 20
 )
 
 // Options configure a [Handler]. The zero value serves anonymous clients that
@@ -62,6 +77,31 @@ type Options struct {
 	// keeps what lies between from closing it and finds out whether the client
 	// is still there. 0: DefaultKeepAlive, negative: never.
 	KeepAlive time.Duration
+
+	// StatelessLegacy serves clients of legacy revisions without sessions, so
+	// that any replica can take any request: initialize is answered without a
+	// session id, every request stands for itself, and nothing can be asked or
+	// told beside it. A handler that asks gets a refusal at once.
+	StatelessLegacy bool
+	// SessionTimeout is how long a legacy session may be idle, with no request
+	// running and no stream open, before it ends. 0: DefaultSessionTimeout,
+	// negative: for ever.
+	SessionTimeout time.Duration
+	// MaxSessions is how many legacy sessions may be open at once; one more is
+	// refused with 503, for ending another's would hurt somebody who did
+	// nothing. 0: DefaultMaxSessions.
+	MaxSessions int
+	// MaxSessionRequests is how many requests of one legacy session may run at
+	// once, 0: DefaultMaxSessionRequests. Those above are refused with 429.
+	MaxSessionRequests int
+	// MaxSessionBytes is how much is kept of what was said on the streams of
+	// one legacy session, for clients whose connection breaks. The oldest is
+	// dropped first; a client that wants it is refused. 0:
+	// DefaultMaxSessionBytes.
+	MaxSessionBytes int64
+	// MaxEventBytes is the same for all sessions together, 0:
+	// DefaultMaxEventBytes.
+	MaxEventBytes int64
 }
 
 // withDefaults returns a copy that can be relied on. Wrong spellings panic:
@@ -84,7 +124,26 @@ func (o *Options) withDefaults() Options {
 	if opts.KeepAlive == 0 {
 		opts.KeepAlive = DefaultKeepAlive
 	}
+	opts.legacyDefaults()
 	return opts
+}
+
+func (o *Options) legacyDefaults() {
+	if o.SessionTimeout == 0 {
+		o.SessionTimeout = DefaultSessionTimeout
+	}
+	if o.MaxSessions <= 0 {
+		o.MaxSessions = DefaultMaxSessions
+	}
+	if o.MaxSessionRequests <= 0 {
+		o.MaxSessionRequests = DefaultMaxSessionRequests
+	}
+	if o.MaxSessionBytes <= 0 {
+		o.MaxSessionBytes = DefaultMaxSessionBytes
+	}
+	if o.MaxEventBytes <= 0 {
+		o.MaxEventBytes = DefaultMaxEventBytes
+	}
 }
 
 // originSet returns the set of origins, which must be spelled as in headers.

@@ -37,6 +37,13 @@ func TestParamHeaders(t *testing.T) {
 		{"white space around it", `{"region":"eu"}`, []string{" eu\t"}, 200, 0},
 		{"encoded", `{"region":"Hello"}`, []string{"=?base64?SGVsbG8=?="}, 200, 0},
 		{"literal that looks encoded", `{"region":"SGVsbG8="}`, []string{"SGVsbG8="}, 200, 0},
+		{"literal without suffix", `{"region":"=?base64?SGVsbG8="}`, []string{"=?base64?SGVsbG8="}, 200, 0},
+		{"not ASCII, encoded", `{"region":"Zürich"}`, []string{"=?base64?WsO8cmljaA==?="}, 200, 0},
+		{"not ASCII, as it is", `{"region":"Zürich"}`, []string{"Zürich"}, 400, protocol.CodeHeaderMismatch},
+		{"marker in another case", `{"region":"Hello"}`, []string{"=?BASE64?SGVsbG8=?="}, 400, protocol.CodeHeaderMismatch},
+		{"null and no header", `{"region":null}`, nil, 200, 0},
+		{"null and a header", `{"region":null}`, []string{"null"}, 400, protocol.CodeHeaderMismatch},
+		{"no arguments and a header", `{}`, []string{"eu"}, 400, protocol.CodeHeaderMismatch},
 		{"empty", `{"region":""}`, []string{""}, 200, 0},
 		{"neither", `{"other":"x"}`, nil, 200, 0},
 		{"another value", `{"region":"eu"}`, []string{"us"}, 400, protocol.CodeHeaderMismatch},
@@ -58,6 +65,23 @@ func TestParamHeaders(t *testing.T) {
 				t.Errorf("message %q does not name the header", got.Error.Message)
 			}
 		})
+	}
+}
+
+// TestParamHeaderNames holds that the names of headers match in any case.
+func TestParamHeaderNames(t *testing.T) {
+	srv := newServer(t, nil)
+	addMirrored(srv)
+	ts, _ := serve(t, srv, nil)
+	for line, code := range map[string]int64{
+		"mcp-param-region: eu": 0, "MCP-PARAM-REGION:eu": 0, "mcp-param-region: us": protocol.CodeHeaderMismatch,
+		"Mcp-Param-Region: eu\r\nmcp-param-region: eu": protocol.CodeHeaderMismatch, "Mcp-Param-Regions: eu": protocol.CodeHeaderMismatch,
+	} {
+		got := rawExchange(t, ts, rawRequest(body("tools/call", `"name":"run","arguments":{"region":"eu"}`),
+			"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: run", line))
+		if got.code() != code || (code == 0) != (got.status == 200) {
+			t.Errorf("%q: got status %d, %s, want code %d", line, got.status, got.body, code)
+		}
 	}
 }
 

@@ -1,0 +1,248 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// callWith calls the tool x under a _meta with more members and returns what
+// was sent on the way.
+func (h *harness) callWith(meta string) (reply, []*protocol.Notification) {
+	h.Helper()
+	if meta != "" {
+		meta = "," + meta
+	}
+	var way back
+	req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool,
+		Params: json.RawMessage("{" + strings.TrimSuffix(goodMeta, "}") + meta + `},"name":"x"}`)}
+	response, err := h.Handle(h.Context(), req, &way)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return h.read(req, response), way
+}
+
+// params returns the parameters of notifications, all of which must be of one
+// method.
+func paramsOf(t *testing.T, method string, list []*protocol.Notification) (all []string) {
+	t.Helper()
+	for _, n := range list {
+		if n.Method != method {
+			t.Errorf("sent %s, want nothing but %s", n.Method, method)
+		}
+		all = append(all, string(n.Params))
+	}
+	return all
+}
+
+func TestProgress(t *testing.T) {
+	type step struct {
+		progress, total float64
+		message         string
+		ok              bool
+	}
+	steps := []step{
+		{-1, 0, "", true}, {-1, 0, "", false}, {0, 0, "", true}, {0.5, 2, "half", true}, {0.25, 2, "", false},
+		{math.NaN(), 0, "", false}, {math.Inf(1), 0, "", false}, {1, math.NaN(), "", false}, {1, math.Inf(-1), "", false},
+		{1, 0, "näh", true}, {math.MaxFloat64, 0, "", true}, {math.MaxFloat64, 0, "", false},
+	}
+	sent := []string{`"progress":-1}`, `"progress":0}`, `"progress":0.5,"total":2,"message":"half"}`, `"progress":1,"message":"näh"}`,
+		`"progress":1.7976931348623157e+308}`}
+	tests := []struct {
+		name, token string // JSON text; empty: none
+		refused     bool
+	}{
+		{"string", `"abc"`, false},
+		{"number", `5`, false},
+		{"number as a string", `"5"`, false},
+		{"zero", `0`, false},
+		{"empty string", `""`, false},
+		{"large", `9007199254740993`, false},
+		{"none", ``, false},
+		{"null", `null`, true},
+		{"fraction", `1.5`, true},
+		{"object", `{}`, true},
+		{"boolean", `true`, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHarness(t, nil)
+			server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
+				for _, s := range steps {
+					err := c.Progress(ctx, s.progress, s.total, s.message)
+					if (err == nil) != (s.ok || tt.token == "") {
+						t.Errorf("%+v: %v", s, err)
+					}
+				}
+				return server.Text("x"), nil
+			})
+			meta := ""
+			if tt.token != "" {
+				meta = `"progressToken":` + tt.token
+			}
+			r, way := h.callWith(meta)
+			if tt.refused {
+				r.refused(protocol.CodeInvalidParams, "progressToken")
+				return
+			}
+			r.text("x")
+			var want []string
+			for _, s := range sent {
+				if tt.token != "" {
+					want = append(want, `{"progressToken":`+tt.token+`,`+s)
+				}
+			}
+			if got := paramsOf(t, protocol.NotifyProgress, way); !slices.Equal(got, want) {
+				t.Errorf("sent %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// TestConcurrentProgress holds that what is sent increases, however many report.
+func TestConcurrentProgress(t *testing.T) {
+	h := newHarness(t, nil)
+	server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
+		var done sync.WaitGroup
+		for range 8 {
+			done.Go(func() {
+				for i := range 100 {
+					_ = c.Progress(ctx, float64(i), 100, "")
+				}
+			})
+		}
+		done.Wait()
+		return server.Text("x"), nil
+	})
+	_, way := h.callWith(`"progressToken":1`)
+	last := -1.0
+	for _, n := range way {
+		var p protocol.Progress
+		if err := json.Unmarshal(n.Params, &p); err != nil || p.Progress <= last {
+			t.Errorf("%s after %v, %v", n.Params, last, err)
+		}
+		last = p.Progress
+	}
+	if last != 99 {
+		t.Errorf("the last progress is %v, want 99", last)
+	}
+}
+
+// TestNothingFollowsTheResponse has handlers that leave goroutines behind.
+func TestNothingFollowsTheResponse(t *testing.T) {
+	h := newHarness(t, nil)
+	calls := make(chan *server.ToolCall, 1)
+	server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
+		calls <- c
+		return server.Text("x"), c.Progress(ctx, 5, 0, "")
+	})
+	_, way := h.callWith(`"progressToken":1,"` + protocol.MetaLogLevel + `":"debug"`)
+	c, ctx := <-calls, context.Background()
+	for name, err := range map[string]error{
+		"progress": c.Progress(ctx, 6, 0, ""), "progress that does not increase": c.Progress(ctx, 5, 0, ""),
+		"log": c.Log(ctx, protocol.LevelError, "", 1), "notify": c.Notify(ctx, &protocol.Notification{Method: "x/y"}),
+	} {
+		if !errors.Is(err, server.ErrEnded) {
+			t.Errorf("%s after the response: %v, want ErrEnded", name, err)
+		}
+	}
+	if len(way) != 1 {
+		t.Errorf("sent %v", way)
+	}
+}
+
+func TestLog(t *testing.T) {
+	levels := []protocol.LoggingLevel{protocol.LevelDebug, protocol.LevelInfo, protocol.LevelNotice, protocol.LevelWarning,
+		protocol.LevelError, protocol.LevelCritical, protocol.LevelAlert, protocol.LevelEmergency}
+	h := newHarness(t, nil)
+	server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
+		for i, level := range levels {
+			if err := c.Log(ctx, level, "", i); err != nil {
+				t.Errorf("%s: %v", level, err)
+			}
+		}
+		return server.Text("x"), nil
+	})
+	for i, level := range levels {
+		r, way := h.callWith(`"` + protocol.MetaLogLevel + `":"` + string(level) + `"`)
+		r.text("x")
+		var want []string
+		for j := i; j < len(levels); j++ {
+			want = append(want, fmt.Sprintf(`{"level":%q,"data":%d}`, levels[j], j))
+		}
+		if got := paramsOf(t, protocol.NotifyMessage, way); !slices.Equal(got, want) {
+			t.Errorf("from %s on: sent %s, want %s", level, got, want)
+		}
+	}
+	if _, way := h.callWith(""); len(way) > 0 {
+		t.Errorf("without a level: sent %v", way)
+	}
+	for _, bad := range []string{`"loud"`, `"DEBUG"`, `""`, `null`, `7`, `{}`} {
+		r, way := h.callWith(`"` + protocol.MetaLogLevel + `":` + bad)
+		r.refused(protocol.CodeInvalidParams, protocol.MetaLogLevel)
+		if len(way) > 0 {
+			t.Errorf("a refused call was sent %v", way)
+		}
+	}
+}
+
+func TestLogData(t *testing.T) {
+	h := newHarness(t, nil)
+	server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
+		for _, data := range []any{nil, "line\nbreak", map[string]any{"a": []int{1}}, json.RawMessage(`{"b":1}`)} {
+			if err := c.Log(ctx, protocol.LevelInfo, "db", data); err != nil {
+				t.Errorf("%v: %v", data, err)
+			}
+		}
+		for name, err := range map[string]error{
+			"a channel":       c.Log(ctx, protocol.LevelInfo, "", make(chan int)),
+			"not JSON":        c.Log(ctx, protocol.LevelInfo, "", json.RawMessage(`{`)),
+			"unknown level":   c.Log(ctx, "loud", "", 1),
+			"no level at all": c.Log(ctx, "", "", 1),
+		} {
+			if err == nil {
+				t.Errorf("%s is accepted", name)
+			}
+		}
+		return server.Text("x"), nil
+	})
+	_, way := h.callWith(`"` + protocol.MetaLogLevel + `":"debug"`)
+	want := []string{`null`, `"line\nbreak"`, `{"a":[1]}`, `{"b":1}`}
+	for i := range want {
+		want[i] = `{"level":"info","logger":"db","data":` + want[i] + `}`
+	}
+	if got := paramsOf(t, protocol.NotifyMessage, way); !slices.Equal(got, want) {
+		t.Errorf("sent %s, want %s", got, want)
+	}
+}
+
+// TestServerItselfDoesNotLog holds that what goes wrong inside stays inside,
+// even for a client that wants to hear everything.
+func TestServerItselfDoesNotLog(t *testing.T) {
+	handlers := map[string]func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error){
+		"panic": func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) { panic("secret") },
+		"nil":   func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) { return nil, nil },
+		"bug": func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return server.Structured(func() { _ = "secret" })
+		},
+		"asks": asksCount,
+	}
+	for name, handler := range handlers {
+		h := newHarness(t, nil)
+		server.AddRawTool(h.Server, server.Tool{Name: "x"}, handler)
+		r, way := h.callWith(`"progressToken":1,"` + protocol.MetaLogLevel + `":"debug"`)
+		if len(way) > 0 || strings.Contains(r.raw, "secret") {
+			t.Errorf("%s: sent %v and %s", name, way, r.raw)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// A BackSender is a way back ([Incoming].Back) that carries requests too, to
+// the client of a [Session] and on the stream of the request that they relate
+// to. Calls may overlap. The client's answer goes to [Session.Deliver].
+type BackSender interface {
+	protocol.Back
+	// Send sends a request, or the notification that withdraws one, which must
+	// go out even though the client has cancelled what it relates to. An error
+	// means that the client cannot be reached.
+	Send(ctx context.Context, m protocol.Message) error
+}
+
+// MaxPendingPushes is how many questions one session may wait for at once. A
+// round has a few; more than this nobody can answer.
+const MaxPendingPushes = 100
+
+// withdrawTimeout bounds the attempt to tell the client that nobody waits for
+// its answer any more.
+const withdrawTimeout = time.Second
+
+var (
+	errTooManyPushes = errors.New("server: too many questions wait for the client")
+	errWithdrawn     = errors.New("server: the request that asked has ended")
+)
+
+// pushTable holds what a client is being asked. Its zero value is ready.
+type pushTable struct {
+	mu      sync.Mutex
+	last    uint64
+	pending map[protocol.ID]*push
+	closed  bool
+}
+
+// A push is one question under way. Its id is its progress token, too.
+type push struct {
+	id      protocol.ID
+	asker   *pusher
+	extend  func()
+	answers chan pushAnswer // holds one; whoever takes the push off the table sends it
+}
+
+type pushAnswer struct {
+	result json.RawMessage
+	err    error
+}
+
+// add makes room for a question. Ids are strings, which no client mistakes for
+// the integers that it counts its own requests with, and are never used again.
+func (t *pushTable) add(asker *pusher, extend func()) (*push, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.closed:
+		return nil, ErrSessionClosed
+	case len(t.pending) >= MaxPendingPushes:
+		return nil, errTooManyPushes
+	case t.pending == nil:
+		t.pending = map[protocol.ID]*push{}
+	}
+	t.last++
+	p := &push{
+		id: protocol.StringID("server-" + strconv.FormatUint(t.last, 10)), asker: asker, extend: extend,
+		answers: make(chan pushAnswer, 1),
+	}
+	t.pending[p.id] = p
+	return p, nil
+}
+
+// take removes a question. It reports whether it was still there: exactly one
+// caller gets to decide what becomes of it.
+func (t *pushTable) take(id protocol.ID) (*push, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p, ok := t.pending[id]
+	delete(t.pending, id)
+	return p, ok
+}
+
+func (t *pushTable) deliver(r *protocol.Response) bool {
+	p, ok := t.take(r.ID)
+	if !ok {
+		return false
+	}
+	if r.Error != nil {
+		p.answers <- pushAnswer{err: r.Error}
+	} else {
+		p.answers <- pushAnswer{result: bytes.Clone(r.Result)} // the message may alias a buffer
+	}
+	return true
+}
+
+func (t *pushTable) progress(token protocol.ProgressToken) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p, ok := t.pending[token]; ok && p.extend != nil {
+		p.extend()
+	}
+}
+
+// close fails everything that waits, and what would.
+func (t *pushTable) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	for id, p := range t.pending {
+		delete(t.pending, id)
+		p.answers <- pushAnswer{err: ErrSessionClosed}
+	}
+}
+
+// of removes and returns what one request asks.
+func (t *pushTable) of(asker *pusher) []*push {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var mine []*push
+	for id, p := range t.pending {
+		if p.asker == asker {
+			delete(t.pending, id)
+			mine = append(mine, p)
+		}
+	}
+	return mine
+}
+
+// A pusher asks on behalf of one request, on its stream.
+type pusher struct {
+	session *Session
+	version protocol.Version
+	outlet  *outlet
+	back    BackSender
+}
+
+var _ roundtrip.Pusher = (*pusher)(nil)
+
+// Push implements [roundtrip.Pusher].
+func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, extend func()) (json.RawMessage, error) {
+	asked, err := p.session.pushes.add(p, extend)
+	if err != nil {
+		return nil, err
+	}
+	req, err := pushRequest(asked.id, p.version, question)
+	if err == nil {
+		err = p.outlet.ask(ctx, p.back, req)
+	}
+	if err != nil {
+		p.session.pushes.take(asked.id)
+		return nil, err
+	}
+	select {
+	case a := <-asked.answers:
+		return a.result, a.err
+	case <-ctx.Done():
+	}
+	if _, waiting := p.session.pushes.take(asked.id); !waiting {
+		// The answer came at the same moment; it is as good as any.
+		a := <-asked.answers
+		return a.result, a.err
+	}
+	p.withdraw(asked, context.Cause(ctx))
+	return nil, context.Cause(ctx)
+}
+
+// withdraw tells the client that nobody waits for its answer
+// (basic/utilities/cancellation). It is sent on the stream of the question.
+func (p *pusher) withdraw(asked *push, why error) {
+	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
+	defer cancel()
+	reason := "the request that asked has ended"
+	if errors.Is(why, errCancelled) {
+		reason = "the request that asked was cancelled"
+	}
+	params, err := jsonx.Encode(protocol.Cancelled{RequestID: asked.id, Reason: reason})
+	if err == nil {
+		_ = p.outlet.ask(ctx, p.back, &protocol.Notification{Method: protocol.NotifyCancelled, Params: params})
+	}
+}
+
+// end withdraws what is still being asked when the request has been answered:
+// by goroutines that a handler left behind.
+func (p *pusher) end() {
+	if p == nil {
+		return
+	}
+	for _, asked := range p.session.pushes.of(p) {
+		p.withdraw(asked, errWithdrawn)
+		asked.answers <- pushAnswer{err: errWithdrawn}
+	}
+}
+
+// ask sends what relates to a question, in order with the notifications of the
+// request.
+func (o *outlet) ask(ctx context.Context, back BackSender, m protocol.Message) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended {
+		return ErrEnded
+	}
+	return back.Send(ctx, m)
+}
+
+// pushRequest spells a question as a request of revision v that asks for
+// progress reports.
+func pushRequest(id protocol.ID, v protocol.Version, question protocol.InputRequest) (*protocol.Request, error) {
+	question, err := withToken(question, id)
+	if err != nil {
+		return nil, err
+	}
+	data, err := protocol.AppendInputRequest(nil, v, question)
+	if err != nil {
+		return nil, err
+	}
+	req := &protocol.Request{ID: id, Method: question.Kind().Method()}
+	err = jsonx.Members(data, func(key, value []byte) error {
+		if string(key) == "params" {
+			req.Params = value
+		}
+		return nil
+	})
+	return req, err
+}
+
+// withToken returns a copy of the question with a progress token of ours.
+func withToken(question protocol.InputRequest, token protocol.ProgressToken) (out protocol.InputRequest, err error) {
+	switch q := question.(type) {
+	case *protocol.ElicitForm:
+		c := *q
+		c.Meta, err = c.Meta.With(protocol.MetaProgressToken, token)
+		return &c, err
+	case *protocol.ElicitURL:
+		c := *q
+		c.Meta, err = c.Meta.With(protocol.MetaProgressToken, token)
+		return &c, err
+	case *protocol.CreateMessage:
+		c := *q
+		c.Meta, err = c.Meta.With(protocol.MetaProgressToken, token)
+		return &c, err
+	case *protocol.ListRoots:
+		c := *q
+		c.Meta, err = c.Meta.With(protocol.MetaProgressToken, token)
+		return &c, err
+	}
+	return question, nil
+}

@@ -1,0 +1,164 @@
+package serverhttp
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/sse"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A connection sends one stream, or the rest of it, as the response to one HTTP
+// request. The request that a stream is about may outlive it.
+type connection struct {
+	x       *exchange
+	batch   bool // responses are an array
+	resumed bool
+
+	wake chan struct{} // holds a signal when take has something new
+
+	// Guarded by the mutex of the log.
+	stream   *stream
+	room     chan struct{} // closed when the stream takes more; nil: nobody waits
+	replaced bool          // another connection sends the stream
+	hangUp   bool
+	retry    time.Duration
+}
+
+func newConnection(x *exchange) *connection {
+	return &connection{x: x, wake: make(chan struct{}, 1)}
+}
+
+func (c *connection) wakeUp() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *connection) roomSignal() <-chan struct{} {
+	if c.room == nil {
+		c.room = make(chan struct{})
+	}
+	return c.room
+}
+
+func (c *connection) giveRoom() {
+	if c.room != nil {
+		close(c.room)
+		c.room = nil
+	}
+}
+
+// run sends until the stream is over, the client is gone, which ends ctx, or
+// does not take what it is sent.
+func (c *connection) run(ctx context.Context) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c.x.cancel = cancel // called when a comment cannot be written
+	defer c.stream.detach(c)
+	for {
+		d := c.stream.take(c)
+		if err := c.send(d); err != nil || d.over {
+			c.x.close()
+			return
+		}
+		if !c.wait(ctx, d.stream == 0) {
+			c.x.abandon()
+			return
+		}
+	}
+}
+
+// wait reports false when the client is gone. A response that is long in coming
+// becomes a stream, which comments keep open.
+func (c *connection) wait(ctx context.Context, undecided bool) bool {
+	if !undecided || c.x.opts.KeepAlive < 0 {
+		select {
+		case <-c.wake:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	timer := time.NewTimer(c.x.opts.KeepAlive)
+	defer timer.Stop()
+	select {
+	case <-c.wake:
+		return true
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		c.stream.begin()
+		return true
+	}
+}
+
+// send writes a delivery.
+func (c *connection) send(d delivery) error {
+	switch {
+	case d.stream != 0:
+		return c.sendEvents(d)
+	case !d.over:
+		return nil
+	case d.cut:
+		c.x.fail(sessionGone())
+		return nil
+	case len(d.events) == 0: // cancelled requests are not answered
+		return c.x.raw(nil)
+	}
+	return c.x.json(http.StatusOK, c.body(d.events))
+}
+
+// body makes one JSON text of responses.
+func (c *connection) body(responses [][]byte) []byte {
+	if !c.batch {
+		return responses[0]
+	}
+	body := []byte{'['}
+	for i, r := range responses {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, r...)
+	}
+	return append(body, ']')
+}
+
+func (c *connection) sendEvents(d delivery) error {
+	buf := c.x.buffer()
+	defer c.x.release(buf)
+	out := (*buf)[:0]
+	log := c.stream.log
+	if !c.x.streams() && !c.resumed {
+		if log.prime {
+			out = sse.AppendEventID(out, eventID{log.tag, d.stream, d.after}.String(), nil)
+		} else {
+			out = sse.AppendComment(out) // shows that the stream is open
+		}
+	} else if !c.x.streams() {
+		out = sse.AppendComment(out)
+	}
+	for i, e := range d.events {
+		if log.tag == "" {
+			out = sse.AppendEvent(out, e)
+			continue
+		}
+		out = sse.AppendEventID(out, eventID{log.tag, d.stream, d.after + uint64(i) + 1}.String(), e)
+	}
+	if d.hangUp && d.retry > 0 {
+		out = sse.AppendEvent(sse.AppendRetry(out, d.retry), nil)
+	}
+	*buf = out
+	if len(out) == 0 && c.x.streams() {
+		return nil
+	}
+	return c.x.raw(out)
+}
+
+// sessionGone is the answer to a request whose session ended: the client must
+// open another (basic/transports, "Session Management").
+func sessionGone() *fault {
+	return &fault{status: http.StatusNotFound, err: protocol.Errorf(protocol.CodeInvalidRequest, "session not found")}
+}

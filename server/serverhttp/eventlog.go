@@ -1,0 +1,186 @@
+package serverhttp
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxBacklog is how many bytes may wait for a connection that is open. A
+	// handler that says more waits until the client has taken some.
+	maxBacklog = 64 << 10
+	// maxGets is how many GET streams a session keeps, open or to be resumed.
+	// One suffices; the others are those of connections that broke.
+	maxGets = 4
+	// eventLife is how long the events of a stream that has ended are kept for
+	// a client that has not received them all. Who resumes does so in seconds.
+	eventLife = 5 * time.Minute
+)
+
+var (
+	errSessionEnded = errors.New("serverhttp: the session has ended")
+	errUnreachable  = errors.New("serverhttp: the client has gone and cannot come back for this stream")
+)
+
+// A store is what the logs of a handler share: the bound on all they keep, and
+// the streams that have ended, to be dropped first.
+type store struct {
+	perLog, total int64
+	used          atomic.Int64
+	finished      expiry[*stream]
+}
+
+func newStore(perLog, total int64) *store {
+	s := &store{perLog: perLog, total: total}
+	s.finished.after = eventLife
+	s.finished.expel = (*stream).forget
+	return s
+}
+
+// trim drops streams that have ended until the total is kept. It is called
+// without any lock held. What is left is bounded by the logs themselves.
+func (s *store) trim() {
+	for s.used.Load() > s.total {
+		oldest, ok := s.finished.oldest()
+		if !ok {
+			return
+		}
+		oldest.forget()
+	}
+}
+
+// An eventLog holds what a session has to say, by stream, until it is received
+// or given up. A message belongs to exactly one stream.
+//
+//	handler ── send ──→ stream ── take ──→ connection ──→ client
+//	                      └── kept for ── resume ──→ another connection
+type eventLog struct {
+	store *store
+	tag   string // of event ids; empty: nothing is kept and nothing can be resumed
+	prime bool   // streams begin with an event id, which tells clients that they may resume
+
+	mu      sync.Mutex
+	streams []*stream // that have a number, ascending
+	last    uint64    // the last number given
+	gets    []*stream // those for messages that relate to no request, oldest first
+	bytes   int64     // kept, counted in store.used too
+	ended   bool
+}
+
+// find returns the stream with a number, nil if it is not known any more.
+func (l *eventLog) find(number uint64) *stream {
+	i, ok := slices.BinarySearchFunc(l.streams, number, func(s *stream, n uint64) int {
+		switch {
+		case s.number < n:
+			return -1
+		case s.number > n:
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		return nil
+	}
+	return l.streams[i]
+}
+
+// number gives s its number and with it a place in the log.
+func (l *eventLog) number(s *stream) {
+	if s.number != 0 || l.ended {
+		return
+	}
+	l.last++
+	s.number = l.last
+	l.streams = append(l.streams, s)
+	for _, e := range s.events {
+		l.count(int64(len(e)))
+	}
+}
+
+func (l *eventLog) count(n int64) {
+	if l.store == nil || l.ended {
+		return
+	}
+	l.bytes += n
+	l.store.used.Add(n)
+}
+
+// remove takes s out of the log, with all it holds.
+func (l *eventLog) remove(s *stream) {
+	same := func(other *stream) bool { return other == s }
+	l.streams = slices.DeleteFunc(l.streams, same)
+	l.gets = slices.DeleteFunc(l.gets, same)
+	for len(s.events) > 0 {
+		s.drop()
+	}
+	s.removed = true
+}
+
+// evict drops events until the bound of the log, or that of all logs, is kept:
+// those first that have been sent, or for which nobody waits at present.
+func (l *eventLog) evict() {
+	if l.store == nil || l.ended {
+		return
+	}
+	over := func() bool { return l.bytes > l.store.perLog }
+	for _, s := range slices.Clone(l.streams) {
+		for over() && s.spare() {
+			s.drop()
+		}
+		if s.done && len(s.events) == 0 && s.conn == nil {
+			l.store.finished.remove(s.ticket)
+			l.remove(s)
+		}
+		if !over() {
+			return
+		}
+	}
+}
+
+// evictAll is the last resort when all logs together hold too much and nothing
+// of it has ended: who adds pays.
+func (l *eventLog) evictAll() {
+	for _, s := range l.streams {
+		for l.store.used.Load() > l.store.total && s.spare() {
+			s.drop()
+		}
+	}
+}
+
+// settle keeps the bounds after something was added. It is called with mu held
+// and releases it.
+func (l *eventLog) settle() {
+	l.evict()
+	full := l.store != nil && l.store.used.Load() > l.store.total
+	l.mu.Unlock()
+	if !full {
+		return
+	}
+	l.store.trim()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.evictAll()
+}
+
+// end lets what has been said go out and takes no more.
+func (l *eventLog) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return
+	}
+	if l.store != nil {
+		l.store.used.Add(-l.bytes)
+	}
+	l.bytes, l.ended = 0, true
+	for _, s := range l.streams {
+		if l.store != nil {
+			l.store.finished.remove(s.ticket)
+		}
+		s.wakeUp()
+	}
+	l.streams, l.gets = nil, nil
+}

@@ -1,0 +1,50 @@
+package serverhttp
+
+import "bytes"
+
+// EventBytes returns how many bytes of events are kept for all sessions.
+func EventBytes(h *Handler) int64 { return h.sessions.store.used.Load() }
+
+// Sessions returns how many sessions are open.
+func Sessions(h *Handler) int {
+	h.sessions.mu.Lock()
+	defer h.sessions.mu.Unlock()
+	return len(h.sessions.byID)
+}
+
+// A Log is an event log without HTTP.
+type Log struct{ log *eventLog }
+
+// NewLog returns a log with bounds of its own.
+func NewLog(perLog, total int64) Log {
+	return Log{&eventLog{store: newStore(perLog, total), tag: "t"}}
+}
+
+// Say says a message that relates to no request.
+func (l Log) Say(message string) error { return l.log.say([]byte(message), false) }
+
+// Used returns how many bytes are kept.
+func (l Log) Used() int64 { return l.log.store.used.Load() }
+
+// End ends the log.
+func (l Log) End() { l.log.end() }
+
+// Listen opens a GET stream.
+func (l Log) Listen() Conn {
+	c := newConnection(nil)
+	if err := l.log.listen(c); err != nil {
+		panic(err)
+	}
+	return Conn{c}
+}
+
+// A Conn takes what a connection would send.
+type Conn struct{ c *connection }
+
+// Take returns the events that are to be sent, separated by spaces.
+func (c Conn) Take() string {
+	return string(bytes.Join(c.c.stream.take(c.c).events, []byte(" ")))
+}
+
+// Drop breaks the connection.
+func (c Conn) Drop() { c.c.stream.detach(c.c) }

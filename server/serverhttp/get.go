@@ -1,0 +1,93 @@
+package serverhttp
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// other answers HTTP methods beside POST, which legacy clients use for streams
+// and to end their sessions.
+func (h *Handler) other(x *exchange, r *http.Request, p roundtrip.Principal) {
+	served := r.Method == http.MethodGet || r.Method == http.MethodDelete
+	lines := r.Header[headerVersion]
+	if !h.legacy || h.opts.StatelessLegacy || !served || modernOnly(lines) {
+		x.fail(h.wrongMethod(lines))
+		return
+	}
+	if eraOf("", lines) == protocol.Modern {
+		x.fail(&fault{status: http.StatusBadRequest, err: protocol.UnsupportedVersion(trim(first(lines)), supported())})
+		return
+	}
+	if r.Method == http.MethodGet {
+		h.get(x, r, p)
+		return
+	}
+	ids := r.Header[headerSession]
+	s, f := h.session(ids, p)
+	if f == nil {
+		h.sessions.release(s)
+		f = h.sessions.remove(ids[0], p)
+	}
+	if f != nil {
+		x.fail(f)
+		return
+	}
+	x.w.WriteHeader(http.StatusNoContent)
+}
+
+// modernOnly reports whether a version header names a revision in which POST is
+// the only method.
+func modernOnly(lines []string) bool {
+	v := protocol.Version(trim(first(lines)))
+	return len(lines) == 1 && v.Known() && v.Era() == protocol.Modern
+}
+
+func (h *Handler) wrongMethod(lines []string) *fault {
+	f := &fault{status: http.StatusMethodNotAllowed, header: "Allow", value: http.MethodPost,
+		err: protocol.Errorf(protocol.CodeInvalidRequest, "this endpoint takes POST only")}
+	if h.legacy && !h.opts.StatelessLegacy && !modernOnly(lines) {
+		f.value = "GET, POST, DELETE"
+		f.err = protocol.Errorf(protocol.CodeInvalidRequest, "this endpoint takes GET, POST and DELETE only")
+	}
+	return f
+}
+
+// get opens a GET stream, or resumes any stream of the session
+// (basic/transports, "Resumability and Redelivery").
+func (h *Handler) get(x *exchange, r *http.Request, p roundtrip.Principal) {
+	if !acceptsEvents(r.Header["Accept"]) {
+		x.fail(&fault{status: http.StatusNotAcceptable,
+			err: protocol.Errorf(protocol.CodeInvalidRequest, "Accept header must admit %s", typeEvents)})
+		return
+	}
+	s, f := h.session(r.Header[headerSession], p)
+	if f != nil {
+		x.fail(f)
+		return
+	}
+	defer h.sessions.release(s)
+	c := newConnection(x)
+	var err error
+	if last := r.Header[headerLastEvent]; len(last) > 0 {
+		c.resumed = true
+		err = s.log.resume(first(last), c)
+	} else if h.sessions.isClosed() {
+		x.fail(shuttingDown())
+		return
+	} else {
+		err = s.log.listen(c)
+	}
+	switch {
+	case err == nil:
+		c.run(r.Context())
+	case errors.Is(err, errUnknownEvent):
+		// Not 404, which would tell the client that its session is gone.
+		x.fail(&fault{status: http.StatusBadRequest, err: protocol.Errorf(protocol.CodeInvalidRequest,
+			"invalid request: Last-Event-ID: not an event of this session, or what followed it is not kept any more")})
+	default:
+		x.fail(sessionGone())
+	}
+}

@@ -1,0 +1,142 @@
+package serverhttp_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+
+const newTools = "notifications/tools/list_changed"
+
+// TestGetStream holds that what relates to no request reaches the client once,
+// on whichever GET stream is the newest that is open.
+func TestGetStream(t *testing.T) {
+	srv, _ := legacyServer(t, nil)
+	ts, _ := serve(t, srv, nil)
+	c := openSession(t, ts, "2025-11-25")
+	f := c.listen("")
+	addTool(srv, "a")
+	f.expect(newTools)
+	g := c.listen("")
+	addTool(srv, "b")
+	g.expect(newTools)
+	g.drop()
+	addTool(srv, "c") // whether the server knows by now that g is gone or not
+	h := c.listen(g.LastEventID())
+	addTool(srv, "d")
+	h.expect(newTools)
+}
+
+// TestGetStreamKeeps holds that news wait for somebody to listen, once each.
+func TestGetStreamKeeps(t *testing.T) {
+	srv, _ := legacyServer(t, nil)
+	ts, _ := serve(t, srv, nil)
+	c := openSession(t, ts, "2025-11-25")
+	for i := range 20 {
+		addTool(srv, fmt.Sprint("a", i))
+	}
+	srv.ResourceUpdated("test://a") // not subscribed to
+	f := c.listen("")
+	f.expect(newTools)
+	f.drop()
+	if got := read(t, c.post(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"test://a"}}`)); got.Error != nil {
+		t.Fatal(got.body)
+	}
+	srv.ResourceUpdated("test://a")
+	g := c.listen(f.LastEventID())
+	g.expect("test://a")
+}
+
+// TestGetStreamMoves holds that news which a broken stream was never given go
+// to the next that is opened anew.
+func TestGetStreamMoves(t *testing.T) {
+	log := serverhttp.NewLog(1<<20, 1<<20)
+	first := log.Listen()
+	log.Say("a")
+	if got := first.Take(); got != "a" {
+		t.Errorf("got %q", got)
+	}
+	first.Drop()
+	log.Say("b")
+	log.Say("c")
+	second := log.Listen()
+	if got := second.Take(); got != "b c" {
+		t.Errorf("got %q", got)
+	}
+	log.Say("d")
+	third := log.Listen()
+	log.Say("e")
+	if a, b := second.Take(), third.Take(); a != "d" || b != "e" {
+		t.Errorf("got %q and %q, want the older to stay open and the newer to get the news", a, b)
+	}
+	third.Drop()
+	log.Say("f")
+	if got := second.Take(); got != "f" {
+		t.Errorf("got %q, want the news on the one that is open", got)
+	}
+}
+
+// TestGetStreams holds that there are only so many.
+func TestGetStreams(t *testing.T) {
+	srv, _ := legacyServer(t, nil)
+	ts, _ := serve(t, srv, nil)
+	c := openSession(t, ts, "2025-06-18")
+	var flows []*flow
+	for range 6 {
+		flows = append(flows, c.listen(""))
+	}
+	flows[0].end()
+	flows[1].end()
+	addTool(srv, "x")
+	flows[5].expect(newTools)
+}
+
+// TestGetStreamKeepAlive holds that a quiet stream gets comments, and that
+// writing has a deadline.
+func TestGetStreamKeepAlive(t *testing.T) {
+	srv, steps := legacyServer(t, nil)
+	ts, _ := serve(t, srv, &serverhttp.Options{KeepAlive: time.Millisecond})
+	c := openSession(t, ts, "2025-06-18")
+	for name, f := range map[string]*flow{"GET": c.listen(""), "POST": c.callFlow(1, "wait")} {
+		buf := make([]byte, 64)
+		for comments := 0; comments < 5; {
+			n, err := f.response.Body.Read(buf)
+			if err != nil || strings.Trim(string(buf[:n]), ":\n") != "" {
+				t.Fatalf("%s: got %q, %v, want comments", name, buf[:n], err)
+			}
+			comments += strings.Count(string(buf[:n]), ":")
+		}
+	}
+	<-steps.entered
+	steps.allow <- struct{}{}
+}
+
+// TestLogBounds adds events in every state and holds the books against what is
+// there.
+func TestLogBounds(t *testing.T) {
+	log := serverhttp.NewLog(1000, 1<<20)
+	for i := range 100 {
+		log.Say(fmt.Sprintf("%0100d", i))
+	}
+	if log.Used() > 1000 {
+		t.Errorf("%d bytes are kept, want at most 1000", log.Used())
+	}
+	c := log.Listen()
+	if got := strings.Fields(c.Take()); len(got) != 10 || !strings.HasSuffix(got[9], "99") {
+		t.Errorf("got %d events, want the last 10", len(got))
+	}
+	log.End()
+	if log.Used() != 0 {
+		t.Errorf("%d bytes are kept after the end", log.Used())
+	}
+	if err := log.Say("late"); err == nil {
+		t.Error("something is said after the end")
+	}
+}

@@ -1,0 +1,255 @@
+package serverhttp_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/sse"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// A legacyClient is a client of a legacy revision, written by hand.
+type legacyClient struct {
+	testing.TB
+	ts      *httptest.Server
+	client  *http.Client
+	version string
+	session string
+	bearer  string
+}
+
+// allCapabilities are those of a client that can be asked anything.
+const allCapabilities = `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`
+
+// openSession initializes a session as a client of a revision does.
+func openSession(t testing.TB, ts *httptest.Server, version string) *legacyClient {
+	t.Helper()
+	c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: version}
+	c.initialize()
+	return c
+}
+
+func (c *legacyClient) initialize() {
+	c.Helper()
+	got := read(c.TB, c.post(initializeBody(c.version)))
+	if got.status != 200 || got.Error != nil {
+		c.Fatalf("initialize: got status %d: %s", got.status, got.body)
+	}
+	c.session = got.header.Get("Mcp-Session-Id")
+	if got := read(c.TB, c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)); got.status != 202 || got.body != "" {
+		c.Fatalf("initialized: got status %d: %s", got.status, got.body)
+	}
+}
+
+func initializeBody(version string) string {
+	return `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"` + version +
+		`","capabilities":` + allCapabilities + `,"clientInfo":{"name":"c","version":"1"}}}`
+}
+
+func (c *legacyClient) header(change ...string) http.Header {
+	h := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+	if c.session != "" {
+		h.Set("Mcp-Session-Id", c.session)
+		h.Set("MCP-Protocol-Version", c.version)
+	}
+	if c.bearer != "" {
+		h.Set("Authorization", c.bearer)
+	}
+	for i := 0; i+1 < len(change); i += 2 {
+		if h.Del(change[i]); change[i+1] != "" {
+			h.Set(change[i], change[i+1])
+		}
+	}
+	return h
+}
+
+// do sends a request whose response is read, if at all, by the caller.
+func (c *legacyClient) do(ctx context.Context, method, body string, change ...string) *http.Response {
+	c.Helper()
+	r, err := http.NewRequestWithContext(ctx, method, c.ts.URL, strings.NewReader(body))
+	if err != nil {
+		c.Fatal(err)
+	}
+	r.Header = c.header(change...)
+	response, err := c.client.Do(r)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return response
+}
+
+func (c *legacyClient) post(body string, change ...string) *http.Response {
+	c.Helper()
+	return c.do(c.Context(), "POST", body, change...)
+}
+
+// call calls a tool and reads the whole answer.
+func (c *legacyClient) call(id int, tool string, change ...string) *reply {
+	c.Helper()
+	return read(c.TB, c.post(toolCall(id, tool), change...))
+}
+
+func toolCall(id int, tool string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{},"_meta":{"progressToken":"p"}}}`, id, tool)
+}
+
+// A flow is a stream of events as its client sees it.
+type flow struct {
+	testing.TB
+	*sse.Reader
+	response *http.Response
+	cancel   context.CancelFunc
+}
+
+func (c *legacyClient) flow(method, body string, change ...string) *flow {
+	c.Helper()
+	ctx, cancel := context.WithCancel(c.Context())
+	response := c.do(ctx, method, body, change...)
+	f := &flow{TB: c.TB, Reader: sse.NewReader(response.Body, 0), response: response, cancel: cancel}
+	c.Cleanup(f.drop)
+	if response.StatusCode != 200 || response.Header.Get("Content-Type") != "text/event-stream" {
+		text, _ := io.ReadAll(response.Body)
+		c.Fatalf("got status %d and type %s, want a stream: %s", response.StatusCode, response.Header.Get("Content-Type"), text)
+	}
+	return f
+}
+
+func (c *legacyClient) callFlow(id int, tool string) *flow {
+	c.Helper()
+	return c.flow("POST", toolCall(id, tool))
+}
+
+// listen opens a GET stream, or resumes one after lastEvent.
+func (c *legacyClient) listen(lastEvent string) *flow {
+	c.Helper()
+	return c.flow("GET", "", "Content-Type", "", "Accept", "text/event-stream", "Last-Event-ID", lastEvent)
+}
+
+// drop breaks the connection.
+func (f *flow) drop() {
+	f.cancel()
+	f.response.Body.Close()
+}
+
+// A said is a message as far as the tests look at it.
+type said struct {
+	raw    string
+	ID     json.RawMessage
+	Method string
+	Result json.RawMessage
+	Error  *protocol.Error
+	Params struct{ Progress int }
+}
+
+// next returns the next message.
+func (f *flow) next() said {
+	f.Helper()
+	event, err := f.Next()
+	if err != nil {
+		f.Fatalf("the stream ends with %v, want a message", err)
+	}
+	m := said{raw: string(event.Data)}
+	if err := json.Unmarshal(event.Data, &m); err != nil {
+		f.Fatalf("%v: %s", err, event.Data)
+	}
+	return m
+}
+
+// expect returns the next message, which must contain part.
+func (f *flow) expect(part string) said {
+	f.Helper()
+	m := f.next()
+	if !strings.Contains(m.raw, part) {
+		f.Fatalf("got %s, want %s in it", m.raw, part)
+	}
+	return m
+}
+
+// end checks that the stream ends in good order.
+func (f *flow) end() {
+	f.Helper()
+	if event, err := f.Next(); err != io.EOF {
+		f.Errorf("got %s, %v, want the end of the stream", event.Data, err)
+	}
+}
+
+// answer answers a pushed request.
+func (c *legacyClient) answer(id json.RawMessage, result string) {
+	c.Helper()
+	if got := read(c.TB, c.post(`{"jsonrpc":"2.0","id":`+string(id)+`,"result":`+result+`}`)); got.status != 202 {
+		c.Errorf("answer: got status %d: %s", got.status, got.body)
+	}
+}
+
+// steps is a tool whose every step the test allows.
+type steps struct {
+	entered chan context.Context
+	allow   chan struct{}
+	ended   chan error
+}
+
+// legacyServer returns a server with tools of every kind that matter to
+// sessions.
+func legacyServer(t testing.TB, opts *server.Options) (*server.Server, *steps) {
+	srv := newServer(t, opts)
+	s := &steps{make(chan context.Context, 100), make(chan struct{}), make(chan error, 100)}
+	wait := func(ctx context.Context) bool {
+		select {
+		case <-s.allow:
+			return true
+		case <-ctx.Done():
+			s.ended <- context.Cause(ctx)
+			return false
+		}
+	}
+	// Sends progress 1, 2 and 3, one each time it is allowed to, and then ends.
+	server.AddRawTool(srv, server.Tool{Name: "steps"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		s.entered <- ctx
+		for i := range 3 {
+			if !wait(ctx) {
+				return server.Text("cancelled"), nil
+			}
+			if err := call.Progress(ctx, float64(i+1), 0, ""); err != nil {
+				return nil, err
+			}
+		}
+		if !wait(ctx) {
+			return server.Text("cancelled"), nil
+		}
+		return server.Text("all steps"), nil
+	})
+	server.AddRawTool(srv, server.Tool{Name: "wait"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		s.entered <- ctx
+		if !wait(ctx) {
+			return server.Text("cancelled"), nil
+		}
+		return server.Text("waited"), nil
+	})
+	server.AddRawTool(srv, server.Tool{Name: "elicit"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		answer, err := call.Elicit(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`)})
+		if err != nil {
+			s.ended <- err
+			return nil, err
+		}
+		return server.Text(string(answer.Action) + " " + string(answer.Content)), nil
+	})
+	server.AddRawTool(srv, server.Tool{Name: "reconnect"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		if err := call.CloseStream(ctx, 50*time.Millisecond); err != nil {
+			return server.Text(err.Error()), nil
+		}
+		s.entered <- ctx
+		if !wait(ctx) {
+			return server.Text("cancelled"), nil
+		}
+		return server.Text("reconnected"), nil
+	})
+	return srv, s
+}

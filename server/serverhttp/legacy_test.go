@@ -1,0 +1,348 @@
+package serverhttp_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// legacyVersions are the revisions with sessions.
+var legacyVersions = [...]string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
+
+func TestLegacyLifecycle(t *testing.T) {
+	srv, _ := legacyServer(t, nil)
+	ts, _ := serve(t, srv, nil)
+	seen := map[string]bool{}
+	for _, version := range legacyVersions {
+		t.Run(version, func(t *testing.T) {
+			c := openSession(t, ts, version)
+			if !regexp.MustCompile(`^[!-~]{22,}$`).MatchString(c.session) || seen[c.session] {
+				t.Errorf("got the session id %q", c.session)
+			}
+			seen[c.session] = true
+			if got := read(t, c.post(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)); got.status != 200 || string(got.ID) != "1" || got.Error != nil {
+				t.Errorf("ping: got status %d: %s", got.status, got.body)
+			}
+			got := c.call(2, "echo")
+			if got.header.Get("Content-Type") != "application/json" || got.status != 200 || strings.Contains(got.body, "resultType") {
+				t.Errorf("echo: got status %d: %s", got.status, got.body)
+			}
+			f := c.callFlow(3, "notify")
+			f.expect(`"progress":0`)
+			f.expect(`"progress":1`)
+			f.expect(`"id":3,"result"`)
+			f.end()
+			if got := read(t, c.do(t.Context(), "DELETE", "")); got.status != 204 {
+				t.Errorf("DELETE: got status %d: %s", got.status, got.body)
+			}
+			for _, method := range []string{"POST", "GET", "DELETE"} {
+				if got := read(t, c.do(t.Context(), method, toolCall(4, "echo"))); got.status != 404 || got.Error == nil {
+					t.Errorf("%s after DELETE: got status %d: %s", method, got.status, got.body)
+				}
+			}
+		})
+	}
+}
+
+func TestLegacyStatuses(t *testing.T) {
+	srv, _ := legacyServer(t, nil)
+	ts, _ := serve(t, srv, nil)
+	c := openSession(t, ts, "2025-06-18")
+	const ping = `{"jsonrpc":"2.0","id":7,"method":"ping"}`
+	const note = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	tests := []struct {
+		name, method, body string
+		change             []string
+		status             int
+		code               int64
+	}{
+		{"no session", "POST", ping, []string{"Mcp-Session-Id", ""}, 400, -32600},
+		{"no session, no version", "POST", ping, []string{"Mcp-Session-Id", "", "MCP-Protocol-Version", ""}, 400, -32600},
+		{"notification without session", "POST", note, []string{"Mcp-Session-Id", ""}, 400, -32600},
+		{"response without session", "POST", `{"jsonrpc":"2.0","id":1,"result":{}}`, []string{"Mcp-Session-Id", ""}, 400, -32600},
+		{"unknown session", "POST", ping, []string{"Mcp-Session-Id", "x"}, 404, -32600},
+		{"unknown session, initialize", "POST", initializeBody("2025-06-18"), []string{"Mcp-Session-Id", "x"}, 404, -32600},
+		{"second initialize", "POST", initializeBody("2025-06-18"), nil, 200, -32600},
+		{"no version", "POST", ping, []string{"MCP-Protocol-Version", ""}, 200, 0},
+		{"version of another session", "POST", ping, []string{"MCP-Protocol-Version", "2025-11-25"}, 200, 0},
+		{"unknown version", "POST", ping, []string{"MCP-Protocol-Version", "1999-01-01"}, 400, -32022},
+		{"invalid version", "POST", ping, []string{"MCP-Protocol-Version", "x"}, 400, -32022},
+		{"unknown version, notification", "POST", note, []string{"MCP-Protocol-Version", "1999-01-01"}, 400, -32022},
+		{"unknown version, GET", "GET", "", []string{"MCP-Protocol-Version", "1999-01-01"}, 400, -32022},
+		{"unknown version, DELETE", "DELETE", "", []string{"MCP-Protocol-Version", "1999-01-01"}, 400, -32022},
+		{"modern version without _meta", "POST", ping, []string{"MCP-Protocol-Version", "2026-07-28"}, 400, -32602},
+		{"GET, modern", "GET", "", []string{"MCP-Protocol-Version", "2026-07-28"}, 405, -32600},
+		{"GET without session", "GET", "", []string{"Mcp-Session-Id", ""}, 400, -32600},
+		{"GET, unknown session", "GET", "", []string{"Mcp-Session-Id", "x"}, 404, -32600},
+		{"GET, JSON only", "GET", "", []string{"Accept", "application/json"}, 406, -32600},
+		{"DELETE without session", "DELETE", "", []string{"Mcp-Session-Id", ""}, 400, -32600},
+		{"DELETE, unknown session", "DELETE", "", []string{"Mcp-Session-Id", "x"}, 404, -32600},
+		{"PUT", "PUT", ping, nil, 405, -32600},
+		{"HEAD", "HEAD", "", nil, 405, 0},
+		{"notification", "POST", note, nil, 202, 0},
+		{"unknown notification", "POST", `{"jsonrpc":"2.0","method":"notifications/unknown"}`, nil, 202, 0},
+		{"answer nobody waits for", "POST", `{"jsonrpc":"2.0","id":"x","result":{}}`, nil, 202, 0},
+		{"not JSON", "POST", `{`, nil, 400, -32700},
+		{"duplicate member", "POST", `{"jsonrpc":"2.0","id":7,"id":8,"method":"ping"}`, nil, 400, -32700},
+		{"not a message", "POST", `{}`, nil, 400, -32600},
+		{"null id", "POST", `{"jsonrpc":"2.0","id":null,"method":"ping"}`, nil, 400, -32600},
+		{"batch", "POST", `[` + ping + `]`, nil, 400, -32600},
+		{"unknown method", "POST", `{"jsonrpc":"2.0","id":7,"method":"unknown"}`, nil, 200, -32601},
+		{"modern method", "POST", `{"jsonrpc":"2.0","id":7,"method":"server/discover"}`, nil, 200, -32601},
+		{"subscription of the other era", "POST", `{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{}}}`, nil, 200, -32601},
+		{"missing params", "POST", `{"jsonrpc":"2.0","id":7,"method":"tools/call"}`, nil, 200, -32602},
+		{"wrong media type", "POST", ping, []string{"Content-Type", "text/plain"}, 415, -32600},
+		{"accepts JSON only", "POST", ping, []string{"Accept", "application/json"}, 406, -32600},
+		{"foreign origin", "POST", ping, []string{"Origin", "http://evil.example.com"}, 403, -32600},
+		{"foreign origin, GET", "GET", "", []string{"Origin", "http://evil.example.com"}, 403, -32600},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := read(t, c.do(t.Context(), tt.method, tt.body, tt.change...))
+			if got.status != tt.status || got.code() != tt.code {
+				t.Errorf("got status %d and code %d, want %d and %d: %s", got.status, got.code(), tt.status, tt.code, got.body)
+			}
+		})
+	}
+	for name, change := range map[string][]string{"two sessions": {c.session, c.session}, "two different sessions": {c.session, "x"}} {
+		r, err := http.NewRequestWithContext(t.Context(), "POST", ts.URL, strings.NewReader(ping))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = c.header()
+		r.Header["Mcp-Session-Id"] = change
+		if got := send(t, ts, r); got.status != 400 {
+			t.Errorf("%s: got status %d, want 400", name, got.status)
+		}
+	}
+}
+
+// TestInitializeRefused holds that what is refused leaves no session.
+func TestInitializeRefused(t *testing.T) {
+	srv, _ := legacyServer(t, nil)
+	ts, _ := serve(t, srv, nil)
+	c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25"}
+	for name, body := range map[string]string{
+		"no params":    `{"jsonrpc":"2.0","id":0,"method":"initialize"}`,
+		"null version": `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":null,"capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`,
+		"twice":        `[` + initializeBody("2025-03-26") + `]`,
+	} {
+		got := read(t, c.post(body))
+		if got.Error == nil || got.header.Get("Mcp-Session-Id") != "" {
+			t.Errorf("%s: got status %d, session %q: %s", name, got.status, got.header.Get("Mcp-Session-Id"), got.body)
+		}
+	}
+	// An unknown revision is answered with one that is known.
+	got := read(t, c.post(initializeBody("2024-01-01")))
+	if got.status != 200 || got.header.Get("Mcp-Session-Id") == "" || !strings.Contains(got.body, `"protocolVersion":"2025-11-25"`) {
+		t.Errorf("unknown version: got status %d: %s", got.status, got.body)
+	}
+}
+
+// TestModernOnly holds what a server without legacy revisions says.
+func TestModernOnly(t *testing.T) {
+	srv := newServer(t, &server.Options{ModernOnly: true})
+	ts, _ := serve(t, srv, nil)
+	tests := []struct {
+		name, method, version, body string
+		status                      int
+		code                        int64
+		requested                   string
+	}{
+		{"initialize", "POST", "", initializeBody("2025-11-25"), 400, -32022, "2025-11-25"},
+		{"request", "POST", "2025-11-25", `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, 400, -32022, "2025-11-25"},
+		{"request without any version", "POST", "", `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, 400, -32020, ""},
+		{"batch", "POST", "2025-03-26", `[{"jsonrpc":"2.0","id":7,"method":"tools/list"}]`, 400, -32600, ""},
+		{"GET", "GET", "", "", 405, -32600, ""},
+		{"DELETE", "DELETE", "", "", 405, -32600, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := do(t, ts, tt.method, headers("", "", "Mcp-Protocol-Version", tt.version, "Mcp-Method", ""), tt.body)
+			if got.status != tt.status || got.code() != tt.code || got.Error.Data.Requested != tt.requested {
+				t.Errorf("got status %d: %s", got.status, got.body)
+			}
+			if tt.code == -32022 && len(got.Error.Data.Supported) == 0 {
+				t.Errorf("does not say what is supported: %s", got.body)
+			}
+			if tt.status == 405 && got.header.Get("Allow") != "POST" {
+				t.Errorf("got Allow %q", got.header.Get("Allow"))
+			}
+		})
+	}
+}
+
+// TestLegacyDisconnect holds that a client which goes away has not cancelled,
+// in each state of the response.
+func TestLegacyDisconnect(t *testing.T) {
+	srv, steps := legacyServer(t, nil)
+	ts, _ := serve(t, srv, nil)
+	c := openSession(t, ts, "2025-11-25")
+	t.Run("undecided", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			r, _ := http.NewRequestWithContext(ctx, "POST", ts.URL, strings.NewReader(toolCall(1, "steps")))
+			r.Header = c.header()
+			if response, err := ts.Client().Do(r); err == nil {
+				response.Body.Close()
+			}
+		}()
+		running := <-steps.entered
+		cancel()
+		<-gone
+		for range 4 {
+			steps.allow <- struct{}{} // the handler is still there, notifying nobody
+		}
+		if err := context.Cause(running); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("the handler's context ended with %v", err)
+		}
+	})
+	t.Run("streaming", func(t *testing.T) {
+		go func() { <-steps.entered; steps.allow <- struct{}{} }()
+		f := c.callFlow(2, "steps")
+		f.expect(`"progress":1`)
+		f.drop()
+		for range 3 {
+			steps.allow <- struct{}{}
+		}
+	})
+	select {
+	case err := <-steps.ended:
+		t.Errorf("a handler was cancelled: %v", err)
+	default:
+	}
+}
+
+// TestLegacyCancel holds that notifications/cancelled does cancel, and that
+// the request is not answered.
+func TestLegacyCancel(t *testing.T) {
+	srv, steps := legacyServer(t, nil)
+	ts, _ := serve(t, srv, nil)
+	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`
+	for _, streaming := range []bool{false, true} {
+		c := openSession(t, ts, "2025-11-25")
+		other := openSession(t, ts, "2025-11-25")
+		done := make(chan *reply, 1)
+		go func() { done <- c.call(1, "steps") }()
+		<-steps.entered
+		if streaming {
+			steps.allow <- struct{}{}
+		}
+		// The same id of another session is another request.
+		if got := read(t, other.post(cancel)); got.status != 202 {
+			t.Errorf("got status %d", got.status)
+		}
+		select {
+		case <-steps.ended:
+			t.Fatal("cancelled by another session")
+		default:
+		}
+		if got := read(t, c.post(cancel)); got.status != 202 {
+			t.Errorf("got status %d", got.status)
+		}
+		<-steps.ended
+		if got := <-done; strings.Contains(got.body, "cancelled") {
+			t.Errorf("the cancelled request is answered: %s", got.body)
+		}
+	}
+}
+
+// TestSessionsAreBound holds that a session serves nobody but who opened it.
+func TestSessionsAreBound(t *testing.T) {
+	srv, steps := legacyServer(t, nil)
+	ts, _ := serve(t, srv, &serverhttp.Options{Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
+		return roundtrip.Principal{Subject: r.Header.Get("Authorization")}, nil
+	}})
+	ann := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25", bearer: "ann"}
+	ann.initialize()
+	bob := *ann
+	bob.bearer = "bob"
+	go func() { <-steps.entered; steps.allow <- struct{}{} }()
+	f := ann.callFlow(1, "steps")
+	f.expect(`"progress":1`)
+	for name, response := range map[string]*http.Response{
+		"request":      bob.post(toolCall(1, "echo")),
+		"notification": bob.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`),
+		"answer":       bob.post(`{"jsonrpc":"2.0","id":1,"result":{}}`),
+		"GET":          bob.do(t.Context(), "GET", ""),
+		"resume":       bob.do(t.Context(), "GET", "", "Last-Event-ID", f.LastEventID()),
+		"DELETE":       bob.do(t.Context(), "DELETE", ""),
+	} {
+		if got := read(t, response); got.status != 404 || got.body != read(t, bob.post(toolCall(1, "echo"), "Mcp-Session-Id", "x")).body && name != "request" {
+			t.Errorf("%s: got status %d: %s", name, got.status, got.body)
+		}
+	}
+	for range 3 {
+		steps.allow <- struct{}{}
+	}
+	f.expect(`"progress":2`)
+	f.expect(`"progress":3`)
+	f.expect("all steps")
+}
+
+// TestPush asks the client on the stream of the request it relates to, with and
+// without a GET stream.
+func TestPush(t *testing.T) {
+	srv, steps := legacyServer(t, nil)
+	ts, _ := serve(t, srv, nil)
+	for _, version := range []string{"2025-06-18", "2025-11-25"} {
+		for _, listening := range []bool{false, true} {
+			c, sibling := openSession(t, ts, version), openSession(t, ts, version)
+			if listening {
+				c.listen("")
+			}
+			f, g := c.callFlow(1, "elicit"), sibling.callFlow(1, "elicit")
+			mine, other := f.expect("elicitation/create"), g.expect("elicitation/create")
+			// An answer from another session is nobody's.
+			sibling.answer([]byte(`"`+strings.Trim(string(mine.ID), `"`)+`x"`), `{"action":"decline"}`)
+			c.answer(mine.ID, `{"action":"accept","content":{"name":"Ann"}}`)
+			f.expect(`accept {\"name\":\"Ann\"}`)
+			f.end()
+			sibling.answer(other.ID, `{"action":"accept","content":{"name":"Bob"}}`)
+			g.expect(`accept {\"name\":\"Bob\"}`)
+			g.end()
+		}
+	}
+	t.Run("session ends", func(t *testing.T) {
+		c := openSession(t, ts, "2025-11-25")
+		f := c.callFlow(1, "elicit")
+		f.expect("elicitation/create")
+		if got := read(t, c.do(t.Context(), "DELETE", "")); got.status != 204 {
+			t.Errorf("got status %d", got.status)
+		}
+		if err := <-steps.ended; err == nil {
+			t.Error("the push did not fail")
+		}
+		f.end()
+	})
+	t.Run("nobody can hear it", func(t *testing.T) {
+		c := openSession(t, ts, "2025-11-25")
+		server.AddRawTool(srv, server.Tool{Name: "late"}, lateElicit(steps))
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			r, _ := http.NewRequestWithContext(ctx, "POST", ts.URL, strings.NewReader(toolCall(1, "late")))
+			r.Header = c.header()
+			if response, err := ts.Client().Do(r); err == nil {
+				response.Body.Close()
+			}
+		}()
+		<-steps.entered
+		cancel()
+		<-gone
+		steps.allow <- struct{}{}
+		if err := <-steps.ended; err == nil {
+			t.Error("the push did not fail")
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package serverhttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// A call is one request of a legacy client while it runs. Unlike a modern one
+// it does not end with the HTTP request that brought it.
+type call struct {
+	task
+	in   *server.Incoming
+	ctx  context.Context
+	done func() // called when it has been answered
+}
+
+// calls makes ready to run the requests of one POST, which all share a stream.
+// It reports false when no more are taken.
+func (h *Handler) calls(ctx context.Context, requests []*protocol.Request) ([]*call, bool) {
+	ctx = context.WithoutCancel(ctx)
+	calls := make([]*call, 0, len(requests))
+	for range requests {
+		c := &call{}
+		var ok bool
+		if c.ctx, ok = h.running.begin(ctx, &c.task); !ok {
+			for _, begun := range calls {
+				h.running.end(&begun.task)
+			}
+			return nil, false
+		}
+		calls = append(calls, c)
+	}
+	return calls, true
+}
+
+// run runs calls and sends what they say as the response to one POST, for as
+// long as the client is there.
+func (h *Handler) run(x *exchange, r *http.Request, log *eventLog, calls []*call, d *delivered) {
+	c := newConnection(x)
+	c.batch = d.batch
+	s := &stream{log: log, open: len(calls) + len(d.broken)}
+	log.mu.Lock()
+	s.attach(c)
+	log.mu.Unlock()
+	var back protocol.Back = sessionBack{notifyBack{s}}
+	if log.tag == "" {
+		back = notifyBack{s} // answers could not find their way to a question
+	}
+	for _, response := range d.broken {
+		s.respond(response)
+	}
+	for _, call := range calls {
+		call.in.Back = back
+		go func() {
+			response := h.srv.Serve(call.ctx, call.in)
+			h.running.end(&call.task)
+			if call.in.Abandoned() {
+				response = nil
+			}
+			s.respond(response)
+			call.done()
+		}()
+	}
+	c.run(r.Context())
+}
+
+// respond says the answer to a request; nil for none.
+func (s *stream) respond(response *protocol.Response) {
+	if response == nil {
+		s.finish(nil)
+		return
+	}
+	message, err := protocol.AppendMessage(nil, response)
+	if err != nil { // cannot happen: the server encodes results
+		internal := &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
+		message, _ = protocol.AppendMessage(nil, &protocol.Response{ID: response.ID, Error: internal})
+	}
+	s.finish(message)
+}
+
+// notifyBack is the way back to a client without a session.
+type notifyBack struct{ *stream }
+
+// Notify says a notification on the stream of the request. That the client is
+// gone is no reason for a handler to stop, and no error.
+func (b notifyBack) Notify(ctx context.Context, n *protocol.Notification) error {
+	if n == nil {
+		return errors.New("serverhttp: nil notification")
+	}
+	if err := b.say(ctx, n); !errors.Is(err, errUnreachable) {
+		return err
+	}
+	return nil
+}
+
+func (s *stream) say(ctx context.Context, m protocol.Message) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	message, err := protocol.AppendMessage(nil, m)
+	if err != nil {
+		return err
+	}
+	return s.send(ctx, message)
+}
+
+// sessionBack is the way back to the client of a session.
+type sessionBack struct{ notifyBack }
+
+var (
+	_ server.BackSender   = sessionBack{}
+	_ server.StreamCloser = sessionBack{}
+)
+
+// Send says any message but a response. A request that the client can never
+// receive is an error.
+func (b sessionBack) Send(ctx context.Context, m protocol.Message) error { return b.say(ctx, m) }
+
+// CloseStream implements [server.StreamCloser].
+func (b sessionBack) CloseStream(_ context.Context, retry time.Duration) error {
+	if !b.hangUp(retry) {
+		return server.ErrCannotClose
+	}
+	return nil
+}

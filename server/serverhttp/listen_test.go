@@ -1,0 +1,309 @@
+package serverhttp_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/sse"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+const toTools = `"notifications":{"toolsListChanged":true}`
+
+// listenRequest spells a subscription by hand.
+func listenRequest(filter string) string {
+	return rawRequest(body(protocol.MethodListen, filter), "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: "+protocol.MethodListen)
+}
+
+// subscribe opens a subscription on conn and returns its events once it has
+// been acknowledged.
+func subscribe(t testing.TB, conn net.Conn, filter string) *sse.Reader {
+	t.Helper()
+	if _, err := io.WriteString(conn, listenRequest(filter)); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := response.Header.Get("Content-Type"); response.StatusCode != 200 || got != "text/event-stream" {
+		t.Fatalf("got status %d and %s, want a stream", response.StatusCode, got)
+	}
+	events := sse.NewReader(response.Body, 0)
+	wantEvent(t, events, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7}`)
+	return events
+}
+
+// wantEvent reads one event, which must begin with what is wanted.
+func wantEvent(t testing.TB, events *sse.Reader, want string) {
+	t.Helper()
+	event, err := events.Next()
+	if err != nil || !strings.HasPrefix(string(event.Data), want) {
+		t.Fatalf("got %s, %v, want %s", event.Data, err, want)
+	}
+}
+
+// wantFinal reads the response that ends a subscription in good order.
+func wantFinal(t testing.TB, events *sse.Reader) {
+	t.Helper()
+	event, err := events.Next()
+	for err == nil && strings.Contains(string(event.Data), "list_changed") {
+		event, err = events.Next()
+	}
+	if err != nil || !strings.HasPrefix(string(event.Data), `{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete"`) ||
+		!strings.Contains(string(event.Data), `"io.modelcontextprotocol/subscriptionId":7`) {
+		t.Fatalf("got %s, %v, want the final response", event.Data, err)
+	}
+	if event, err := events.Next(); err != io.EOF {
+		t.Fatalf("got %s, %v, want the end", event.Data, err)
+	}
+}
+
+const toolsChanged = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7}`
+
+func addTool(srv *server.Server, name string) {
+	server.AddRawTool(srv, server.Tool{Name: name}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+		return server.Text("x"), nil
+	})
+}
+
+// TestListen has a subscription ended by all who can end it in good order.
+func TestListen(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		end  func(srv *server.Server, h *serverhttp.Handler) error
+	}{
+		{"Server.Close", func(srv *server.Server, _ *serverhttp.Handler) error { return srv.Close() }},
+		{"Server.Shutdown", func(srv *server.Server, _ *serverhttp.Handler) error { return srv.Shutdown(t.Context()) }},
+		{"Handler.Shutdown", func(_ *server.Server, h *serverhttp.Handler) error { return h.Shutdown(t.Context()) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			srv := newServer(t, nil)
+			ts, h := serve(t, srv, nil)
+			// Nothing changes before the acknowledgment has been read: it does
+			// not wait for company.
+			events := subscribe(t, dial(t, ts), toTools)
+			addTool(srv, "new")
+			wantEvent(t, events, toolsChanged)
+			if err := test.end(srv, h); err != nil {
+				t.Error(err)
+			}
+			wantFinal(t, events)
+		})
+	}
+}
+
+// TestListenIsRefused holds that what is no subscription is no stream.
+func TestListenIsRefused(t *testing.T) {
+	ts, _ := serve(t, newServer(t, &server.Options{MaxSubscriptions: 1}), nil)
+	subscribe(t, dial(t, ts), toTools)
+	for _, test := range []struct {
+		name, params string
+		status       int
+		code         int64
+	}{
+		{"too many", toTools, 200, protocol.CodeBusy},
+		{"no filter", `"notifications":5`, 400, protocol.CodeInvalidParams},
+		{"too long", `"notifications":{"resourceSubscriptions":["` + strings.Repeat("x", server.MaxListenBytes) + `"]}`, 200, protocol.CodeInvalidParams},
+	} {
+		got := do(t, ts, "POST", headers(protocol.MethodListen, ""), body(protocol.MethodListen, test.params))
+		if got.status != test.status || got.code() != test.code || got.header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: got status %d, %s, want %d with code %d", test.name, got.status, got.body, test.status, test.code)
+		}
+	}
+}
+
+// ends returns a middleware that tells when a subscription has ended, and how.
+func ends() (server.Middleware, <-chan error) {
+	ended := make(chan error, 1)
+	return func(next server.Handler) server.Handler {
+		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+			result, err := next(ctx, in)
+			if in.Request.Method == protocol.MethodListen {
+				ended <- err
+			}
+			return result, err
+		}
+	}, ended
+}
+
+// TestListenDisconnect holds that a client that leaves, all of it or its
+// sending half, makes room for another.
+func TestListenDisconnect(t *testing.T) {
+	for _, half := range []bool{false, true} {
+		m, ended := ends()
+		ts, _ := serve(t, newServer(t, &server.Options{MaxSubscriptions: 1, Middleware: []server.Middleware{m}}), nil)
+		for range 3 {
+			conn := dial(t, ts)
+			subscribe(t, conn, toTools)
+			if half {
+				_ = conn.CloseWrite()
+			} else {
+				conn.Close()
+			}
+			if err := <-ended; err == nil {
+				t.Error("a subscription whose client left ended well")
+			}
+		}
+	}
+}
+
+// TestListenSlowReader has a client that never reads what it subscribed to.
+func TestListenSlowReader(t *testing.T) {
+	m, ended := ends()
+	srv := newServer(t, &server.Options{MaxSubscriptions: 1, Middleware: []server.Middleware{m}})
+	ts, _ := serve(t, srv, &serverhttp.Options{WriteTimeout: 50 * time.Millisecond})
+	var uris, quoted []string
+	for i := range 50 {
+		uris = append(uris, fmt.Sprintf("x:%d/%04000d", i, 0))
+		quoted = append(quoted, `"`+uris[i]+`"`)
+	}
+	conn := dial(t, ts)
+	subscribe(t, conn, `"notifications":{"resourceSubscriptions":[`+strings.Join(quoted, ",")+`]}`)
+	if err := conn.SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	changes := time.NewTicker(time.Millisecond)
+	defer changes.Stop()
+	for rounds := 1; ; rounds++ {
+		for _, uri := range uris {
+			srv.ResourceUpdated(uri) // does not wait for the client
+		}
+		select {
+		case <-changes.C:
+		case err := <-ended:
+			if err == nil {
+				t.Error("the subscription ended well")
+			}
+			t.Logf("ended after %d rounds of changes", rounds)
+			subscribe(t, dial(t, ts), toTools) // there is room again
+			return
+		}
+	}
+}
+
+// pipes serves h on connections within the process, for which time can be
+// faked. A connection has no buffer: what nobody reads blocks its writer.
+func pipes(t *testing.T, h http.Handler) (dial func() net.Conn) {
+	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	httpServer := &http.Server{Handler: h}
+	served := make(chan error, 1)
+	go func() { served <- httpServer.Serve(l) }()
+	t.Cleanup(func() {
+		httpServer.Close()
+		<-served
+	})
+	return func() net.Conn {
+		client, server := net.Pipe()
+		l.conns <- server
+		t.Cleanup(func() { client.Close() })
+		return client
+	}
+}
+
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error { close(l.closed); return nil }
+func (*pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+// arrivals sends when each comment and event of a stream arrives.
+func arrivals(t *testing.T, conn net.Conn) <-chan string {
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began, seen := time.Now(), make(chan string, 100)
+	go func() {
+		defer close(seen)
+		for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+			switch {
+			case lines.Text() == ":":
+				seen <- fmt.Sprintf("comment at %s", time.Since(began))
+			case strings.HasPrefix(lines.Text(), "data:"):
+				seen <- fmt.Sprintf("event at %s", time.Since(began))
+			case lines.Text() != "":
+				t.Errorf("unexpected line %q", lines.Text())
+			}
+		}
+	}()
+	return seen
+}
+
+// TestListenKeepAlive follows a quiet stream for two minutes.
+func TestListenKeepAlive(t *testing.T) {
+	for _, test := range []struct {
+		interval time.Duration // the option
+		want     string
+	}{
+		{0, "event at 0s, comment at 25s, event at 40s, comment at 1m5s, comment at 1m30s, comment at 1m55s, event at 2m0s"},
+		{50 * time.Second, "event at 0s, event at 40s, comment at 1m30s, event at 2m0s"},
+		{-1, "event at 0s, event at 40s, event at 2m0s"},
+	} {
+		t.Run(test.interval.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := newServer(t, nil)
+				h := serverhttp.New(srv, &serverhttp.Options{KeepAlive: test.interval})
+				conn := pipes(t, h)()
+				if _, err := io.WriteString(conn, listenRequest(toTools)); err != nil {
+					t.Fatal(err)
+				}
+				seen := arrivals(t, conn)
+				time.Sleep(40 * time.Second)
+				addTool(srv, "new")
+				time.Sleep(80 * time.Second)
+				if err := h.Shutdown(t.Context()); err != nil {
+					t.Error(err)
+				}
+				var got []string
+				for s := range seen {
+					got = append(got, s)
+				}
+				if got := strings.Join(got, ", "); got != test.want {
+					t.Errorf("got %s, want %s", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestDeadPeer has a client that stops reading without a word. Nothing changes;
+// the keep-alive finds out.
+func TestDeadPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, ended := ends()
+		srv := newServer(t, &server.Options{MaxSubscriptions: 1, Middleware: []server.Middleware{m}})
+		dial := pipes(t, serverhttp.New(srv, nil))
+		began := time.Now()
+		subscribe(t, dial(), toTools)
+		if err := <-ended; err == nil {
+			t.Error("the subscription ended well")
+		}
+		want := serverhttp.DefaultKeepAlive + serverhttp.DefaultWriteTimeout
+		if got := time.Since(began); got != want {
+			t.Errorf("found out after %s, want %s", got, want)
+		}
+		subscribe(t, dial(), toTools) // there is room again
+	})
+}

@@ -1,0 +1,294 @@
+package serverhttp_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// lateElicit asks once it is allowed to.
+func lateElicit(s *steps) func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+	return func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		s.entered <- ctx
+		<-s.allow
+		_, err := call.Elicit(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}}}`)})
+		s.ended <- err
+		return server.Text("asked"), nil
+	}
+}
+
+// TestResume breaks connections at every point and comes back.
+func TestResume(t *testing.T) {
+	for _, version := range legacyVersions {
+		t.Run(version, func(t *testing.T) {
+			srv, steps := legacyServer(t, nil)
+			ts, _ := serve(t, srv, nil)
+			c := openSession(t, ts, version)
+			start := func(id, progress int) *flow {
+				go func() {
+					<-steps.entered
+					for range progress {
+						steps.allow <- struct{}{}
+					}
+				}()
+				f := c.callFlow(id, "steps")
+				for i := range progress {
+					f.expect(`"progress":` + string(rune('1'+i)))
+				}
+				return f
+			}
+			t.Run("in the middle", func(t *testing.T) {
+				f := start(1, 1)
+				f.drop()
+				for range 3 {
+					steps.allow <- struct{}{}
+				}
+				g := c.listen(f.LastEventID())
+				g.expect(`"progress":2`)
+				g.expect(`"progress":3`)
+				g.expect(`"id":1,"result"`)
+				g.end()
+			})
+			t.Run("twice, live", func(t *testing.T) {
+				f := start(2, 1)
+				f.drop()
+				g := c.listen(f.LastEventID())
+				steps.allow <- struct{}{}
+				g.expect(`"progress":2`)
+				g.drop()
+				h := c.listen(g.LastEventID())
+				steps.allow <- struct{}{}
+				steps.allow <- struct{}{}
+				h.expect(`"progress":3`)
+				h.expect(`"id":2,"result"`)
+				h.end()
+			})
+			t.Run("from an earlier event", func(t *testing.T) {
+				f := start(3, 2)
+				last := f.LastEventID()
+				steps.allow <- struct{}{}
+				steps.allow <- struct{}{}
+				f.expect(`"progress":3`)
+				f.expect(`"id":3,"result"`)
+				f.end()
+				for range 2 { // after the response, as often as one likes
+					g := c.listen(last)
+					g.expect(`"progress":3`)
+					g.expect(`"id":3,"result"`)
+					g.end()
+				}
+				c.listen(f.LastEventID()).end() // nothing is left
+			})
+			t.Run("while the old connection lives", func(t *testing.T) {
+				f := start(4, 1)
+				g := c.listen(f.LastEventID())
+				f.end()
+				for range 3 {
+					steps.allow <- struct{}{}
+				}
+				g.expect(`"progress":2`)
+				g.expect(`"progress":3`)
+				g.expect(`"id":4,"result"`)
+			})
+			t.Run("not others' events", func(t *testing.T) {
+				f := start(5, 1)
+				other := openSession(t, ts, version)
+				for _, id := range []string{
+					f.LastEventID(), "x", "0", "-1", "--", "a-1-1", f.LastEventID() + "0", f.LastEventID() + "99", " " + f.LastEventID() + "x",
+					strings.Replace(f.LastEventID(), "-", "-0", 1), strings.Repeat("9", 5000),
+				} {
+					if got := read(t, other.do(t.Context(), "GET", "", "Last-Event-ID", id)); got.status != 400 || got.code() != -32600 {
+						t.Errorf("%.40q in another session: got status %d: %s", id, got.status, got.body)
+					}
+					if id == f.LastEventID() {
+						continue
+					}
+					if got := read(t, c.do(t.Context(), "GET", "", "Last-Event-ID", id)); got.status != 400 {
+						t.Errorf("%.40q: got status %d: %s", id, got.status, got.body)
+					}
+				}
+				for range 3 {
+					steps.allow <- struct{}{}
+				}
+				f.expect(`"progress":2`)
+				f.expect(`"progress":3`)
+				f.expect(`"id":5,"result"`)
+				f.end()
+			})
+		})
+	}
+}
+
+// TestPushSurvives answers a question that arrived on a second connection.
+func TestPushSurvives(t *testing.T) {
+	srv, steps := legacyServer(t, nil)
+	server.AddRawTool(srv, server.Tool{Name: "progress, then ask"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		if err := call.Progress(ctx, 1, 0, ""); err != nil {
+			return nil, err
+		}
+		return lateElicit(steps)(ctx, call)
+	})
+	ts, _ := serve(t, srv, nil)
+	c := openSession(t, ts, "2025-06-18")
+	f := c.callFlow(1, "progress, then ask")
+	f.expect(`"progress":1`)
+	f.drop()
+	<-steps.entered
+	steps.allow <- struct{}{}
+	g := c.listen(f.LastEventID())
+	question := g.expect("elicitation/create")
+	c.answer(question.ID, `{"action":"decline"}`)
+	g.expect(`"id":1,"result"`)
+	if err := <-steps.ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEvicted holds that what is no longer kept is refused and never replayed
+// in part, and that the bounds are kept.
+func TestEvicted(t *testing.T) {
+	srv, steps := legacyServer(t, nil)
+	const size = 10 << 10
+	server.AddRawTool(srv, server.Tool{Name: "chatter"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		if err := call.Progress(ctx, 1, 0, "first"); err != nil {
+			return nil, err
+		}
+		steps.entered <- ctx
+		<-steps.allow
+		for i := range 100 {
+			if err := call.Progress(ctx, float64(i+2), 0, strings.Repeat("x", size)); err != nil {
+				steps.ended <- err
+				return nil, err
+			}
+		}
+		return server.Text("chatted"), nil
+	})
+	for name, opts := range map[string]*serverhttp.Options{
+		"session": {MaxSessionBytes: 10 * size},
+		"total":   {MaxEventBytes: 10 * size},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ts, h := serve(t, srv, opts)
+			c := openSession(t, ts, "2025-11-25")
+			f := c.callFlow(1, "chatter")
+			f.expect("first")
+			first := f.LastEventID()
+			<-steps.entered
+			f.drop()
+			steps.allow <- struct{}{}
+			awaitIdle(t, c)
+			if used := serverhttp.EventBytes(h); used > 10*size {
+				t.Errorf("%d bytes are kept, want at most %d", used, 10*size)
+			}
+			if got := read(t, c.do(t.Context(), "GET", "", "Last-Event-ID", first)); got.status != 400 {
+				t.Errorf("resuming from what was dropped: got status %d: %.200s", got.status, got.body)
+			}
+			// A client that is connected gets it all, however much that is.
+			g := c.callFlow(2, "chatter")
+			g.expect("first")
+			<-steps.entered
+			steps.allow <- struct{}{}
+			for range 100 {
+				g.expect("xxxx")
+			}
+			g.expect("chatted")
+			g.end()
+			if used := serverhttp.EventBytes(h); used > 10*size {
+				t.Errorf("%d bytes are kept, want at most %d", used, 10*size)
+			}
+			if got := read(t, c.do(t.Context(), "DELETE", "")); got.status != 204 {
+				t.Errorf("DELETE: got status %d", got.status)
+			}
+			if used := serverhttp.EventBytes(h); used != 0 {
+				t.Errorf("%d bytes are kept without a session", used)
+			}
+		})
+	}
+	select {
+	case err := <-steps.ended:
+		t.Errorf("a handler was told: %v", err)
+	default:
+	}
+}
+
+// awaitIdle waits until no request of the session runs: the second of two with
+// the same id is refused as long as the first runs.
+func awaitIdle(t testing.TB, c *legacyClient) {
+	t.Helper()
+	for {
+		if got := c.call(1, "echo"); got.Error == nil {
+			return
+		}
+	}
+}
+
+// TestReconnect has the server hang up in the middle of a request.
+func TestReconnect(t *testing.T) {
+	srv, steps := legacyServer(t, nil)
+	ts, _ := serve(t, srv, nil)
+	c := openSession(t, ts, "2025-11-25")
+	f := c.callFlow(1, "reconnect")
+	if event, err := f.Next(); err != io.EOF {
+		t.Fatalf("got %s, %v, want the end of the stream", event.Data, err)
+	}
+	if d, ok := f.Retry(); !ok || d != 50*time.Millisecond || f.LastEventID() == "" {
+		t.Errorf("got retry %v, %v and id %q", d, ok, f.LastEventID())
+	}
+	<-steps.entered
+	g := c.listen(f.LastEventID())
+	steps.allow <- struct{}{}
+	g.expect("reconnected")
+	g.end()
+	// Older clients would not come back.
+	for _, version := range legacyVersions[:3] {
+		if got := openSession(t, ts, version).call(1, "reconnect"); len(got.Result.Content) != 1 || got.Result.Content[0].Text != server.ErrCannotClose.Error() {
+			t.Errorf("%s: got %s", version, got.body)
+		}
+	}
+	got := do(t, ts, "POST", headers("tools/call", "reconnect"), body("tools/call", `"name":"reconnect"`))
+	if !strings.Contains(got.body, server.ErrCannotClose.Error()) {
+		t.Errorf("modern: got %s", got.body)
+	}
+}
+
+// TestCloseStreamRefuses covers what a handler may do wrong.
+func TestCloseStreamRefuses(t *testing.T) {
+	srv, _ := legacyServer(t, nil)
+	var kept *server.ToolCall
+	server.AddRawTool(srv, server.Tool{Name: "negative"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		if err := call.CloseStream(ctx, -1); err == nil {
+			t.Error("a negative retry is accepted")
+		}
+		kept = call
+		return server.Text("fine"), nil
+	})
+	ts, _ := serve(t, srv, nil)
+	openSession(t, ts, "2025-11-25").call(1, "negative")
+	if err := kept.CloseStream(t.Context(), 0); !errors.Is(err, server.ErrEnded) {
+		t.Errorf("after the response: got %v", err)
+	}
+}
+
+// TestPriming holds who gets an event without data first.
+func TestPriming(t *testing.T) {
+	srv, _ := legacyServer(t, nil)
+	ts, _ := serve(t, srv, nil)
+	for _, version := range legacyVersions {
+		c := openSession(t, ts, version)
+		got := c.call(1, "notify")
+		primed := strings.HasPrefix(got.body, "id: ") && strings.Contains(got.body[:strings.Index(got.body, "\n\n")+2], "\ndata: \n\n")
+		if want := version == "2025-11-25"; primed != want {
+			t.Errorf("%s: got primed %v, want %v: %s", version, primed, want, got.body)
+		}
+		if strings.Count(got.body, "id: ") < 3 {
+			t.Errorf("%s: events have no ids: %s", version, got.body)
+		}
+	}
+}

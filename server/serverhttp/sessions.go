@@ -1,0 +1,223 @@
+package serverhttp
+
+import (
+	"crypto/rand"
+	"net/http"
+	"sync"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// A session is one client of a legacy revision, from initialize until it is
+// deleted, expires, or the handler shuts down. Nothing runs for one that is
+// idle.
+type session struct {
+	id        string
+	core      *server.Session
+	principal roundtrip.Principal
+	log       eventLog
+
+	// Guarded by the mutex of the table.
+	busy    int    // HTTP requests and calls under way
+	running int    // calls alone
+	ticket  ticket // in sessions.idle while nothing is under way
+}
+
+// sessions is the table of all sessions of a handler.
+type sessions struct {
+	max, maxRunning int
+	idle            expiry[*session]
+	store           *store
+
+	mu      sync.Mutex
+	byID    map[string]*session
+	opening int // that are not in the table yet
+	closed  bool
+}
+
+func newSessions(o *Options) *sessions {
+	t := &sessions{
+		max: o.MaxSessions, maxRunning: o.MaxSessionRequests,
+		store: newStore(o.MaxSessionBytes, o.MaxEventBytes),
+		byID:  map[string]*session{},
+	}
+	t.idle.after = o.SessionTimeout
+	t.idle.expel = t.expire
+	return t
+}
+
+// reserve makes room for a session that is about to be opened.
+func (t *sessions) reserve() *fault {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return shuttingDown()
+	}
+	if len(t.byID)+t.opening >= t.max {
+		return &fault{status: http.StatusServiceUnavailable, header: "Retry-After", value: "60",
+			err: protocol.Errorf(protocol.CodeBusy, "too many sessions are open")}
+	}
+	t.opening++
+	return nil
+}
+
+// cancel gives the room back.
+func (t *sessions) cancel() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.opening--
+}
+
+// open enters s, for which room was reserved, under a new id. The session is
+// idle. It reports false when the table has closed meanwhile.
+func (t *sessions) open(s *session) bool {
+	s.id = rand.Text() // 130 bits
+	s.log.store, s.log.tag = t.store, rand.Text()[:6]
+	s.log.prime = s.core.Version() >= protocol.V20251125
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.opening--
+	if t.closed {
+		return false
+	}
+	t.byID[s.id] = s
+	s.ticket = t.idle.add(s)
+	return true
+}
+
+// acquire returns the session with an id, if it is the principal's, and keeps
+// it from expiring until release. That there is one of somebody else's is not
+// told.
+func (t *sessions) acquire(id string, p roundtrip.Principal) (*session, *fault) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.byID[id]
+	if s == nil || s.principal != p {
+		return nil, sessionGone()
+	}
+	t.hold(s)
+	return s, nil
+}
+
+// hold is called with mu held.
+func (t *sessions) hold(s *session) {
+	if s.busy == 0 {
+		t.idle.remove(s.ticket)
+		s.ticket = nil
+	}
+	s.busy++
+}
+
+func (t *sessions) release(s *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.busy--
+	if s.busy == 0 && t.byID[s.id] == s {
+		s.ticket = t.idle.add(s)
+	}
+}
+
+// begin counts n calls of a session that is held, or says that they are too
+// many. Each of them holds the session until finished.
+func (t *sessions) begin(s *session, n int) *fault {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.running+n > t.maxRunning {
+		return &fault{status: http.StatusTooManyRequests, header: "Retry-After", value: "1",
+			err: protocol.Errorf(protocol.CodeBusy, "too many requests of this session are running")}
+	}
+	s.running += n
+	for range n {
+		t.hold(s)
+	}
+	return nil
+}
+
+func (t *sessions) finished(s *session) {
+	t.mu.Lock()
+	s.running--
+	t.mu.Unlock()
+	t.release(s)
+}
+
+// expire ends a session that has been idle for too long, unless it is not any
+// more.
+func (t *sessions) expire(s *session) {
+	t.mu.Lock()
+	expired := s.busy == 0 && t.byID[s.id] == s
+	if expired {
+		delete(t.byID, s.id)
+	}
+	t.mu.Unlock()
+	if expired {
+		s.end()
+	}
+}
+
+// remove ends a session on its client's wish.
+func (t *sessions) remove(id string, p roundtrip.Principal) *fault {
+	t.mu.Lock()
+	s := t.byID[id]
+	if s == nil || s.principal != p {
+		t.mu.Unlock()
+		return sessionGone()
+	}
+	delete(t.byID, id)
+	t.idle.remove(s.ticket)
+	t.mu.Unlock()
+	s.end()
+	return nil
+}
+
+// close opens no more sessions and ends the streams that would not end by
+// themselves.
+func (t *sessions) close() {
+	t.mu.Lock()
+	t.closed = true
+	all := t.all()
+	t.mu.Unlock()
+	for _, s := range all {
+		s.log.endGets()
+	}
+}
+
+func (t *sessions) isClosed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
+}
+
+// end ends all sessions. Requests are not taken any more by then.
+func (t *sessions) end() {
+	t.mu.Lock()
+	all := t.all()
+	clear(t.byID)
+	t.mu.Unlock()
+	t.idle.stop()
+	t.store.finished.stop()
+	for _, s := range all {
+		s.end()
+	}
+}
+
+// all is called with mu held.
+func (t *sessions) all() []*session {
+	all := make([]*session, 0, len(t.byID))
+	for _, s := range t.byID {
+		all = append(all, s)
+	}
+	return all
+}
+
+// end cancels what runs, lets pushes fail, and ends the streams.
+func (s *session) end() {
+	s.core.Close()
+	s.log.end()
+}
+
+func shuttingDown() *fault {
+	return &fault{status: http.StatusServiceUnavailable, header: "Retry-After", value: "1",
+		err: protocol.Errorf(protocol.CodeBusy, "server is shutting down")}
+}

@@ -1,0 +1,215 @@
+package serverhttp_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+func TestMaxSessions(t *testing.T) {
+	srv, _ := legacyServer(t, nil)
+	ts, h := serve(t, srv, &serverhttp.Options{MaxSessions: 2})
+	first := openSession(t, ts, "2025-11-25")
+	openSession(t, ts, "2025-11-25")
+	got := read(t, (&legacyClient{TB: t, ts: ts, client: ts.Client()}).post(initializeBody("2025-11-25")))
+	if got.status != 503 || got.header.Get("Retry-After") == "" || got.code() != 23223 || string(got.ID) != "0" {
+		t.Errorf("got status %d, Retry-After %q: %s", got.status, got.header.Get("Retry-After"), got.body)
+	}
+	if got := first.call(1, "echo"); got.Error != nil {
+		t.Errorf("a session that was open: %s", got.body)
+	}
+	read(t, first.do(t.Context(), "DELETE", ""))
+	openSession(t, ts, "2025-11-25")
+	if n := serverhttp.Sessions(h); n != 2 {
+		t.Errorf("%d sessions are open, want 2", n)
+	}
+}
+
+func TestMaxSessionRequests(t *testing.T) {
+	srv, steps := legacyServer(t, nil)
+	ts, _ := serve(t, srv, &serverhttp.Options{MaxSessionRequests: 2})
+	c := openSession(t, ts, "2025-03-26")
+	var done sync.WaitGroup
+	for id := range 2 {
+		done.Go(func() { c.call(id, "wait") })
+		<-steps.entered
+	}
+	got := c.call(7, "echo")
+	if got.status != 429 || got.header.Get("Retry-After") == "" || got.code() != 23223 || string(got.ID) != "7" {
+		t.Errorf("got status %d: %s", got.status, got.body)
+	}
+	if got := read(t, c.post(`{"jsonrpc":"2.0","method":"notifications/unknown"}`)); got.status != 202 {
+		t.Errorf("notification: got status %d: %s", got.status, got.body)
+	}
+	if got := openSession(t, ts, "2025-03-26").call(7, "echo"); got.Error != nil {
+		t.Errorf("another session: got status %d: %s", got.status, got.body)
+	}
+	steps.allow <- struct{}{}
+	steps.allow <- struct{}{}
+	done.Wait()
+	batch := `[` + toolCall(1, "echo") + `,` + toolCall(2, "echo") + `,` + toolCall(3, "echo") + `]`
+	if got := c.post(batch); got.StatusCode != 429 {
+		t.Errorf("batch: got status %d", got.StatusCode)
+	}
+	if got := c.call(8, "echo"); got.Error != nil {
+		t.Errorf("afterwards: %s", got.body)
+	}
+}
+
+// serveDirect has h answer without a network, so that time can be the test's.
+func serveDirect(ctx context.Context, h http.Handler, method, session, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(ctx, method, "/", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if session != "" {
+		r.Header.Set("Mcp-Session-Id", session)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// TestIdleTimeout holds when sessions expire, and when not.
+func TestIdleTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, steps := legacyServer(t, nil)
+		h := serverhttp.New(srv, &serverhttp.Options{SessionTimeout: time.Hour})
+		ctx, cancel := context.WithCancel(t.Context())
+		open := func() string {
+			return serveDirect(ctx, h, "POST", "", initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
+		}
+		alive := func(session string) bool {
+			return serveDirect(ctx, h, "POST", session, `{"jsonrpc":"2.0","id":1,"method":"ping"}`).Code == 200
+		}
+		idle, used, listening, running := open(), open(), open(), open()
+		go serveDirect(ctx, h, "GET", listening, "")
+		gone, leave := context.WithCancel(ctx)
+		go serveDirect(gone, h, "POST", running, toolCall(1, "wait"))
+		<-steps.entered
+		leave() // the request goes on without a connection
+		time.Sleep(59 * time.Minute)
+		if !alive(used) {
+			t.Error("a session expired early")
+		}
+		time.Sleep(59 * time.Minute)
+		if got := [...]bool{alive(idle), alive(used), serverhttp.Sessions(h) == 3}; got != [...]bool{false, true, true} {
+			t.Errorf("after two hours: got %v", got)
+		}
+		steps.allow <- struct{}{}
+		time.Sleep(59 * time.Minute)
+		if !alive(running) || !alive(listening) {
+			t.Error("a session expired in which something was going on")
+		}
+		cancel()
+		time.Sleep(61 * time.Minute)
+		if n := serverhttp.Sessions(h); n != 0 {
+			t.Errorf("%d sessions are open, want none", n)
+		}
+		if n := serverhttp.EventBytes(h); n != 0 {
+			t.Errorf("%d bytes are kept, want none", n)
+		}
+	})
+}
+
+// TestEventsAge holds that what was said is given up in time although the
+// session goes on.
+func TestEventsAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, _ := legacyServer(t, nil)
+		h := serverhttp.New(srv, nil)
+		session := serveDirect(t.Context(), h, "POST", "", initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
+		serveDirect(t.Context(), h, "POST", session, toolCall(1, "notify"))
+		if serverhttp.EventBytes(h) == 0 {
+			t.Error("nothing is kept")
+		}
+		time.Sleep(6 * time.Minute)
+		if n := serverhttp.EventBytes(h); n != 0 {
+			t.Errorf("%d bytes are kept, want none", n)
+		}
+		if serverhttp.Sessions(h) != 1 {
+			t.Error("the session expired")
+		}
+		if err := h.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestShutdownEndsSessions holds that requests are finished, with their
+// questions answered, streams end and sessions are gone.
+func TestShutdownEndsSessions(t *testing.T) {
+	srv, _ := legacyServer(t, nil)
+	ts, h := serve(t, srv, nil)
+	c := openSession(t, ts, "2025-11-25")
+	get, f := c.listen(""), c.callFlow(1, "elicit")
+	question := f.expect("elicitation/create")
+	done := make(chan error, 1)
+	go func() { done <- h.Shutdown(t.Context()) }()
+	get.end()
+	if got := c.call(2, "echo"); got.status != 503 || string(got.ID) != "2" {
+		t.Errorf("a new request: got status %d: %s", got.status, got.body)
+	}
+	if got := read(t, c.do(t.Context(), "GET", "")); got.status != 503 {
+		t.Errorf("a new stream: got status %d: %s", got.status, got.body)
+	}
+	if got := read(t, (&legacyClient{TB: t, ts: ts, client: ts.Client()}).post(initializeBody("2025-11-25"))); got.status != 503 {
+		t.Errorf("a new session: got status %d: %s", got.status, got.body)
+	}
+	c.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
+	f.expect("accept")
+	f.end()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if n := serverhttp.Sessions(h); n != 0 {
+		t.Errorf("%d sessions are open, want none", n)
+	}
+}
+
+func TestShutdownCancelsSessions(t *testing.T) {
+	srv, steps := legacyServer(t, nil)
+	ts, h := serve(t, srv, nil)
+	c := openSession(t, ts, "2025-11-25")
+	f := c.callFlow(1, "elicit")
+	f.expect("elicitation/create")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := h.Shutdown(ctx); err == nil {
+		t.Error("got nil, want an error")
+	}
+	if err := <-steps.ended; err == nil {
+		t.Error("the push did not fail")
+	}
+}
+
+// TestManySessions uses sessions at the same time and checks that nothing
+// crosses.
+func TestManySessions(t *testing.T) {
+	srv, _ := legacyServer(t, nil)
+	ts, _ := serve(t, srv, nil)
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			c := openSession(t, ts, legacyVersions[2+i%2])
+			for j := range 5 {
+				f := c.callFlow(j, "elicit") // the same ids in every session
+				q := f.next()
+				name := fmt.Sprintf("%d-%d", i, j)
+				c.answer(q.ID, `{"action":"accept","content":{"name":"`+name+`"}}`)
+				if m := f.next(); !strings.Contains(m.raw, `\"`+name+`\"`) || string(m.ID) != fmt.Sprint(j) {
+					t.Errorf("got %s, want %s", m.raw, name)
+				}
+				f.drop()
+			}
+		})
+	}
+	all.Wait()
+}

@@ -1,0 +1,37 @@
+package serverhttp
+
+import (
+	"net/http"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// stateless answers a legacy POST without a session: nothing is known of the
+// client but what this request says.
+func (h *Handler) stateless(x *exchange, r *http.Request, p roundtrip.Principal, d *delivered) {
+	version := protocol.Version(trim(r.Header.Get(headerVersion)))
+	if version == "" {
+		version = protocol.V20250326 // basic/transports, "Protocol Version Header"
+	}
+	if d.batch && version != protocol.V20250326 {
+		x.fail(noBatches(version))
+		return
+	}
+	if len(d.requests)+len(d.broken) == 0 {
+		x.w.WriteHeader(http.StatusAccepted) // there is nobody to tell
+		return
+	}
+	calls, ok := h.calls(r.Context(), d.requests)
+	if !ok {
+		x.fail(shuttingDown().about(d))
+		return
+	}
+	for i, c := range calls {
+		var end func()
+		c.in, end = h.srv.AdmitStateless(d.requests[i], version, p)
+		c.in.Private = h.opts.Authenticate != nil
+		c.done = end
+	}
+	h.run(x, r, &eventLog{}, calls, d)
+}

@@ -1,0 +1,270 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// ErrSessionClosed is the cause with which the contexts of a session's requests
+// are cancelled when it is closed.
+var ErrSessionClosed = errors.New("server: the session has been closed")
+
+// ErrUnsolicited says that a response answers nothing that is being asked: the
+// question was withdrawn, has been answered, or was asked in another session.
+var ErrUnsolicited = errors.New("server: the response answers no question of this session")
+
+// A Session is one connection with a client of a revision before 2026-07-28,
+// free of transports. It is opened by the request initialize
+// (basic/lifecycle of those revisions) and ends when the transport closes it. A
+// transport hands it what the client sends:
+//
+//	request       Admit, then Server.Serve, then send the response unless in.Abandoned
+//	notification  Notify
+//	response      Deliver
+//
+// Requests are asked of the client on the way back of the request that needs
+// them: their [Incoming].Back must be a [BackSender]. All methods may be called
+// concurrently.
+type Session struct {
+	server    *Server
+	principal roundtrip.Principal
+	send      func(ctx context.Context, m protocol.Message) error // may be nil
+	life      context.Context
+	end       context.CancelCauseFunc
+	pushes    pushTable
+	news      *subscriber // what changed and the client does not know yet
+
+	mu       sync.Mutex
+	version  protocol.Version // empty before initialize
+	client   protocol.RequestMeta
+	level    protocol.LoggingLevel
+	ready    bool // the client sent notifications/initialized
+	telling  bool // a goroutine sends the news
+	closed   bool
+	running  map[protocol.ID]*sessionRequest
+	uriBytes int // of the resources subscribed to
+}
+
+// sessionRequest is a request that runs in a session.
+type sessionRequest struct {
+	cancel    context.CancelCauseFunc
+	opens     bool // an initialize, which cannot be cancelled
+	cancelled bool
+}
+
+// DefaultLogLevel is the least severe log message that a session sends before
+// its client has chosen a level with logging/setLevel.
+const DefaultLogLevel = protocol.LevelInfo
+
+// NewSession returns a session that no client has opened yet; everything in it
+// is done in the name of p. send delivers messages that relate to no request:
+// news of lists and resources. It may be nil, or fail, when nobody listens: the
+// message is lost then. It is called by one goroutine at a time, with a context
+// that ends with the session.
+func (s *Server) NewSession(p roundtrip.Principal, send func(ctx context.Context, m protocol.Message) error) *Session {
+	life, end := context.WithCancelCause(context.Background())
+	x := &Session{
+		server: s, principal: p, send: send, life: life, end: end, level: DefaultLogLevel,
+		running: map[protocol.ID]*sessionRequest{},
+	}
+	x.news = newSubscriber(protocol.SubscriptionFilter{})
+	x.news.changed = x.tell
+	return x
+}
+
+// Version returns the revision that the session was opened in, empty before it
+// is.
+func (x *Session) Version() protocol.Version {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.version
+}
+
+// Principal returns in whose name the session is.
+func (x *Session) Principal() roundtrip.Principal { return x.principal }
+
+// Admit is [Server.Admit] for a request of the session: the first must be
+// initialize, save pings, and capabilities are those declared there. The result
+// has the session's principal. An initialize that is not refused opens the
+// session at once, so that the client need not wait for the answer; if it fails
+// after all the session is as before.
+func (x *Session) Admit(req *protocol.Request) *Incoming {
+	in := &Incoming{Request: req, Version: protocol.V20251125, Principal: x.principal, server: x.server, session: x}
+	if req == nil {
+		in.Request = &protocol.Request{}
+		in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: nil"))
+	}
+	params, err := protocol.DecodeParams(in.Request.Method, in.Request.Params)
+	meta := protocol.RequestMeta{}
+	if params != nil {
+		meta = *params.RequestMetadata()
+	}
+	if err == nil {
+		in.Params, in.Target = params, target(params)
+	}
+	// What the session says holds, whatever the keys of another era claim.
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	meta.Version, meta.LogLevel = "", ""
+	meta.Capabilities, meta.ClientInfo = x.client.Capabilities, x.client.ClientInfo
+	in.Meta = &meta
+	if x.version != "" {
+		in.Version = x.version
+	}
+	in.Refuse(x.check(in.Request.Method))
+	if err != nil {
+		in.Refuse(asError(err))
+	}
+	if p, ok := in.Params.(*protocol.InitializeParams); ok && in.refusal == nil {
+		x.open(in, p)
+	}
+	return in
+}
+
+// check returns why a request may not be dispatched. It is called with mu held.
+func (x *Session) check(method string) *protocol.Error {
+	s := x.server
+	switch {
+	case x.closed:
+		return protocol.Errorf(protocol.CodeBusy, "session is closed")
+	case method == protocol.MethodPing:
+		return nil
+	case method == protocol.MethodInitialize && s.opts.ModernOnly:
+		return refuseInitialize()
+	case method == protocol.MethodInitialize && x.version != "":
+		return protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: the session is initialized already")
+	case method == protocol.MethodInitialize:
+		return nil
+	case x.version == "":
+		return protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: the first request must be initialize")
+	case !s.offersLegacy(method):
+		return protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s", clip(method))
+	}
+	return nil
+}
+
+// Notify receives a notification of the client. Those that are not known, and
+// those that cannot be read, are ignored, as is everything once the session is
+// closed.
+func (x *Session) Notify(_ context.Context, n *protocol.Notification) {
+	if n == nil {
+		return
+	}
+	switch n.Method {
+	case protocol.NotifyInitialized:
+		x.initialized()
+	case protocol.NotifyCancelled:
+		var c protocol.Cancelled
+		if jsonx.Decode(n.Params, &c) == nil {
+			x.cancelled(c.RequestID)
+		}
+	case protocol.NotifyProgress:
+		var p protocol.Progress
+		if jsonx.Decode(n.Params, &p) == nil {
+			x.pushes.progress(p.Token)
+		}
+	}
+	// notifications/roots/list_changed needs no more: roots are not kept.
+}
+
+// Deliver receives the client's answer to what it was asked in this session. A
+// response to anything else is [ErrUnsolicited] and has no effect.
+func (x *Session) Deliver(r *protocol.Response) error {
+	if r == nil || !x.pushes.deliver(r) {
+		return ErrUnsolicited
+	}
+	return nil
+}
+
+// Running returns how many requests of the session are being served.
+func (x *Session) Running() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.running)
+}
+
+// Close ends the session: its requests are cancelled with the cause
+// [ErrSessionClosed], what the client is being asked fails. It does not wait
+// for either. Further requests are refused.
+func (x *Session) Close() {
+	x.server.hub.remove(x.news)
+	x.mu.Lock()
+	x.closed = true
+	x.mu.Unlock()
+	x.end(ErrSessionClosed)
+	x.pushes.close()
+}
+
+// begin makes a request cancellable by its id. It returns the context to run it
+// under and what to call at its end.
+func (x *Session) begin(ctx context.Context, in *Incoming) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(x.life, func() { cancel(ErrSessionClosed) })
+	release := func() {
+		stop()
+		cancel(nil)
+	}
+	id := in.Request.ID
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if _, taken := x.running[id]; taken {
+		in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: a request with this id is running"))
+		return ctx, release
+	}
+	in.running = &sessionRequest{cancel: cancel, opens: in.opens}
+	x.running[id] = in.running
+	return ctx, func() {
+		x.mu.Lock()
+		delete(x.running, id)
+		x.mu.Unlock()
+		release()
+	}
+}
+
+// cancelled cancels a request. Unknown ids are no error: the request may just
+// have been answered. initialize cannot be cancelled (basic/utilities/cancellation).
+func (x *Session) cancelled(id protocol.ID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if r, ok := x.running[id]; ok && !r.opens {
+		r.cancelled = true
+		r.cancel(errCancelled)
+	}
+}
+
+// Abandoned reports whether the client cancelled the request, which runs or ran
+// in a session, with notifications/cancelled: its response must not be sent.
+func (in *Incoming) Abandoned() bool {
+	if in.session == nil || in.running == nil {
+		return false
+	}
+	in.session.mu.Lock()
+	defer in.session.mu.Unlock()
+	return in.running.cancelled
+}
+
+// Session returns the session that the request belongs to, nil for requests of
+// revisions without sessions.
+func (in *Incoming) Session() *Session { return in.session }
+
+// legacyVersions are the revisions that a session can be opened in, newest
+// first.
+func legacyVersions() []protocol.Version {
+	return slices.DeleteFunc(protocol.Versions(), func(v protocol.Version) bool { return v.Era() != protocol.Legacy })
+}
+
+// negotiate returns the revision to answer a client that asks for wanted: that
+// one, or else the newest that a session can have (basic/lifecycle, "Version
+// Negotiation").
+func negotiate(wanted protocol.Version) protocol.Version {
+	if slices.Contains(legacyVersions(), wanted) {
+		return wanted
+	}
+	return legacyVersions()[0]
+}

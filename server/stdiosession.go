@@ -1,0 +1,128 @@
+package server
+
+import (
+	"context"
+	"sync"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// inSession reports whether a request belongs to the stream's session: it does
+// not name its revision, as modern requests do, and there is a session, or it
+// is one that may come before.
+func (st *stream) inSession(req *protocol.Request) bool {
+	if st.session == nil || namesVersion(req.Params) {
+		return false
+	}
+	switch req.Method {
+	case protocol.MethodInitialize, protocol.MethodPing:
+		return true
+	}
+	return st.session.Version() != ""
+}
+
+// namesVersion reports whether the _meta of parameters names a revision.
+func namesVersion(params []byte) bool {
+	found := false
+	if params == nil {
+		return false
+	}
+	_ = jsonx.Members(params, func(key, value []byte) error {
+		if string(key) != "_meta" || jsonx.KindOf(value) != jsonx.Object {
+			return nil
+		}
+		return jsonx.Members(value, func(key, _ []byte) error {
+			found = found || string(key) == protocol.MetaProtocolVersion
+			return nil
+		})
+	})
+	return found
+}
+
+// tell sends a message that belongs to no request that could be cancelled.
+func (st *stream) tell(ctx context.Context, m protocol.Message) error {
+	line, err := protocol.AppendMessage(nil, m)
+	if err != nil {
+		return err
+	}
+	return st.send(ctx, outgoing{line: line})
+}
+
+// hearNoMore fails what the client is being asked: its answers cannot come.
+func (st *stream) hearNoMore() {
+	if st.session != nil {
+		st.session.pushes.close()
+	}
+}
+
+// hangUp ends the session.
+func (st *stream) hangUp() {
+	if st.session != nil {
+		st.session.Close()
+	}
+}
+
+// batch takes a line that holds several messages, which revision 2025-03-26
+// has. The responses go out together when the last of them is there. It reports
+// false for a line that is none.
+func (st *stream) batch(ctx context.Context, line []byte) bool {
+	if st.session == nil || st.session.Version() != protocol.V20250326 {
+		return false
+	}
+	texts, is, err := protocol.DecodeBatch(line)
+	if err != nil {
+		st.respond(&protocol.Response{Error: asError(err)})
+	}
+	if !is || err != nil {
+		return is
+	}
+	replies := &replies{stream: st, due: 1} // this call's own
+	for _, text := range texts {
+		message, err := protocol.DecodeMessage(text)
+		if err != nil {
+			replies.expect()
+			replies.add(unreadable(message, err))
+			continue
+		}
+		if req, ok := message.(*protocol.Request); ok {
+			replies.expect()
+			if req.Method == protocol.MethodInitialize {
+				replies.add(&protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeInvalidRequest,
+					"invalid request: initialize must not be part of a batch")})
+				continue
+			}
+		}
+		st.handle(ctx, message, replies.add)
+	}
+	replies.add(nil)
+	return true
+}
+
+// replies are the responses to one batch.
+type replies struct {
+	stream *stream
+	mu     sync.Mutex
+	due    int
+	list   []*protocol.Response
+}
+
+func (r *replies) expect() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.due++
+}
+
+func (r *replies) add(response *protocol.Response) {
+	r.mu.Lock()
+	r.list = append(r.list, response)
+	r.due--
+	last := r.due == 0
+	r.mu.Unlock()
+	if !last {
+		return
+	}
+	if line := AppendBatch(nil, r.list); line != nil {
+		_ = r.stream.send(context.Background(), outgoing{line: line})
+	}
+}
