@@ -18,6 +18,7 @@ type Client struct {
 	version protocol.Version
 	lastID  atomic.Int64
 	mirrors mirrors
+	cache   *cache // nil: nothing is reused
 	// life ends when the client is closed, and every call with it. It belongs
 	// to the client and to no call, which is why it is kept here.
 	life context.Context
@@ -33,6 +34,8 @@ func New(peer protocol.Peer, opts *Options) *Client {
 	}
 	c := &Client{peer: peer, opts: opts.withDefaults(), version: protocol.Latest}
 	c.caps = c.opts.capabilities()
+	varied, ok := peer.(interface{ CredentialsVary() bool })
+	c.cache = newCache(c.opts.Cache, ok && varied.CredentialsVary())
 	c.life, c.end = context.WithCancelCause(context.Background())
 	return c
 }
@@ -52,6 +55,8 @@ type leg struct {
 	method string
 	target string // tool, prompt or URI; empty where the method has none
 	params protocol.Params
+	caps   *protocol.ClientCapabilities // nil: those of the handlers
+	sub    *subscription                // of subscriptions/listen only
 }
 
 // send sends one leg under a new id and returns the decoded result. It fills
@@ -59,7 +64,11 @@ type leg struct {
 func (c *Client) send(ctx context.Context, l leg, mirrored []protocol.MirroredParam) (protocol.Result, error) {
 	id := protocol.IntID(c.lastID.Add(1))
 	meta := l.params.RequestMetadata()
-	c.fillMeta(meta, id)
+	progress := c.progress(ctx)
+	c.fillMeta(meta, id, progress != nil)
+	if l.caps != nil {
+		meta.Capabilities = l.caps
+	}
 	params, err := protocol.EncodeParams(l.params)
 	if err != nil {
 		return nil, fmt.Errorf("client: %s: %w", l.method, err)
@@ -70,7 +79,10 @@ func (c *Client) send(ctx context.Context, l leg, mirrored []protocol.MirroredPa
 		Params: params,
 		Mirror: protocol.Mirror{Version: c.version, Name: l.target, Params: mirrored},
 	}
-	back := c.newBack(meta.ProgressToken)
+	if l.sub != nil {
+		l.sub.open(id)
+	}
+	back := c.newBack(meta.ProgressToken, progress, l.sub)
 	defer back.end()
 	resp, err := c.peer.Handle(ctx, req, back.peer())
 	if failed := back.failure(); failed != nil {
@@ -90,11 +102,11 @@ func (c *Client) open(req *protocol.Request, resp *protocol.Response) (protocol.
 	case resp.Error != nil && resp.ID.IsZero():
 		// The server could not read the id; there is no other request on the
 		// way that it could mean.
-		return nil, peerError(c.version, resp.Error)
+		return nil, c.said(resp.Error)
 	case resp.ID != req.ID:
 		return nil, &ResponseError{req.Method, fmt.Errorf("it has id %.64s, the request %s", resp.ID, req.ID)}
 	case resp.Error != nil:
-		return nil, peerError(c.version, resp.Error)
+		return nil, c.said(resp.Error)
 	}
 	result, err := protocol.DecodeResult(c.version, req.Method, resp.Result)
 	if err != nil {
@@ -105,14 +117,14 @@ func (c *Client) open(req *protocol.Request, resp *protocol.Response) (protocol.
 
 // fillMeta declares version, name and capabilities, whatever the caller put
 // there: the client answers for what it declares.
-func (c *Client) fillMeta(meta *protocol.RequestMeta, id protocol.ID) {
+func (c *Client) fillMeta(meta *protocol.RequestMeta, id protocol.ID, progress bool) {
 	meta.Version = c.version
 	meta.ClientInfo = &c.opts.Info
 	meta.Capabilities = &c.caps
 	if meta.LogLevel == "" {
 		meta.LogLevel = c.opts.LogLevel
 	}
-	if meta.ProgressToken.IsZero() && c.opts.Progress != nil {
+	if meta.ProgressToken.IsZero() && progress {
 		meta.ProgressToken = id
 	}
 }

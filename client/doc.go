@@ -41,6 +41,31 @@
 // and no questions is asked again after a short pause. The number of rounds is
 // limited, and the limit is checked before anybody is asked.
 //
+// # Without waiting
+//
+// A program that cannot wait while a person thinks takes the rounds apart.
+// [Client.Begin] stops at the first questions and returns a [Pending], which
+// is answered and handed to [Client.Resume], in this process or, stored as
+// JSON, in another. Such a program declares what it can answer with
+// [Options.Manual]; it needs no handlers.
+//
+// # Lists, the cache and subscriptions
+//
+// [Client.Tools] and its like loop over all pages of a list. What a server
+// declares fresh for a while is not asked for again as long as it is
+// ([CacheOptions]); [WithRefresh] asks all the same. [Client.Listen] reports
+// what changes, and drops it from the cache.
+//
+// # Mirrored arguments
+//
+// A tool may have some of its arguments copied into HTTP headers. The client
+// learns which from every list of tools that it reads. It does not read one
+// merely to call a tool: most have no such arguments. Where a server refuses a
+// call because headers are missing or wrong, the client reads the list and
+// sends the call once more; a refused call has not run
+// (basic/transports/streamable-http, "Client Behavior"). Read the list first
+// where something on the way to the server relies on the headers.
+//
 // # Failure
 //
 // What the server says is a [*protocol.Error]. What happens on the way to it

@@ -21,53 +21,84 @@ import (
 func (c *Client) drive(ctx context.Context, original leg) (protocol.Result, error) {
 	ctx, done := c.begin(ctx)
 	defer done()
-	server := &budget{limited: c.opts.Timeout > 0, left: c.opts.Timeout}
-	retry, retried := protocol.Retry{}, false
-	idle := 0 // rounds in a row in which the server asked nothing
-	for round := 1; ; round++ {
-		l := original
-		l.params = copyParams(original.params)
-		if retried {
-			setRetry(l.params, retry)
+	entry := c.entry(ctx, original)
+	if result := entry.fresh(ctx); result != nil {
+		return result, nil
+	}
+	f := c.newFlow(original)
+	for {
+		result, asked, err := c.advance(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		if asked == nil {
+			if f.retry == nil {
+				entry.keep(result)
+			}
+			return result, nil
+		}
+		origin := Origin{Method: original.method, Target: original.target, Round: f.round}
+		answers, err := c.fulfil(ctx, origin, asked.InputRequests)
+		if err != nil {
+			return nil, endedBy(ctx, err)
+		}
+		f.answer(answers, asked.RequestState)
+	}
+}
+
+// A flow is a call on its way through its rounds.
+type flow struct {
+	original leg
+	retry    *protocol.Retry // nil: the original goes out as it is
+	round    int             // of the next questions, from 1
+	server   budget
+}
+
+func (c *Client) newFlow(original leg) *flow {
+	return &flow{original: original, round: 1, server: budget{limited: c.opts.Timeout > 0, left: c.opts.Timeout}}
+}
+
+// answer ends a round: the retry carries the answers to its questions and its
+// state, nothing of earlier rounds.
+func (f *flow) answer(answers protocol.InputResponses, state protocol.RequestState) {
+	f.retry = &protocol.Retry{InputResponses: answers, RequestState: state}
+	f.round++
+}
+
+// advance takes a call to its result or to the next questions. A server that
+// asks nothing and only wants to be called again is.
+func (c *Client) advance(ctx context.Context, f *flow) (protocol.Result, *protocol.InputRequiredResult, error) {
+	for idle := 0; ; idle++ {
+		l := f.original
+		l.params = copyParams(f.original.params)
+		if f.retry != nil {
+			setRetry(l.params, *f.retry)
 		}
 		var result protocol.Result
-		err := server.spend(ctx, c, l.method, func(ctx context.Context) (err error) {
+		err := f.server.spend(ctx, c, l.method, func(ctx context.Context) (err error) {
 			result, err = c.sendMirrored(ctx, l)
 			return err
 		})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		asked, more := result.(*protocol.InputRequiredResult)
-		if !more {
-			return result, nil
+		switch {
+		case !more:
+			return result, nil, nil
+		case f.round > c.opts.MaxRounds:
+			return nil, nil, &RoundsExceededError{Rounds: f.round - 1, Last: asked}
+		case len(asked.InputRequests) > 0:
+			return nil, asked, nil
 		}
-		if round > c.opts.MaxRounds {
-			return nil, &RoundsExceededError{Rounds: round - 1, Last: asked}
-		}
-		if retry, err = c.answer(ctx, l, round, idle, server, asked); err != nil {
-			return nil, endedBy(ctx, err)
-		}
-		if idle++; len(asked.InputRequests) > 0 {
-			idle = 0
-		}
-		retried = true
-	}
-}
-
-// answer does what one round requires and returns what the retry carries: the
-// answers to this round's questions and its state, nothing of earlier rounds.
-func (c *Client) answer(ctx context.Context, l leg, round, idle int, server *budget, asked *protocol.InputRequiredResult) (protocol.Retry, error) {
-	retry := protocol.Retry{RequestState: asked.RequestState}
-	if len(asked.InputRequests) == 0 {
-		err := server.spend(ctx, c, l.method, func(ctx context.Context) error {
+		err = f.server.spend(ctx, c, l.method, func(ctx context.Context) error {
 			return sleep(ctx, c.pause(idle))
 		})
-		return retry, err
+		if err != nil {
+			return nil, nil, err
+		}
+		f.answer(nil, asked.RequestState)
 	}
-	var err error
-	retry.InputResponses, err = c.fulfil(ctx, Origin{Method: l.method, Target: l.target, Round: round}, asked.InputRequests)
-	return retry, err
 }
 
 // pause returns how long to wait before the next request after idle rounds

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,11 +146,18 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// peerError returns what the server said, with a hint where the code alone
-// would leave a caller in the dark.
-func peerError(v protocol.Version, e *protocol.Error) error {
-	if supported := e.SupportedVersions(); len(supported) > 0 {
-		return fmt.Errorf("client: server does not speak %s, only %s: %w", v, versionList(supported), e)
+// said returns what the server said, with a hint where the code alone would
+// leave a caller in the dark.
+func (c *Client) said(e *protocol.Error) error {
+	if c.opts.DraftErrorCodes {
+		e = e.Final()
+	}
+	supported := e.SupportedVersions()
+	switch {
+	case slices.Contains(supported, c.version):
+		return fmt.Errorf("client: server refuses %s although it claims to speak it: %w", c.version, e)
+	case len(supported) > 0:
+		return fmt.Errorf("client: server does not speak %s, only %s: %w", c.version, versionList(supported), e)
 	}
 	return e
 }

@@ -127,8 +127,10 @@ func (c *Client) askURL(ctx context.Context, q *URLQuestion) (json.RawMessage, e
 	}
 	// What the person does at the URL is between them and the site: URL mode
 	// has no content.
-	return encodeElicit(r, func(json.RawMessage) (json.RawMessage, error) { return nil, nil })
+	return encodeElicit(r, noContent)
 }
+
+func noContent(json.RawMessage) (json.RawMessage, error) { return nil, nil }
 
 // encodeElicit returns what goes out for a person's answer. Only an accept has
 // content, and fill decides which. The handler's value is not changed.
@@ -155,6 +157,11 @@ func (c *Client) askModel(ctx context.Context, q *SamplingQuestion) (json.RawMes
 	if err != nil {
 		return nil, err
 	}
+	return encodeMessage(r)
+}
+
+// encodeMessage returns what goes out for a model's message.
+func encodeMessage(r *protocol.CreateMessageResult) (json.RawMessage, error) {
 	if r == nil {
 		return nil, errors.New("handler returned nil")
 	}
@@ -174,6 +181,11 @@ func (c *Client) askRoots(ctx context.Context, q *RootsQuestion) (json.RawMessag
 	if err != nil {
 		return nil, err
 	}
+	return encodeRoots(roots)
+}
+
+// encodeRoots returns what goes out for a list of directories.
+func encodeRoots(roots []protocol.Root) (json.RawMessage, error) {
 	for i, root := range roots {
 		// client/roots: a root is a file:// URI.
 		if !strings.HasPrefix(root.URI, "file://") {

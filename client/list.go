@@ -8,7 +8,7 @@ import (
 
 // Discover asks what the server is and can do (server/discover).
 func (c *Client) Discover(ctx context.Context) (*protocol.DiscoverResult, error) {
-	return complete[*protocol.DiscoverResult](ctx, c, leg{protocol.MethodDiscover, "", &protocol.DiscoverParams{}})
+	return complete[*protocol.DiscoverResult](ctx, c, leg{method: protocol.MethodDiscover, params: &protocol.DiscoverParams{}})
 }
 
 // ListTools returns one page of the server's tools. An empty cursor asks for
@@ -44,9 +44,16 @@ func (c *Client) ListResourceTemplates(ctx context.Context, cursor string) (*pro
 // Complete suggests values for an argument that is being typed
 // (server/utilities/completion). It changes nothing in p.
 func (c *Client) Complete(ctx context.Context, p *protocol.CompleteParams) (*protocol.CompleteResult, error) {
-	return complete[*protocol.CompleteResult](ctx, c, leg{protocol.MethodComplete, "", p})
+	return complete[*protocol.CompleteResult](ctx, c, leg{method: protocol.MethodComplete, params: p})
 }
 
 func list[R protocol.Result](ctx context.Context, c *Client, method, cursor string) (R, error) {
-	return complete[R](ctx, c, leg{method, "", &protocol.ListParams{Cursor: cursor}})
+	r, err := complete[R](ctx, c, leg{method: method, params: &protocol.ListParams{Cursor: cursor}})
+	if said, ok := protocol.AsError(err); ok && said.Code == protocol.CodeInvalidParams && cursor != "" {
+		// The list that the cursor leads through is no more, and with it go
+		// the pages of it (server/utilities/caching, "Interaction with
+		// Pagination").
+		c.cache.forget(method)
+	}
+	return r, err
 }

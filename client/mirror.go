@@ -15,6 +15,10 @@ import (
 // are mirrored: a server that never ends its list must not hold up a call.
 const maxToolPages = 100
 
+// maxMirrored is how many tools with mirrored arguments are remembered. No
+// model can use as many, and a server must not fill the memory of its clients.
+const maxMirrored = 10_000
+
 // mirrors remembers which arguments of which tools are copied into HTTP
 // headers, as the server's tool list says.
 type mirrors struct {
@@ -37,6 +41,14 @@ func (m *mirrors) set(tool string, table headers.Table) {
 	case m.tables == nil:
 		m.tables = map[string]headers.Table{tool: table}
 	default:
+		if _, known := m.tables[tool]; !known && len(m.tables) >= maxMirrored {
+			// Any will do: a call that lacks its headers is refused, and the
+			// tool learnt again.
+			for other := range m.tables {
+				delete(m.tables, other)
+				break
+			}
+		}
 		m.tables[tool] = table
 	}
 }
@@ -93,11 +105,11 @@ func (c *Client) sendMirrored(ctx context.Context, l leg) (protocol.Result, erro
 	if err != nil {
 		return nil, err
 	}
-	result, err := c.send(ctx, l, sent)
+	result, err := c.sendAgreed(ctx, l, sent)
 	if said, ok := protocol.AsError(err); !ok || said.Code != protocol.CodeHeaderMismatch || l.method != protocol.MethodCallTool {
 		return result, err
 	}
-	if c.relearn(ctx) != nil {
+	if c.relearn(ctx, l.target) != nil {
 		return nil, err // what the server said first says more
 	}
 	again, failed := c.mirrored(l)
@@ -107,15 +119,17 @@ func (c *Client) sendMirrored(ctx context.Context, l leg) (protocol.Result, erro
 	if slices.Equal(sent, again) {
 		return nil, err
 	}
-	return c.send(ctx, l, again)
+	return c.sendAgreed(ctx, l, again)
 }
 
-// relearn reads the whole tool list.
-func (c *Client) relearn(ctx context.Context) error {
+// relearn reads the tool list, past what the cache holds of it, up to the page
+// with the tool. What was cached is out of date, as a refused call shows.
+func (c *Client) relearn(ctx context.Context, tool string) error {
+	c.cache.forget(protocol.MethodListTools)
 	cursor := ""
 	for range maxToolPages {
 		p := &protocol.ListParams{Cursor: cursor}
-		result, err := c.send(ctx, leg{protocol.MethodListTools, "", p}, nil)
+		result, err := c.sendAgreed(ctx, leg{method: protocol.MethodListTools, params: p}, nil)
 		if err != nil {
 			return err
 		}
@@ -123,8 +137,9 @@ func (c *Client) relearn(ctx context.Context) error {
 		if !ok {
 			return fmt.Errorf("client: tools/list: unexpected result %T", result)
 		}
+		found := slices.ContainsFunc(list.Tools, func(t protocol.Tool) bool { return t.Name == tool })
 		c.learn(ctx, list)
-		if list.NextCursor == "" {
+		if found || list.NextCursor == "" {
 			return nil
 		}
 		cursor = list.NextCursor

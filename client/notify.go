@@ -12,20 +12,23 @@ import (
 
 // back is the way back for one request. It is nil when nobody listens.
 type back struct {
-	opts  *Options
-	token protocol.ProgressToken
+	opts     *Options
+	token    protocol.ProgressToken
+	progress func(context.Context, *protocol.Progress) // nil: nobody wants it
+	sub      *subscription                             // nil: the request is none
 
 	mu    sync.Mutex
 	ended bool
-	err   error // of the first handler that panicked
+	last  *float64 // the progress so far
+	err   error    // of the first notification that failed
 }
 
-func (c *Client) newBack(token protocol.ProgressToken) *back {
+func (c *Client) newBack(token protocol.ProgressToken, progress func(context.Context, *protocol.Progress), sub *subscription) *back {
 	o := &c.opts
-	if o.Progress == nil && o.Log == nil && o.Notification == nil {
+	if progress == nil && o.Log == nil && o.Notification == nil && sub == nil {
 		return nil
 	}
-	return &back{opts: o, token: token}
+	return &back{opts: o, token: token, progress: progress, sub: sub}
 }
 
 // peer returns b for the peer: a nil interface, not an interface of nil.
@@ -58,10 +61,13 @@ func (b *back) failure() error {
 // fails the request that it belongs to.
 func (b *back) Notify(ctx context.Context, n *protocol.Notification) (err error) {
 	b.mu.Lock()
-	ended := b.ended
+	ended, failed := b.ended, b.err
 	b.mu.Unlock()
 	if ended {
 		return fmt.Errorf("client: the request has ended")
+	}
+	if failed != nil && b.sub != nil {
+		return failed // the subscription is over, whether the peer cares or not
 	}
 	if n == nil {
 		return fmt.Errorf("client: nil notification")
@@ -69,6 +75,8 @@ func (b *back) Notify(ctx context.Context, n *protocol.Notification) (err error)
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("client: %.64q: %w", n.Method, &PanicError{v, debug.Stack()})
+		}
+		if err != nil {
 			b.mu.Lock()
 			if b.err == nil {
 				b.err = err
@@ -76,18 +84,23 @@ func (b *back) Notify(ctx context.Context, n *protocol.Notification) (err error)
 			b.mu.Unlock()
 		}
 	}()
+	if b.sub != nil {
+		if taken, err := b.sub.take(ctx, n); taken {
+			return err
+		}
+	}
 	b.dispatch(ctx, n)
 	return nil
 }
 
 func (b *back) dispatch(ctx context.Context, n *protocol.Notification) {
 	switch {
-	case n.Method == protocol.NotifyProgress && b.opts.Progress != nil:
+	case n.Method == protocol.NotifyProgress && b.progress != nil:
 		p := &protocol.Progress{}
 		// Progress that is malformed or about another request is nobody's
 		// (basic/patterns/progress).
-		if jsonx.Decode(n.Params, p) == nil && !p.Token.IsZero() && p.Token == b.token {
-			b.opts.Progress(ctx, p)
+		if jsonx.Decode(n.Params, p) == nil && !p.Token.IsZero() && p.Token == b.token && b.advances(p.Progress) {
+			b.progress(ctx, p)
 		}
 	case n.Method == protocol.NotifyMessage && b.opts.Log != nil:
 		m := &protocol.LogMessage{}
@@ -97,4 +110,16 @@ func (b *back) dispatch(ctx context.Context, n *protocol.Notification) {
 	case b.opts.Notification != nil:
 		b.opts.Notification(ctx, n)
 	}
+}
+
+// advances reports whether progress is more than all before it. What is not
+// breaks the rules and is dropped (basic/patterns/progress).
+func (b *back) advances(progress float64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.last != nil && progress <= *b.last {
+		return false
+	}
+	b.last = &progress
+	return true
 }

@@ -73,8 +73,9 @@ type Options struct {
 	// they take. Default: [DefaultTimeout]; negative: no limit.
 	Timeout time.Duration
 
-	// Progress receives the progress of requests. When it is set every request
-	// asks for progress, under the caller's token or one of its own.
+	// Progress receives the progress of requests, as long as it increases. When
+	// it is set every request asks for progress, under the caller's token or
+	// one of its own. [WithProgress] does the same for one call.
 	Progress func(context.Context, *protocol.Progress)
 	// Log receives log messages of LogLevel or more severe.
 	Log func(context.Context, *protocol.LogMessage)
@@ -85,6 +86,19 @@ type Options struct {
 	// takes. The three may be called concurrently; the context is that of the
 	// call the notification relates to.
 	Notification func(context.Context, *protocol.Notification)
+
+	// Cache configures the reuse of results that a server declares fresh for a
+	// while. Nil means defaults: such results are reused.
+	Cache *CacheOptions
+	// DraftErrorCodes understands the numbers that drafts of revision
+	// 2026-07-28 had for three of its errors, -32001, -32003 and -32004
+	// instead of -32020 to -32022, for servers built before they changed.
+	// Other servers use them for other things.
+	DraftErrorCodes bool
+	// Manual is what the caller of [Client.Begin] and [Client.Resume] can
+	// answer: the capabilities that these two declare. Nil: those that there
+	// are handlers for.
+	Manual *protocol.ClientCapabilities
 
 	// ToolRejected is told of every tool that is left out of a list because
 	// its definition breaks the rules, and why. Nil: nobody is.

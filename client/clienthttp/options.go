@@ -24,7 +24,10 @@ type Options struct {
 	Header http.Header
 	// Authorize, if not nil, returns headers for one request, for example a
 	// fresh Authorization. They win over Header. It may be called
-	// concurrently; its error fails the request before anything is sent.
+	// concurrently; its error fails the request before anything is sent. As
+	// it may speak for several users, a client over the transport reuses no
+	// private results unless it is told whose they are (client.CacheOptions,
+	// Partition).
 	Authorize func(context.Context) (http.Header, error)
 	// MaxResponseBytes limits one message of the server, be it a whole body or
 	// one event of a stream. Default: [DefaultMaxResponseBytes].

@@ -113,6 +113,10 @@ func (t *Transport) Close() error {
 	return nil
 }
 
+// CredentialsVary reports whether requests may carry the credentials of
+// different users: whether [Options.Authorize] is set. A cache must know.
+func (t *Transport) CredentialsVary() bool { return t.authorize != nil }
+
 // ownTransport returns a transport like the default one, with a pool of its
 // own that fits many calls to one host.
 func ownTransport() *http.Transport {

@@ -1,0 +1,310 @@
+package client
+
+import (
+	lru "container/list"
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// Limits of [CacheOptions].
+const (
+	// DefaultCacheEntries is how many results are kept: every page of every
+	// list of a large server, and a working set of resources.
+	DefaultCacheEntries = 1000
+	// DefaultCacheBytes is how much memory they may take together.
+	DefaultCacheBytes = 16 << 20
+	// MaxCacheTTL is how long a result is fresh at most, whatever the server
+	// says: a client that runs for weeks must notice a server that forgot to
+	// announce a change.
+	MaxCacheTTL = 24 * time.Hour
+)
+
+// entryOverhead is what an entry costs beside its bytes, roughly.
+const entryOverhead = 256
+
+// CacheOptions configure the reuse of results (server/utilities/caching).
+//
+// Only complete results of server/discover, of the four lists and of
+// resources/read are kept, for as long as the server says that they are fresh,
+// until it announces a change on a subscription ([Client.Listen]), or until
+// there is no room. Never kept are errors, results that took questions or
+// carried answers or state, and results of requests with metadata of the
+// caller's own beside trace context.
+type CacheOptions struct {
+	// Disabled keeps nothing.
+	Disabled bool
+	// MaxEntries and MaxBytes limit what is kept; the least recently used goes
+	// first. Defaults: [DefaultCacheEntries], [DefaultCacheBytes].
+	MaxEntries, MaxBytes int
+	// Partition names the authorization context that a call belongs to. A
+	// private result is reused within its own only. It must be set where one
+	// client serves several users. Nil: there is but one; except that private
+	// results are not kept at all when the peer has a method CredentialsVary
+	// that reports true, as an HTTP transport with an Authorize hook does.
+	// Calls may overlap.
+	Partition func(context.Context) string
+}
+
+// cache keeps results as JSON text, so that nobody can change what others get.
+// A nil cache keeps nothing.
+type cache struct {
+	maxEntries, maxBytes int
+	partition            func(context.Context) string
+	publicOnly           bool // it is not known whose a private result is
+
+	mu      sync.Mutex
+	entries map[cacheKey]*lru.Element // of *cached
+	recent  *lru.List                 // most recently used first
+	bytes   int
+	epoch   uint64 // counts what was forgotten
+}
+
+// A cacheKey is what a result depends on. Public results have no partition.
+type cacheKey struct{ partition, scope, method, target string }
+
+type cached struct {
+	key    cacheKey
+	result json.RawMessage
+	until  time.Time
+}
+
+func (e *cached) size() int {
+	return len(e.result) + len(e.key.target) + len(e.key.partition) + entryOverhead
+}
+
+func newCache(o *CacheOptions, credentialsVary bool) *cache {
+	if o == nil {
+		o = &CacheOptions{}
+	}
+	if o.Disabled {
+		return nil
+	}
+	c := &cache{maxEntries: o.MaxEntries, maxBytes: o.MaxBytes, partition: o.Partition}
+	c.publicOnly = credentialsVary && c.partition == nil
+	if c.maxEntries <= 0 {
+		c.maxEntries = DefaultCacheEntries
+	}
+	if c.maxBytes <= 0 {
+		c.maxBytes = DefaultCacheBytes
+	}
+	c.entries, c.recent = map[cacheKey]*lru.Element{}, lru.New()
+	return c
+}
+
+// A cacheEntry is the place of one request in the cache. The zero cacheEntry
+// is no place.
+type cacheEntry struct {
+	cache   *cache
+	version protocol.Version
+	key     cacheKey // of the private result
+	epoch   uint64   // when the request began
+}
+
+// entry returns the place of a request, none when its result may not be kept.
+func (c *Client) entry(ctx context.Context, l leg) cacheEntry {
+	target, ok := cacheTarget(l.params)
+	if c.cache == nil || !ok {
+		return cacheEntry{}
+	}
+	key := cacheKey{scope: string(protocol.CachePrivate), method: l.method, target: target}
+	if c.cache.partition != nil {
+		key.partition = c.cache.partition(ctx)
+	}
+	c.cache.mu.Lock()
+	defer c.cache.mu.Unlock()
+	return cacheEntry{c.cache, c.version, key, c.cache.epoch}
+}
+
+// cacheTarget returns the parameters that a result depends on, beside the
+// method. It reports false when the result is not one to keep.
+func cacheTarget(p protocol.Params) (string, bool) {
+	if !onlyTraceContext(p.RequestMetadata().Extra) {
+		return "", false
+	}
+	switch p := p.(type) {
+	case *protocol.DiscoverParams:
+		return "", true
+	case *protocol.ListParams:
+		return p.Cursor, true
+	case *protocol.ReadResourceParams:
+		_, state := p.RequestState.Text()
+		return p.URI, p.InputResponses == nil && !state
+	}
+	return "", false
+}
+
+// onlyTraceContext reports whether metadata is such that no result depends on
+// it. Nobody can tell of keys that this package does not know.
+func onlyTraceContext(meta protocol.Meta) bool {
+	if len(meta) == 0 {
+		return true
+	}
+	only := jsonx.Check(meta) == nil
+	err := jsonx.Members(meta, func(key, _ []byte) error {
+		switch string(key) {
+		case protocol.MetaTraceParent, protocol.MetaTraceState, protocol.MetaBaggage:
+		default:
+			only = false
+		}
+		return nil
+	})
+	return only && err == nil
+}
+
+// public is the key of the result that all partitions share.
+func (e cacheEntry) public() cacheKey {
+	return cacheKey{scope: string(protocol.CachePublic), method: e.key.method, target: e.key.target}
+}
+
+// fresh returns the result if there is one that is fresh, else nil. Its hints
+// say how long it is fresh from now on.
+func (e cacheEntry) fresh(ctx context.Context) protocol.Result {
+	if e.cache == nil || refreshes(ctx) || ctx.Err() != nil {
+		return nil
+	}
+	for _, key := range [...]cacheKey{e.key, e.public()} {
+		raw, left := e.cache.get(key)
+		if raw == nil {
+			continue
+		}
+		result, err := protocol.DecodeResult(e.version, e.key.method, raw)
+		if err != nil {
+			continue // it was encoded here, so this does not happen
+		}
+		if hints := hintsOf(result); hints != nil {
+			hints.TTLMillis = left.Milliseconds()
+		}
+		return result
+	}
+	return nil
+}
+
+// keep notes a result that has just been received.
+func (e cacheEntry) keep(result protocol.Result) {
+	hints := hintsOf(result)
+	if e.cache == nil || hints == nil {
+		return
+	}
+	if hints.TTLMillis <= 0 || (e.cache.publicOnly && hints.Scope != protocol.CachePublic) {
+		e.cache.put(&cached{key: e.key}, e.public(), e.epoch) // what was there is old
+		return
+	}
+	ttl := time.Duration(min(hints.TTLMillis, MaxCacheTTL.Milliseconds())) * time.Millisecond
+	raw, err := protocol.EncodeResult(e.version, e.key.method, result)
+	if err != nil {
+		return
+	}
+	key, other := e.key, e.public()
+	if hints.Scope == protocol.CachePublic {
+		key, other = other, key
+	}
+	e.cache.put(&cached{key, raw, time.Now().Add(ttl)}, other, e.epoch)
+}
+
+// hintsOf returns the hints of a result, nil when it can have none.
+func hintsOf(r protocol.Result) *protocol.CacheHints {
+	switch r := r.(type) {
+	case *protocol.DiscoverResult:
+		return &r.Cache
+	case *protocol.ListToolsResult:
+		return &r.Cache
+	case *protocol.ListPromptsResult:
+		return &r.Cache
+	case *protocol.ListResourcesResult:
+		return &r.Cache
+	case *protocol.ListResourceTemplatesResult:
+		return &r.Cache
+	case *protocol.ReadResourceResult:
+		return &r.Cache
+	}
+	return nil
+}
+
+// get returns a copy of the result at key and how long it is fresh, nil when
+// there is none.
+func (c *cache) get(key cacheKey) (json.RawMessage, time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.entries[key]
+	if at == nil {
+		return nil, 0
+	}
+	e := at.Value.(*cached)
+	left := time.Until(e.until)
+	if left <= 0 {
+		c.remove(at)
+		return nil, 0
+	}
+	c.recent.MoveToFront(at)
+	return append(json.RawMessage(nil), e.result...), left
+}
+
+// put keeps e in the place of whatever was at its key and at other. When
+// something was forgotten since epoch, e may be older than that.
+func (c *cache) put(e *cached, other cacheKey, epoch uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.epoch != epoch {
+		return
+	}
+	for _, key := range [...]cacheKey{e.key, other} {
+		if at := c.entries[key]; at != nil {
+			c.remove(at)
+		}
+	}
+	if e.result == nil || e.size() > c.maxBytes {
+		return
+	}
+	for len(c.entries) >= c.maxEntries || c.bytes+e.size() > c.maxBytes {
+		c.remove(c.recent.Back())
+	}
+	c.entries[e.key] = c.recent.PushFront(e)
+	c.bytes += e.size()
+}
+
+// remove is called with mu held.
+func (c *cache) remove(at *lru.Element) {
+	e := c.recent.Remove(at).(*cached)
+	delete(c.entries, e.key)
+	c.bytes -= e.size()
+}
+
+// forget drops the results of the given methods.
+func (c *cache) forget(methods ...string) {
+	c.drop(func(key cacheKey) bool {
+		for _, method := range methods {
+			if key.method == method {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// forgetResource drops what was read of a resource and of those above it,
+// which may contain it.
+func (c *cache) forgetResource(uri string) {
+	c.drop(func(key cacheKey) bool {
+		return key.method == protocol.MethodReadResource && strings.HasPrefix(uri, key.target)
+	})
+}
+
+func (c *cache) drop(old func(cacheKey) bool) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.epoch++
+	for key, at := range c.entries {
+		if old(key) {
+			c.remove(at)
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package client
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/rondo-mcp/rondo/internal/form"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A Pending is a call that the server will not complete before its questions
+// have been answered. It comes from [Client.Begin] and goes to
+// [Client.Resume].
+//
+// It can be stored and sent elsewhere as JSON, answers included. What it holds
+// is worth protecting: the arguments of the call, what people answered, and
+// the server's state, which over connections without authentication is all
+// that somebody needs to continue the call. Whoever can change it decides what
+// people are asked. Printing and logging it shows none of that.
+//
+// Its methods must not be called concurrently.
+type Pending struct {
+	// Behind a pointer, so that not even printing a struct around a Pending
+	// shows what is in it.
+	call *pendingCall
+}
+
+type pendingCall struct {
+	method, target string
+	params         json.RawMessage // of the original request
+	round          int             // that the questions are of
+	lastID         int64           // of the client's ids up to now
+	asked          *protocol.InputRequiredResult
+	answers        map[string]json.RawMessage // by key
+}
+
+// newPending returns the pending call of one round.
+func newPending(l leg, round int, lastID int64, asked *protocol.InputRequiredResult) (*Pending, error) {
+	call := &pendingCall{method: l.method, target: l.target, round: round, lastID: lastID, asked: asked, answers: map[string]json.RawMessage{}}
+	original := copyParams(l.params)
+	setRetry(original, protocol.Retry{})
+	meta := original.RequestMetadata()
+	meta.Version, meta.ClientInfo, meta.Capabilities = "", nil, nil // said anew each time
+	var err error
+	if call.params, err = protocol.EncodeParams(original); err != nil {
+		return nil, err
+	}
+	return &Pending{call}, nil
+}
+
+// get returns what p holds, nothing for a zero Pending.
+func (p Pending) get() *pendingCall {
+	if p.call == nil {
+		return &pendingCall{asked: &protocol.InputRequiredResult{}}
+	}
+	return p.call
+}
+
+// leg returns the original request.
+func (p *pendingCall) leg() (leg, error) {
+	params, err := protocol.DecodeParams(p.method, p.params)
+	if err != nil {
+		return leg{}, fmt.Errorf("client: pending call: %w", err)
+	}
+	return leg{method: p.method, target: p.target, params: params}, nil
+}
+
+// Method returns the method of the call.
+func (p *Pending) Method() string { return p.get().method }
+
+// Target returns the name of the tool or prompt or the URI of the resource.
+func (p *Pending) Target() string { return p.get().target }
+
+// Round returns which round of the call its questions are, from 1.
+func (p *Pending) Round() int { return p.get().round }
+
+// Questions returns what the server asks, in the order in which it is to be
+// asked: at least one question. It must not be modified.
+func (p *Pending) Questions() protocol.InputRequests {
+	return p.get().asked.InputRequests
+}
+
+// Unanswered returns the keys of the questions without an answer.
+func (p *Pending) Unanswered() []string {
+	var open []string
+	for _, q := range p.Questions() {
+		if p.call.answers[q.Key] == nil {
+			open = append(open, q.Key)
+		}
+	}
+	return open
+}
+
+// Answer notes the answer to the question at key, in the place of an earlier
+// one. The question decides what it must be: a [*protocol.ElicitResult] for a
+// form or a URL, as [Accept], [Decline] and [Cancel] return, a
+// [*protocol.CreateMessageResult] for sampling, a [*protocol.ListRootsResult]
+// for roots, or a [json.RawMessage] with the JSON text of one of them. The
+// content of an accepted form is completed with the form's defaults and
+// validated; that of an accepted URL is left out.
+//
+// An answer that may not be sent is an [*AnswerError], and changes nothing.
+func (p *Pending) Answer(key string, result json.Marshaler) error {
+	for _, q := range p.Questions() {
+		if q.Key != key {
+			continue
+		}
+		raw, err := jsonx.Marshal(result)
+		if err == nil {
+			raw, err = answerTo(q.Request, raw)
+		}
+		if err != nil {
+			return answerError(Origin{Key: key}, q.Request.Kind(), err)
+		}
+		p.call.answers[key] = raw
+		return nil
+	}
+	return fmt.Errorf("client: pending call: no question %.64q", key)
+}
+
+// answerTo returns what goes out for an answer: how it is read depends on the
+// question alone.
+func answerTo(q protocol.InputRequest, raw json.RawMessage) (json.RawMessage, error) {
+	switch q := q.(type) {
+	case *protocol.ElicitForm:
+		r, err := protocol.DecodeElicitResult(raw)
+		if err != nil {
+			return nil, err
+		}
+		f, err := form.ParsePeer(q.Schema)
+		if err != nil {
+			return nil, err
+		}
+		return encodeElicit(r, (&FormQuestion{form: f}).fill)
+	case *protocol.ElicitURL:
+		r, err := protocol.DecodeElicitResult(raw)
+		if err != nil {
+			return nil, err
+		}
+		return encodeElicit(r, noContent)
+	case *protocol.CreateMessage:
+		r, err := protocol.DecodeCreateMessageResult(raw)
+		if err != nil {
+			return nil, err
+		}
+		return encodeMessage(r)
+	case *protocol.ListRoots:
+		r, err := protocol.DecodeListRootsResult(raw)
+		if err != nil {
+			return nil, err
+		}
+		return encodeRoots(r.Roots)
+	}
+	return nil, fmt.Errorf("unknown kind of question: %T", q)
+}
+
+// responses returns the answers in the order of the questions.
+func (p *pendingCall) responses() protocol.InputResponses {
+	var responses protocol.InputResponses
+	for _, q := range p.asked.InputRequests {
+		if answer := p.answers[q.Key]; answer != nil {
+			responses = append(responses, protocol.KeyedResponse{Key: q.Key, Result: answer})
+		}
+	}
+	return responses
+}
+
+// String names the call and counts its questions.
+func (p Pending) String() string {
+	return fmt.Sprintf("pending %s %.64q, round %d, %d questions", p.Method(), p.Target(), p.Round(), len(p.Questions()))
+}
+
+// Format prints [Pending.String] for every verb.
+func (p Pending) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(p.String())) }
+
+// LogValue returns [Pending.String].
+func (p Pending) LogValue() slog.Value { return slog.StringValue(p.String()) }
+
+// pendingFormat is the version of the JSON text of a [Pending]. A text of
+// another version is refused.
+const pendingFormat = 1
+
+// maxPendingID bounds the ids that a stored call may make a client skip: above
+// are those that not every JSON reader keeps exactly.
+const maxPendingID = 1 << 52
+
+// pendingText is the JSON text of a [Pending].
+type pendingText struct {
+	Format  int                        `json:"format"`
+	Method  string                     `json:"method"`
+	Params  json.RawMessage            `json:"params"`
+	Round   int                        `json:"round"`
+	LastID  int64                      `json:"lastId"`
+	Asked   json.RawMessage            `json:"asked"` // as on the wire
+	Answers map[string]json.RawMessage `json:"answers"`
+}
+
+// MarshalJSON returns everything that [Client.Resume] needs. A version of this
+// package that writes another format will still read this one.
+func (p Pending) MarshalJSON() ([]byte, error) {
+	call := p.call
+	if call == nil {
+		return nil, errors.New("client: pending call: empty")
+	}
+	asked, err := protocol.EncodeResult(protocol.Latest, call.method, call.asked)
+	if err != nil {
+		return nil, fmt.Errorf("client: pending call: %w", err)
+	}
+	return jsonx.Encode(pendingText{pendingFormat, call.method, call.params, call.round, call.lastID, asked, call.answers})
+}
+
+// UnmarshalJSON reads what MarshalJSON returned. Text that is not such, or has
+// answers that [Pending.Answer] would refuse, is an error and changes nothing.
+func (p *Pending) UnmarshalJSON(data []byte) error {
+	read, err := decodePending(bytes.Clone(data))
+	if err != nil {
+		return fmt.Errorf("client: pending call: %w", err)
+	}
+	*p = *read
+	return nil
+}
+
+func decodePending(data []byte) (*Pending, error) {
+	var text pendingText
+	if err := jsonx.Decode(data, &text); err != nil {
+		return nil, err
+	}
+	switch {
+	case text.Format != pendingFormat:
+		return nil, fmt.Errorf("format: %d is not known", text.Format)
+	case !protocol.MultiRoundTrip(text.Method):
+		return nil, fmt.Errorf("method: %.64q does not take several rounds", text.Method)
+	case text.Round < 1:
+		return nil, errors.New("round: must be at least 1")
+	case text.LastID < 1 || text.LastID > maxPendingID:
+		return nil, errors.New("lastId: out of range")
+	case jsonx.KindOf(text.Params) != jsonx.Object:
+		return nil, errors.New("params: must be an object")
+	}
+	params, err := protocol.DecodeParams(text.Method, text.Params)
+	if err != nil {
+		return nil, err
+	}
+	l, err := callLeg(params)
+	if err != nil {
+		return nil, err
+	}
+	result, err := protocol.DecodeResult(protocol.Latest, text.Method, text.Asked)
+	if err != nil {
+		return nil, fmt.Errorf("asked: %w", err)
+	}
+	asked, ok := result.(*protocol.InputRequiredResult)
+	if !ok || len(asked.InputRequests) == 0 {
+		return nil, errors.New("asked: has no questions")
+	}
+	p, err := newPending(l, text.Round, text.LastID, asked)
+	if err != nil {
+		return nil, err
+	}
+	for key, answer := range text.Answers {
+		if err := p.Answer(key, answer); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,210 @@
+package client_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/secrettest"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// storedCall is the JSON text of a pending call with one answer.
+func storedCall(t testing.TB) string {
+	t.Helper()
+	c := client.New(script(ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`},"requestState":"the state of it"`)), byHand())
+	_, p, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "greet", Arguments: json.RawMessage(`{"n":1}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Answer("who", client.Decline()); err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// The text is a promise: what is stored today must be readable tomorrow.
+func TestPendingText(t *testing.T) {
+	want := `{"format":1,"method":"tools/call","params":{"name":"greet","arguments":{"n":1}},"round":1,"lastId":1,` +
+		`"asked":{"resultType":"input_required","inputRequests":{"who":` + nameForm + `,"in":` + visitURL + `},"requestState":"the state of it"},` +
+		`"answers":{"who":{"action":"decline"}}}`
+	if got := storedCall(t); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestPendingDoesNotAliasItsText(t *testing.T) {
+	text := []byte(storedCall(t))
+	var p client.Pending
+	if err := p.UnmarshalJSON(text); err != nil {
+		t.Fatal(err)
+	}
+	clear(text)
+	if data, err := json.Marshal(p); err != nil || string(data) != storedCall(t) {
+		t.Errorf("got %s, %v", data, err)
+	}
+}
+
+func TestHostilePendingText(t *testing.T) {
+	good := storedCall(t)
+	if err := json.Unmarshal([]byte(good), new(client.Pending)); err != nil {
+		t.Fatal(err)
+	}
+	cases := []struct{ name, old, new string }{
+		{"other format", `"format":1`, `"format":2`},
+		{"no format", `"format":1,`, ``},
+		{"format of another case", `"format":1`, `"Format":1`},
+		{"method without rounds", `"method":"tools/call"`, `"method":"tools/list"`},
+		{"unknown method", `"method":"tools/call"`, `"method":"x"`},
+		{"other method of the same shape", `"method":"tools/call"`, `"method":"resources/read"`},
+		{"member twice", `"round":1`, `"round":1,"round":2`},
+		{"round zero", `"round":1`, `"round":0`},
+		{"round below zero", `"round":1`, `"round":-9223372036854775808`},
+		{"round of a fraction", `"round":1`, `"round":1.5`},
+		{"no id", `"lastId":1`, `"lastId":0`},
+		{"id near the end", `"lastId":1`, `"lastId":9007199254740991`},
+		{"no params", `"params":{"name":"greet","arguments":{"n":1}},`, ``},
+		{"null params", `{"name":"greet","arguments":{"n":1}}`, `null`},
+		{"no name", `"name":"greet",`, ``},
+		{"arguments that are a list", `{"n":1}`, `[]`},
+		{"nothing asked", `"asked":{`, `"was":{`},
+		{"complete", `"input_required"`, `"complete"`},
+		{"unknown result", `"input_required"`, `"other"`},
+		{"null question", nameForm, `null`},
+		{"unknown question", `"roots/list"`, `"x"`},
+		{"same key twice", `"in":`, `"who":`},
+		{"unknown kind", `"mode":"url"`, `"mode":"telepathy"`},
+		{"state that is a number", `"the state of it"`, `1`},
+		{"answer to nothing", `"answers":{"who"`, `"answers":{"other"`},
+		{"answer of another shape", `{"action":"decline"}`, `{"roots":[]}`},
+		{"answer that is not valid", `{"action":"decline"}`, `{"action":"accept","content":{"name":1}}`},
+		{"null answer", `{"action":"decline"}`, `null`},
+		{"answers that are a list", `{"who":{"action":"decline"}}`, `[]`},
+		{"unusable form", `"type":"object","properties"`, `"type":"array","properties"`},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			bad := strings.Replace(good, tc.old, tc.new, 1)
+			if tc.name == "unusable form" { // is noticed where it is answered
+				bad = strings.Replace(bad, `{"action":"decline"}`, `{"action":"accept"}`, 1)
+			}
+			if tc.name == "unknown question" {
+				bad = strings.Replace(good, `"elicitation/create"`, `"tools/call"`, 1)
+			}
+			if bad == good {
+				t.Fatal("nothing was changed")
+			}
+			kept := new(client.Pending)
+			if err := json.Unmarshal([]byte(good), kept); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal([]byte(bad), kept); err == nil {
+				t.Errorf("accepted %s", bad)
+			}
+			if len(kept.Questions()) != 2 || kept.Round() != 1 {
+				t.Errorf("a refused text changed the call: %v", kept)
+			}
+		})
+	}
+}
+
+// Retry members that are smuggled into the parameters never go out.
+func TestPendingParamsCarryNoAnswers(t *testing.T) {
+	text := strings.Replace(storedCall(t), `"name":"greet"`, `"name":"greet","requestState":"forged","inputResponses":{"evil":{}}`, 1)
+	var p client.Pending
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		t.Fatal(err)
+	}
+	answer(t, &p, "in", client.Cancel())
+	peer := script(done)
+	if _, _, err := newClient(t, peer, byHand()).Resume(t.Context(), &p); err != nil {
+		t.Fatal(err)
+	}
+	req := peer.requests()[0]
+	if got := member(t, req, "inputResponses") + member(t, req, "requestState"); got != `{"who":{"action":"decline"},"in":{"action":"cancel"}}"the state of it"` {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestZeroPending(t *testing.T) {
+	var p client.Pending
+	if p.Method() != "" || p.Target() != "" || p.Round() != 0 || p.Questions() != nil || p.Unanswered() != nil {
+		t.Errorf("got %v", p)
+	}
+	if err := p.Answer("x", client.Decline()); err == nil {
+		t.Error("answered a question of an empty call")
+	}
+	if data, err := json.Marshal(p); err == nil {
+		t.Errorf("got %s", data)
+	}
+}
+
+// Storing a call shows everything; printing it, nothing.
+func TestPendingNeverPrintsItsState(t *testing.T) {
+	var p client.Pending
+	if err := json.Unmarshal([]byte(storedCall(t)), &p); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	for _, logger := range []*slog.Logger{slog.New(slog.NewJSONHandler(&log, nil)), slog.New(slog.NewTextHandler(&log, nil))} {
+		logger.Info("pending", "call", p, "pointer", &p)
+	}
+	around := struct{ inner client.Pending }{p}
+	var prints []any
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		prints = append(prints, fmt.Sprintf(verb, p), fmt.Sprintf(verb, &p), fmt.Sprintf(verb, around), fmt.Sprintf(verb, []any{p}))
+	}
+	prints = append(prints, log.String())
+	secrettest.Check(t, []byte("the state of it"), prints...)
+	if got, want := fmt.Sprintf("%v", &p), `pending tools/call "greet", round 1, 2 questions`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// FuzzPending reads hostile texts. What is accepted must be stored as a text
+// that is accepted too, and go out as a request that a server can read.
+func FuzzPending(f *testing.F) {
+	seeds := []string{
+		storedCall(f),
+		`{"format":1,"method":"resources/read","params":{"uri":"u:1"},"round":3,"lastId":7,"asked":{"resultType":"input_required","inputRequests":{"dirs":` + listRoots + `},"requestState":""},"answers":{"dirs":{"roots":[]}}}`,
+		`{"format":1,"method":"prompts/get","params":{"name":"p","_meta":{"a":1}},"round":1,"lastId":1,"asked":{"resultType":"input_required","inputRequests":{"say":` + sampling + `}},"answers":{"say":{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}}}`,
+	}
+	for _, seed := range seeds {
+		if err := json.Unmarshal([]byte(seed), new(client.Pending)); err != nil {
+			f.Fatalf("seed is no pending call: %v", err)
+		}
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var p client.Pending
+		if p.UnmarshalJSON(data) != nil {
+			return
+		}
+		text, err := json.Marshal(&p)
+		if err != nil {
+			t.Fatalf("accepted but not stored: %v", err)
+		}
+		var again client.Pending
+		if err := again.UnmarshalJSON(text); err != nil {
+			t.Fatalf("stored but not accepted: %v: %s", err, text)
+		}
+		if second, err := json.Marshal(&again); err != nil || string(second) != string(text) {
+			t.Fatalf("stored anew: %v\n%s\n%s", err, text, second)
+		}
+		peer := script(`{"resultType":"complete","content":[],"contents":[],"messages":[]}`)
+		opts := byHand()
+		opts.MaxRounds = 1 << 30
+		c := client.New(peer, opts)
+		defer func() { _ = c.Close() }()
+		if _, _, err := c.Resume(t.Context(), &again); err == nil {
+			metaOf(t, peer.requests()[0])
+		}
+	})
+}

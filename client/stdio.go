@@ -1,0 +1,260 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+const (
+	// DefaultExitGrace is how long a process may take to exit after its input
+	// has been closed, and again after SIGTERM. Servers exit promptly; this is
+	// for those that must finish writing first.
+	DefaultExitGrace = 5 * time.Second
+	// maxStderrTail is how much of its standard error an [ExitError] keeps: the
+	// last words of a process that fails, little enough to log.
+	maxStderrTail = 4 << 10
+	// exitDelay is how much later than one another the exit of a process and
+	// the end of its output may be noticed. Longer than that and something
+	// else holds the output open, such as a process that it started.
+	exitDelay = time.Second
+)
+
+// CommandOptions configure a [Process]. The zero value works.
+type CommandOptions struct {
+	// Stream configures the stream of messages.
+	Stream StreamOptions
+	// Grace is how long [Process.Close] waits for the process to exit, after
+	// closing its input and again after SIGTERM, 0: [DefaultExitGrace],
+	// negative: not at all.
+	Grace time.Duration
+}
+
+// A Process is a server that runs as a child process and is spoken to over its
+// standard input and output (basic/transports/stdio).
+type Process struct {
+	stream *Stream
+	cmd    *exec.Cmd
+	grace  time.Duration
+	stderr *tail
+	stdin  io.Closer
+	stdout io.Closer
+	exited chan struct{} // closed when the process has been waited for
+	status *ExitError    // set before exited is closed
+	once   sync.Once
+}
+
+var _ protocol.Peer = (*Process)(nil)
+
+// Command starts cmd and returns the server that it is. Nil options mean
+// defaults. Standard input and output of cmd must not be set; standard error
+// goes to cmd.Stderr, which as always is nobody when it is nil. What it writes
+// there says nothing about success, but its end is kept for [ExitError]. When
+// cmd was made with a context, the end of that context kills the process. A
+// WaitDelay of zero becomes half a second, so that a process which inherited
+// standard error cannot hide that the server has exited.
+//
+// The process is waited for as soon as it exits. [Process.Close] ends it.
+func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
+	var o CommandOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Grace == 0 {
+		o.Grace = DefaultExitGrace
+	}
+	if cmd.Stdout != nil {
+		return nil, errors.New("client: command: Stdout is already set")
+	}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("client: command: %w", err)
+	}
+	// Not a StdoutPipe: Wait would close it before all has been read.
+	stdout, out, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("client: command: %w", err), stdin.Close())
+	}
+	p := &Process{
+		cmd: cmd, grace: max(o.Grace, 0), stderr: &tail{next: cmd.Stderr},
+		stdin: stdin, stdout: stdout, exited: make(chan struct{}),
+	}
+	cmd.Stdout, cmd.Stderr = out, p.stderr
+	if cmd.WaitDelay == 0 {
+		cmd.WaitDelay = exitDelay / 2 // else whoever inherited stderr would hold Wait up
+	}
+	err = cmd.Start()
+	_ = out.Close() // the process has its own
+	if err != nil {
+		_ = stdout.Close()
+		return nil, fmt.Errorf("client: command: %w", err)
+	}
+	p.stream = newStream(stdout, stdin, &o.Stream, p.explain)
+	go p.wait()
+	return p, nil
+}
+
+// Handle implements [protocol.Peer] as [Stream.Handle] does. When the process
+// has exited the error is an [*ExitError].
+func (p *Process) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+	return p.stream.Handle(ctx, req, back)
+}
+
+// Notify implements [protocol.Peer].
+func (p *Process) Notify(ctx context.Context, n *protocol.Notification) error {
+	return p.stream.Notify(ctx, n)
+}
+
+// Done returns a channel that is closed when the process has exited and been
+// waited for.
+func (p *Process) Done() <-chan struct{} { return p.exited }
+
+// Err returns nil while the process runs or when it has exited with status 0,
+// else the [*ExitError].
+func (p *Process) Err() error {
+	select {
+	case <-p.exited:
+	default:
+		return nil
+	}
+	if p.status.Success() {
+		return nil
+	}
+	return p.status
+}
+
+// Close ends the process and waits until it is gone. Requests that run fail
+// with [ErrClosed]. It closes the input of the process, which is the sign to
+// leave; a process that stays is sent SIGTERM, and killed when it stays even
+// then. Windows has no SIGTERM: there it is killed after the first wait.
+//
+// The error is an [*ExitError] unless the process exited with status 0. Calls
+// may overlap; all of them wait, and return the same.
+func (p *Process) Close() error {
+	p.once.Do(func() {
+		p.stream.end(ErrClosed)
+		_ = p.stdin.Close()
+		if !p.within(p.grace) {
+			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil || !p.within(p.grace) {
+				_ = p.cmd.Process.Kill()
+			}
+		}
+		<-p.exited
+		_ = p.stdout.Close()
+	})
+	<-p.exited
+	return p.Err()
+}
+
+// within reports whether the process exits in time.
+func (p *Process) within(limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// wait waits for the process. What it has written before it exited is still
+// read, but not for longer than it takes.
+func (p *Process) wait() {
+	err := p.cmd.Wait()
+	p.status = &ExitError{State: p.cmd.ProcessState, Stderr: p.stderr.String()}
+	if p.status.State == nil {
+		p.status.Err = err
+	}
+	close(p.exited)
+	timer := time.NewTimer(exitDelay)
+	defer timer.Stop()
+	select {
+	case <-p.stream.ended:
+	case <-timer.C:
+	}
+	_ = p.stdout.Close()
+}
+
+// explain says why the stream has ended: most often because the process has.
+func (p *Process) explain(err error) error {
+	if p.within(exitDelay) {
+		return p.status
+	}
+	return err
+}
+
+// An ExitError says that a server's process has exited, of itself or because
+// it was killed. It is an [ErrStreamEnded].
+type ExitError struct {
+	// State is how it ended, nil when the system could not tell.
+	State *os.ProcessState
+	// Stderr is the end of what it wrote to standard error, at most 4 KiB. It
+	// must not be trusted, and may hold anything.
+	Stderr string
+	// Err is set when State is nil.
+	Err error
+}
+
+// Success reports whether the status is 0.
+func (e *ExitError) Success() bool { return e.State != nil && e.State.Success() }
+
+// Error names the exit status and quotes the last line of standard error.
+func (e *ExitError) Error() string {
+	text := "client: server process has ended: "
+	if e.State != nil {
+		text += e.State.String()
+	} else {
+		text += fmt.Sprint(e.Err)
+	}
+	last := strings.TrimSpace(e.Stderr)
+	last = last[strings.LastIndexByte(last, '\n')+1:]
+	if last != "" {
+		text += fmt.Sprintf(": %.200q", last)
+	}
+	return text
+}
+
+// Unwrap returns [ErrStreamEnded] and, if there is one, Err.
+func (e *ExitError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{ErrStreamEnded}
+	}
+	return []error{ErrStreamEnded, e.Err}
+}
+
+// tail passes on what is written and keeps the end of it.
+type tail struct {
+	next io.Writer // nil: nowhere
+
+	mu   sync.Mutex
+	kept []byte
+}
+
+// Write never fails: a process whose standard error cannot be passed on must
+// not die of it.
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	t.kept = append(t.kept, b[max(0, len(b)-maxStderrTail):]...)
+	t.kept = t.kept[max(0, len(t.kept)-maxStderrTail):]
+	t.mu.Unlock()
+	if t.next != nil {
+		_, _ = t.next.Write(b)
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.kept)
+}

@@ -1,0 +1,635 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// byHand is what a program can answer by itself that has all it takes.
+func byHand() *client.Options {
+	return &client.Options{Manual: &protocol.ClientCapabilities{
+		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
+		Sampling:    &protocol.SamplingCapability{},
+		Roots:       &protocol.RootsCapability{},
+	}}
+}
+
+// elsewhere stores a pending call and reads it back, as another process would.
+func elsewhere(t *testing.T, p *client.Pending) *client.Pending {
+	t.Helper()
+	data, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var q client.Pending
+	if err := json.Unmarshal(data, &q); err != nil {
+		t.Fatalf("%v: %s", err, data)
+	}
+	return &q
+}
+
+// begin starts a call of a tool that must turn out to be pending.
+func begin(t *testing.T, c *client.Client) *client.Pending {
+	t.Helper()
+	result, p, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "greet", Arguments: json.RawMessage(`{"n": 1.0}`)})
+	if err != nil || result != nil || p == nil {
+		t.Fatalf("got %v, %v, %v, want a pending call", result, p, err)
+	}
+	return p
+}
+
+func answer(t *testing.T, p *client.Pending, key string, result json.Marshaler) {
+	t.Helper()
+	if err := p.Answer(key, result); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func accepted(t *testing.T, content any) *protocol.ElicitResult {
+	t.Helper()
+	r, err := client.Accept(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestBeginWithoutQuestions(t *testing.T) {
+	cases := []struct {
+		params protocol.Params
+		result string
+		want   protocol.Result
+	}{
+		{&protocol.CallToolParams{Name: "t"}, done, &protocol.CallToolResult{}},
+		{&protocol.GetPromptParams{Name: "p"}, `{"messages":[]}`, &protocol.GetPromptResult{}},
+		{&protocol.ReadResourceParams{URI: "u:1"}, `{"contents":[],"ttlMs":60000}`, &protocol.ReadResourceResult{}},
+	}
+	for _, tc := range cases {
+		t.Run(fmt.Sprintf("%T", tc.params), func(t *testing.T) {
+			peer := script(tc.result)
+			c := newClient(t, peer, nil)
+			for range 2 { // nothing comes from a cache
+				result, p, err := c.Begin(t.Context(), tc.params)
+				if err != nil || p != nil || reflect.TypeOf(result) != reflect.TypeOf(tc.want) {
+					t.Fatalf("got %T, %v, %v", result, p, err)
+				}
+			}
+			if n := len(peer.requests()); n != 2 {
+				t.Errorf("got %d requests, want 2", n)
+			}
+		})
+	}
+}
+
+func TestBeginRefusesOtherRequests(t *testing.T) {
+	peer := script(done)
+	c := newClient(t, peer, nil)
+	for _, p := range []protocol.Params{nil, &protocol.ListParams{}, &protocol.DiscoverParams{}, (*protocol.CallToolParams)(nil)} {
+		if result, pending, err := c.Begin(t.Context(), p); err == nil || result != nil || pending != nil {
+			t.Errorf("%T: got %v, %v, %v", p, result, pending, err)
+		}
+	}
+	if n := len(peer.requests()); n != 0 {
+		t.Errorf("got %d requests", n)
+	}
+}
+
+func TestStepperThroughAllKinds(t *testing.T) {
+	for _, way := range []string{"same process", "other process"} {
+		t.Run(way, func(t *testing.T) {
+			peer := script(
+				ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`},"requestState":"s1"`),
+				ask(`"inputRequests":{"say":`+sampling+`}`),
+				ask(`"inputRequests":{"dirs":`+listRoots+`},"requestState":""`),
+				done)
+			c := newClient(t, peer, byHand())
+			move := func(p *client.Pending) *client.Pending {
+				if way == "same process" {
+					return p
+				}
+				// Another client counts its ids from the start.
+				c = newClient(t, peer, byHand())
+				return elsewhere(t, p)
+			}
+			resume := func(p *client.Pending) *client.Pending {
+				t.Helper()
+				result, next, err := c.Resume(t.Context(), p)
+				if err != nil || result != nil {
+					t.Fatalf("got %v, %v", result, err)
+				}
+				return next
+			}
+			p := move(begin(t, c))
+			if p.Method() != "tools/call" || p.Target() != "greet" || p.Round() != 1 || fmt.Sprint(p.Unanswered()) != "[who in]" {
+				t.Errorf("got %v, unanswered %v", p, p.Unanswered())
+			}
+			form, ok := p.Questions()[0].Request.(*protocol.ElicitForm)
+			if !ok || form.Message != "Who?" || p.Questions()[0].Key != "who" {
+				t.Errorf("got %+v", p.Questions())
+			}
+			answer(t, p, "in", accepted(t, map[string]any{"secret": 1}))
+			p = move(p) // half answered
+			answer(t, p, "who", client.Decline())
+			answer(t, p, "who", accepted(t, map[string]any{"name": "Ada"}))
+			p = resume(move(p))
+			answer(t, p, "say", &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m", Content: []protocol.Content{&protocol.TextContent{Text: "hi"}}})
+			p = resume(move(p))
+			if p.Round() != 3 {
+				t.Errorf("got round %d, want 3", p.Round())
+			}
+			answer(t, p, "dirs", protocol.ListRootsResult{Roots: []protocol.Root{{URI: "file:///src"}}})
+			result, next, err := c.Resume(t.Context(), move(p))
+			if _, ok := result.(*protocol.CallToolResult); !ok || next != nil || err != nil {
+				t.Fatalf("got %T, %v, %v", result, next, err)
+			}
+			want := []struct{ answers, state string }{
+				{"", ""},
+				{`{"who":{"action":"accept","content":{"name":"Ada","size":3}},"in":{"action":"accept"}}`, `"s1"`},
+				{`{"say":{"role":"assistant","content":{"type":"text","text":"hi"},"model":"m"}}`, ""},
+				{`{"dirs":{"roots":[{"uri":"file:///src"}]}}`, `""`},
+			}
+			ids := map[protocol.ID]bool{}
+			for i, req := range peer.requests() {
+				if got := member(t, req, "inputResponses"); got != want[i].answers {
+					t.Errorf("leg %d: got answers %s, want %s", i, got, want[i].answers)
+				}
+				if got := member(t, req, "requestState"); got != want[i].state {
+					t.Errorf("leg %d: got state %q, want %q", i, got, want[i].state)
+				}
+				for _, key := range []string{"name", "arguments", "_meta"} {
+					if got, want := member(t, req, key), member(t, peer.requests()[0], key); got != want {
+						t.Errorf("leg %d: got %s %s, want %s", i, key, got, want)
+					}
+				}
+				if ids[req.ID] || req.Mirror.Name != "greet" {
+					t.Errorf("leg %d: id %s used twice, or mirrored name %q", i, req.ID, req.Mirror.Name)
+				}
+				ids[req.ID] = true
+			}
+			if len(ids) != 4 {
+				t.Errorf("got %d requests, want 4", len(ids))
+			}
+		})
+	}
+}
+
+// The state of a stored call comes back byte for byte, and absent stays absent.
+func TestStoredStateIsExact(t *testing.T) {
+	for name, state := range map[string]string{
+		"absent": "", "empty": `""`, "plain": `"a.b-c"`, "spaces": `"  x  "`, "line ends": "\"a\\r\\n\\u2028\\u0000b\"",
+		"html": `"<&>'\\\""`, "beyond ASCII": `"é😀\u0301"`, "escaped": `"\u00e9\ud83d\ude00\/"`, "long": `"` + strings.Repeat("x", 60_000) + `"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			members := `"inputRequests":{"who":` + nameForm + `}`
+			if state != "" {
+				members += `,"requestState":` + state
+			}
+			peer := script(ask(members), done)
+			p := elsewhere(t, elsewhere(t, begin(t, newClient(t, peer, byHand()))))
+			answer(t, p, "who", client.Cancel())
+			if _, _, err := newClient(t, peer, byHand()).Resume(t.Context(), elsewhere(t, p)); err != nil {
+				t.Fatal(err)
+			}
+			raw := member(t, peer.requests()[1], "requestState")
+			if (raw == "") != (state == "") {
+				t.Fatalf("got %q, want %q", raw, state)
+			}
+			if state == "" {
+				return
+			}
+			var got, want string
+			if err := errors.Join(json.Unmarshal([]byte(raw), &got), json.Unmarshal([]byte(state), &want)); err != nil || got != want {
+				t.Errorf("got %q, %v, want %q", got, err, want)
+			}
+		})
+	}
+}
+
+func TestPendingKeepsTheCallersMetadata(t *testing.T) {
+	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
+	p := &protocol.CallToolParams{Name: "t"}
+	p.Extra = protocol.Meta(`{"com.example/tenant":"b","io.modelcontextprotocol/protocolVersion":"1999-01-01"}`)
+	p.ProgressToken, p.LogLevel = protocol.StringID("p"), protocol.LevelError
+	_, pending, err := newClient(t, peer, byHand()).Begin(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pending = elsewhere(t, pending)
+	answer(t, pending, "who", client.Decline())
+	if _, _, err := newClient(t, peer, byHand()).Resume(t.Context(), pending); err != nil {
+		t.Fatal(err)
+	}
+	for i, req := range peer.requests() {
+		meta := metaOf(t, req)
+		tenant, _ := meta.Extra.Get("com.example/tenant")
+		if string(tenant) != `"b"` || meta.Version != protocol.V20260728 || meta.ProgressToken != protocol.StringID("p") || meta.LogLevel != protocol.LevelError {
+			t.Errorf("leg %d: got %s", i, meta.Extra)
+		}
+	}
+}
+
+func TestPendingAnswersAreChecked(t *testing.T) {
+	c := newClient(t, script(ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`,"say":`+sampling+`,"dirs":`+listRoots+`}`)), byHand())
+	p := begin(t, c)
+	raw := func(s string) json.Marshaler { return json.RawMessage(s) }
+	cases := []struct {
+		name, key string
+		result    json.Marshaler
+		field     string
+	}{
+		{"missing field", "who", accepted(t, nil), "name"},
+		{"wrong type", "who", accepted(t, map[string]any{"name": 7}), "name"},
+		{"too short", "who", accepted(t, map[string]any{"name": "x"}), "name"},
+		{"no action", "who", raw(`{}`), ""},
+		{"action in the wrong case", "who", raw(`{"Action":"accept"}`), ""},
+		{"twice", "who", raw(`{"action":"decline","action":"accept"}`), ""},
+		{"null", "who", raw(`null`), ""},
+		{"no JSON", "who", raw(`{`), ""},
+		{"nil", "who", nil, ""},
+		{"nil pointer", "who", (*protocol.ElicitResult)(nil), ""},
+		{"roots for a form", "who", protocol.ListRootsResult{}, ""},
+		{"form for sampling", "say", client.Decline(), ""},
+		{"form for roots", "dirs", client.Decline(), ""},
+		{"root that is no file", "dirs", protocol.ListRootsResult{Roots: []protocol.Root{{URI: "https://example.com"}}}, ""},
+		{"list for a URL", "in", raw(`[]`), ""},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			err := p.Answer(tc.key, tc.result)
+			if e, ok := errors.AsType[*client.AnswerError](err); !ok || e.Key != tc.key || e.Field != tc.field {
+				t.Errorf("got %+v, want an answer error about field %q", err, tc.field)
+			}
+		})
+	}
+	if err := p.Answer("other", client.Decline()); err == nil || !strings.Contains(err.Error(), "other") {
+		t.Errorf("unknown key: got %v", err)
+	}
+	if open := p.Unanswered(); len(open) != 4 {
+		t.Errorf("got %v unanswered, want all four", open)
+	}
+	answer(t, p, "who", raw(`{"action":"accept","content":{"name":"Ada","evil":1}}`))
+	if open := p.Unanswered(); fmt.Sprint(open) != "[in say dirs]" {
+		t.Errorf("got %v unanswered", open)
+	}
+}
+
+func TestResumeNeedsEveryAnswer(t *testing.T) {
+	peer := script(ask(`"inputRequests":{"who":` + nameForm + `,"in":` + visitURL + `}`))
+	c := newClient(t, peer, byHand())
+	p := begin(t, c)
+	answer(t, p, "who", client.Decline())
+	if _, _, err := c.Resume(t.Context(), p); err == nil || !strings.Contains(err.Error(), `"in"`) || len(peer.requests()) != 1 {
+		t.Errorf("got %v after %d requests", err, len(peer.requests()))
+	}
+	for _, p := range []*client.Pending{nil, {}} {
+		if _, _, err := c.Resume(t.Context(), p); err == nil {
+			t.Error("resumed an empty call")
+		}
+	}
+}
+
+func TestStepperDeclaresWhatIsAnsweredByHand(t *testing.T) {
+	opts := byHand()
+	opts.ElicitForm = acceptName
+	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
+	c := newClient(t, peer, opts)
+	p := begin(t, c)
+	answer(t, p, "who", client.Decline())
+	if _, _, err := c.Resume(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CallTool(t.Context(), "t", nil); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"elicitation.form elicitation.url roots sampling", "elicitation.form elicitation.url roots sampling", "elicitation.form"} {
+		caps := metaOf(t, peer.requests()[i]).Capabilities
+		got := []string{}
+		if caps.Elicitation != nil && caps.Elicitation.Form {
+			got = append(got, "elicitation.form")
+		}
+		if caps.Elicitation != nil && caps.Elicitation.URL {
+			got = append(got, "elicitation.url")
+		}
+		if caps.Roots != nil {
+			got = append(got, "roots")
+		}
+		if caps.Sampling != nil {
+			got = append(got, "sampling")
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("leg %d: got %v, want %s", i, got, want)
+		}
+	}
+}
+
+func TestStepperChecksQuestions(t *testing.T) {
+	cases := []struct {
+		name, question string
+		opts           *client.Options
+		undeclared     bool
+	}{
+		{"nothing declared", nameForm, nil, true},
+		{"handlers count", nameForm, &client.Options{ElicitForm: acceptName}, false},
+		{"by hand counts alone", nameForm, &client.Options{ElicitForm: acceptName, Manual: &protocol.ClientCapabilities{}}, true},
+		{"URL of a form client", visitURL, &client.Options{ElicitForm: acceptName}, true},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newClient(t, script(ask(`"inputRequests":{"q":`+tc.question+`}`)), tc.opts)
+			_, p, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "t"})
+			if errors.Is(err, client.ErrUndeclared) != tc.undeclared || (p == nil) != tc.undeclared {
+				t.Errorf("got %v, %v", p, err)
+			}
+		})
+	}
+	for name, question := range map[string]string{
+		"script URL":      strings.Replace(visitURL, "https:", "javascript:", 1),
+		"URL in clear":    strings.Replace(visitURL, "https:", "http:", 1),
+		"form in a form":  strings.Replace(nameForm, `"string"`, `"object"`, 1),
+		"unusable schema": strings.Replace(nameForm, `"minLength":2`, `"minLength":"x"`, 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, script(ask(`"inputRequests":{"q":`+question+`}`)), byHand())
+			_, p, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "t"})
+			if e, ok := errors.AsType[*client.QuestionError](err); !ok || e.Key != "q" || p != nil {
+				t.Errorf("got %v, %v", p, err)
+			}
+		})
+	}
+	t.Run("context is not offered", func(t *testing.T) {
+		q := strings.Replace(sampling, `"maxTokens"`, `"includeContext":"allServers","maxTokens"`, 1)
+		p := begin(t, newClient(t, script(ask(`"inputRequests":{"q":`+q+`}`)), byHand()))
+		if got := p.Questions()[0].Request.(*protocol.CreateMessage).IncludeContext; got != "" {
+			t.Errorf("got %q", got)
+		}
+	})
+	t.Run("again where it is resumed", func(t *testing.T) {
+		peer := script(ask(`"inputRequests":{"q":` + visitURL + `}`))
+		p := begin(t, newClient(t, peer, byHand()))
+		answer(t, p, "q", client.Decline())
+		strict := byHand()
+		strict.Manual.Elicitation.URL = false
+		if _, _, err := newClient(t, peer, strict).Resume(t.Context(), elsewhere(t, p)); !errors.Is(err, client.ErrUndeclared) || len(peer.requests()) != 1 {
+			t.Errorf("got %v after %d requests", err, len(peer.requests()))
+		}
+	})
+}
+
+func TestStepperCountsRoundsAcrossProcesses(t *testing.T) {
+	opts := byHand()
+	opts.MaxRounds = 2
+	peer := script(ask(`"inputRequests":{"who":` + nameForm + `}`))
+	p := begin(t, newClient(t, peer, opts))
+	for {
+		if len(peer.requests()) > 3 {
+			t.Fatal("the rounds of other processes were forgotten")
+		}
+		p = elsewhere(t, p)
+		answer(t, p, "who", client.Decline())
+		_, next, err := newClient(t, peer, opts).Resume(t.Context(), p)
+		if err != nil {
+			e, ok := errors.AsType[*client.RoundsExceededError](err)
+			if !ok || e.Rounds != 2 || len(peer.requests()) != 3 {
+				t.Errorf("got %v after %d requests, want 2 rounds exceeded after 3", err, len(peer.requests()))
+			}
+			break
+		}
+		p = next
+	}
+	t.Run("a client with fewer", func(t *testing.T) {
+		before := len(peer.requests())
+		opts.MaxRounds = 1
+		if _, _, err := newClient(t, peer, opts).Resume(t.Context(), p); err == nil || len(peer.requests()) != before {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("never", func(t *testing.T) {
+		opts.MaxRounds = -1
+		_, _, err := newClient(t, peer, opts).Begin(t.Context(), &protocol.CallToolParams{Name: "t"})
+		if e, ok := errors.AsType[*client.RoundsExceededError](err); !ok || e.Rounds != 0 {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestM15StepperPacesStateOnlyRounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy := ask(`"requestState":"busy"`)
+		peer := script(busy, busy, busy, ask(`"inputRequests":{"who":`+nameForm+`}`), busy, done)
+		c := newClient(t, peer, byHand())
+		start := time.Now()
+		p := begin(t, c)
+		if took := time.Since(start); p.Round() != 4 || took < 250*time.Millisecond {
+			t.Errorf("got round %d after %v", p.Round(), took)
+		}
+		answer(t, p, "who", client.Decline())
+		result, _, err := c.Resume(t.Context(), p)
+		if err != nil || result == nil {
+			t.Fatalf("got %v, %v", result, err)
+		}
+		last := peer.requests()[5]
+		if got := member(t, last, "inputResponses") + member(t, last, "requestState"); got != `"busy"` {
+			t.Errorf("got %s, want the last state alone", got)
+		}
+	})
+}
+
+// M14: answers and state that a caller puts in by itself are sent.
+func TestM14BeginSendsWhatTheCallerCarries(t *testing.T) {
+	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
+	c := newClient(t, peer, byHand())
+	p := &protocol.CallToolParams{Name: "t", Retry: protocol.Retry{
+		InputResponses: protocol.InputResponses{{Key: "old", Result: json.RawMessage(`{"action":"decline"}`)}},
+		RequestState:   protocol.StateText("s0"),
+	}}
+	_, pending, err := c.Begin(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer(t, pending, "who", client.Decline())
+	if text, err := json.Marshal(pending); err != nil || strings.Contains(string(text), "s0") || strings.Contains(string(text), "old") {
+		t.Errorf("stored what is over: %s, %v", text, err)
+	}
+	if _, _, err := c.Resume(t.Context(), elsewhere(t, pending)); err != nil {
+		t.Fatal(err)
+	}
+	sent := peer.requests()
+	if got := member(t, sent[0], "inputResponses") + member(t, sent[0], "requestState"); got != `{"old":{"action":"decline"}}"s0"` {
+		t.Errorf("first: got %s", got)
+	}
+	if got := member(t, sent[1], "inputResponses") + member(t, sent[1], "requestState"); got != `{"who":{"action":"decline"}}` {
+		t.Errorf("second: got %s", got)
+	}
+	if len(p.InputResponses) != 1 || p.Version != "" {
+		t.Errorf("the caller's parameters were changed: %+v", p)
+	}
+}
+
+// G26: neither what was asked nor what was answered is kept by the cache.
+func TestG26StepperPassesTheCache(t *testing.T) {
+	content := `{"contents":[{"uri":"u:1","text":"x"}],"ttlMs":60000,"cacheScope":"public"}`
+	peer := script(ask(`"inputRequests":{"who":`+nameForm+`},"ttlMs":60000`), content, content)
+	c := newClient(t, peer, byHand())
+	_, p, err := c.Begin(t.Context(), &protocol.ReadResourceParams{URI: "u:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer(t, p, "who", client.Decline())
+	if _, _, err := c.Resume(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if got := readText(t.Context(), c); got != "x" || len(peer.requests()) != 3 {
+		t.Errorf("got %s after %d requests, want 3", got, len(peer.requests()))
+	}
+}
+
+func TestPendingMayBeResumedTwice(t *testing.T) {
+	lost := errors.New("lost")
+	n := 0
+	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+		switch n++; n {
+		case 1:
+			return &protocol.Response{ID: req.ID, Result: json.RawMessage(ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`))}, nil
+		case 2:
+			return nil, lost
+		}
+		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+	})
+	c := newClient(t, peer, byHand())
+	p := begin(t, c)
+	answer(t, p, "who", client.Decline())
+	if _, _, err := c.Resume(t.Context(), p); !errors.Is(err, lost) {
+		t.Errorf("got %v", err)
+	}
+	if result, _, err := c.Resume(t.Context(), p); err != nil || result == nil {
+		t.Errorf("got %v, %v", result, err)
+	}
+	a, b := peer.requests()[1], peer.requests()[2]
+	if string(a.Params) != string(b.Params) || a.ID == b.ID {
+		t.Errorf("got %s %s and %s %s", a.ID, a.Params, b.ID, b.Params)
+	}
+}
+
+// A server with a sealed state, and clients that come and go.
+func TestStepperWithARealServer(t *testing.T) {
+	s := provisioner(t)
+	p := (*client.Pending)(nil)
+	_, p, err := client.New(s, byHand()).Begin(t.Context(), &protocol.CallToolParams{Name: "provision", Arguments: json.RawMessage(`{"name":"db"}`)})
+	for _, step := range []struct{ key, value string }{{"region", "eu"}, {"size", "xl"}} {
+		if err != nil || p == nil || len(p.Questions()) != 1 || p.Questions()[0].Key != step.key {
+			t.Fatalf("got %v, %v, want a question for the %s", p, err, step.key)
+		}
+		p = elsewhere(t, p)
+		answer(t, p, step.key, accepted(t, map[string]string{"value": step.value}))
+		var result protocol.Result
+		result, p, err = client.New(s, byHand()).Resume(t.Context(), elsewhere(t, p))
+		if step.key == "size" {
+			r, ok := result.(*protocol.CallToolResult)
+			if err != nil || !ok || r.Content[0].(*protocol.TextContent).Text != "db in eu, xl" {
+				t.Fatalf("got %+v, %v", result, err)
+			}
+		}
+	}
+}
+
+type choice struct {
+	Value string `json:"value"`
+}
+
+type provision struct {
+	Name string `json:"name"`
+}
+
+// provisioner has a tool that asks two questions, one after the other.
+func provisioner(t testing.TB) *server.Server {
+	t.Helper()
+	s := newServer(t, nil)
+	server.AddTool(s, server.Tool{Name: "provision", Description: "makes a database"}, provisionHandler)
+	return s
+}
+
+func provisionHandler(ctx context.Context, _ *server.ToolCall, in provision) (protocol.CallToolOutcome, error) {
+	region, ok := roundtrip.AcceptedContent[choice](ctx, "region")
+	if !ok {
+		return roundtrip.InputRequired(roundtrip.Elicit[choice]("region", "Which region?")), nil
+	}
+	size, ok := roundtrip.AcceptedContent[choice](ctx, "size")
+	if !ok {
+		return roundtrip.InputRequired(roundtrip.Elicit[choice]("size", "How big?")), nil
+	}
+	return server.Text(in.Name + " in " + region.Value + ", " + size.Value), nil
+}
+
+func ExampleClient_Begin() {
+	s, err := server.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server.AddTool(s, server.Tool{Name: "provision", Description: "makes a database"}, provisionHandler)
+	opts := &client.Options{Manual: &protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}}}
+
+	// A web server takes the order and stores what there is to ask.
+	first := client.New(s, opts)
+	_, pending, err := first.Begin(context.Background(), &protocol.CallToolParams{Name: "provision", Arguments: json.RawMessage(`{"name":"db"}`)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	stored, err := json.Marshal(pending)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	// Another answers, hours later; and so on until there is a result.
+	answers := map[string]string{"region": "eu", "size": "xl"}
+	for {
+		second := client.New(s, opts)
+		var pending client.Pending
+		if err := json.Unmarshal(stored, &pending); err != nil {
+			fmt.Println(err)
+			return
+		}
+		for _, q := range pending.Questions() {
+			fmt.Println(q.Request.(*protocol.ElicitForm).Message)
+			content, err := client.Accept(map[string]string{"value": answers[q.Key]})
+			if err == nil {
+				err = pending.Answer(q.Key, content)
+			}
+			if err != nil {
+				fmt.Println(err)
+				return
+			}
+		}
+		result, next, err := second.Resume(context.Background(), &pending)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if next == nil {
+			fmt.Println(result.(*protocol.CallToolResult).Content[0].(*protocol.TextContent).Text)
+			return
+		}
+		if stored, err = json.Marshal(next); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	// Output:
+	// Which region?
+	// How big?
+	// db in eu, xl
+}

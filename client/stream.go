@@ -1,0 +1,300 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/lineio"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+var (
+	// ErrStreamEnded is within the errors of a [Stream] whose server has closed
+	// its end, or which can no longer be read or written. What ran is lost and
+	// may be repeated on another stream (basic/transports/stdio, "Unexpected
+	// Termination").
+	ErrStreamEnded = errors.New("client: stream has ended")
+	// ErrSubscriptionEnded says that the server ended a subscription without
+	// answering its request.
+	ErrSubscriptionEnded = errors.New("client: server has ended the subscription")
+	// ErrMessageTooLong is within the error for a message above
+	// [StreamOptions.MaxLineBytes].
+	ErrMessageTooLong = errors.New("client: message is too long")
+	// ErrOverrun says that a subscription was given up because notifications
+	// came faster than they were taken. Subscribe anew and look at everything:
+	// what was lost is not known.
+	ErrOverrun = errors.New("client: notifications come faster than they are taken")
+)
+
+const (
+	// DefaultMaxLineBytes is the longest message that a server may send on a
+	// line stream, the same as over HTTP.
+	DefaultMaxLineBytes = 4 << 20
+	// maxQueued is how many notifications may wait for one receiver, and
+	// [StreamOptions.MaxLineBytes] how many bytes of them. Honest servers send
+	// a few a second.
+	maxQueued = 1024
+	// resultGrace is how long a subscription that the server cancelled waits
+	// for its result, which comes right behind if at all.
+	resultGrace = time.Second
+)
+
+// StreamOptions configure a [Stream]. The zero value works.
+type StreamOptions struct {
+	// MaxLineBytes bounds one message of the server, 0: [DefaultMaxLineBytes].
+	MaxLineBytes int
+	// Notification receives every notification that belongs to no request that
+	// is running. Log messages do not say which request they belong to: while
+	// several run that asked for them they come here, rather than to a caller
+	// that they may not concern. Calls do not overlap. One that takes its time
+	// holds nothing up but those after it, of which 1024 may wait; more are
+	// dropped. Nil: nobody.
+	Notification func(*protocol.Notification)
+	// Violation is told what the server may not do and what was done about it:
+	// lines that are no messages or too long, requests, floods. The stream
+	// goes on. It is called by the goroutine that reads and must be quick. Nil:
+	// nobody.
+	Violation func(error)
+}
+
+// A Stream is a server at the other end of a stream of lines, one message each
+// (basic/transports/stdio): a process, a Unix socket, a TCP connection.
+// Requests run concurrently and are told apart by their ids.
+//
+//	Handle ─▶ outbox ─▶ pump ─▶ w
+//	Handle ◀─ entry ◀─ route ◀─ r
+type Stream struct {
+	opts    StreamOptions
+	r       io.Reader
+	w       io.Writer
+	outbox  chan []byte   // to the pump, without a buffer
+	revoked chan struct{} // holds one: there are requests to cancel
+	ended   chan struct{} // closed when err is set
+	others  *inbox        // what belongs to no request
+	// explain, if set, says more about the end of the stream than reading and
+	// writing can know.
+	explain func(error) error
+
+	mu      sync.Mutex
+	entries map[protocol.ID]*entry
+	revoke  []protocol.ID // requests to cancel
+	err     error         // why the stream has ended
+	closing sync.Once
+	failed  error // of closing
+}
+
+var _ protocol.Peer = (*Stream)(nil)
+
+// NewStream returns the server that reads w and writes r. Nil options mean
+// defaults. Whichever of r and w has a Close method is closed by
+// [Stream.Close]; without one, a goroutine stays until r ends.
+func NewStream(r io.Reader, w io.Writer, opts *StreamOptions) *Stream {
+	return newStream(r, w, opts, nil)
+}
+
+func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error) error) *Stream {
+	s := &Stream{
+		r: r, w: w, explain: explain,
+		outbox:  make(chan []byte),
+		revoked: make(chan struct{}, 1),
+		ended:   make(chan struct{}),
+		entries: map[protocol.ID]*entry{},
+	}
+	if opts != nil {
+		s.opts = *opts
+	}
+	if s.opts.MaxLineBytes <= 0 {
+		s.opts.MaxLineBytes = DefaultMaxLineBytes
+	}
+	s.others = newInbox(s.opts.MaxLineBytes)
+	go s.pump(lineio.NewWriter(w))
+	go s.read(lineio.NewReader(r, s.opts.MaxLineBytes))
+	if s.opts.Notification != nil {
+		go s.tell()
+	}
+	return s
+}
+
+// Handle implements [protocol.Peer]. When ctx ends first it returns at once,
+// and the server is told that the request is cancelled. The id of the request
+// must differ from those that are running.
+//
+// Errors are the cause of ctx, [ErrClosed], what [ErrStreamEnded],
+// [ErrMessageTooLong] and, for subscriptions, [ErrSubscriptionEnded] and
+// [ErrOverrun] stand for, a [*ResponseError], and the error of back, which
+// abandons the request.
+func (s *Stream) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+	line, err := encodeLine(req)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.add(req, back)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.send(ctx, line); err != nil {
+		s.abandon(e)
+		return nil, err
+	}
+	s.sent(e)
+	for {
+		select {
+		case <-e.inbox.wake:
+			if err := e.deliver(ctx); err != nil {
+				s.abandon(e)
+				return nil, err
+			}
+		case <-e.answered:
+			if err := e.deliver(ctx); err != nil {
+				return nil, err
+			}
+			return e.response, e.err
+		case <-ctx.Done():
+			s.abandon(e)
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Notify implements [protocol.Peer].
+func (s *Stream) Notify(ctx context.Context, n *protocol.Notification) error {
+	line, err := encodeLine(n)
+	if err != nil {
+		return err
+	}
+	return s.send(ctx, line)
+}
+
+// Close ends the stream. Requests that run fail with [ErrClosed]. The error is
+// that of closing what the stream was made of; further calls return the same.
+func (s *Stream) Close() error {
+	s.end(ErrClosed)
+	return s.closeEnds()
+}
+
+// Done returns a channel that is closed when the stream has ended, whoever
+// ended it. A server that is needed must then be started anew.
+func (s *Stream) Done() <-chan struct{} { return s.ended }
+
+// Err returns why the stream has ended, nil while it has not.
+func (s *Stream) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// encodeLine returns the text of a message. Nothing that is no message may be
+// written, so what callers made of the parameters is checked.
+func encodeLine(m protocol.Message) ([]byte, error) {
+	line, err := protocol.AppendMessage(nil, m)
+	if err == nil {
+		err = jsonx.Check(line)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("client: message cannot be sent: %w", err)
+	}
+	return line, nil
+}
+
+// send hands a line to the pump, unless ctx or the stream ends first.
+func (s *Stream) send(ctx context.Context, line []byte) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	select {
+	case s.outbox <- line:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.ended:
+		return s.Err()
+	}
+}
+
+// pump writes. A write may block for as long as the server does not read,
+// which is why it happens here and nowhere else.
+func (s *Stream) pump(lines *lineio.Writer) {
+	for {
+		var err error
+		select {
+		case line := <-s.outbox:
+			err = lines.Write(line)
+		case <-s.revoked:
+			err = s.writeCancelled(lines)
+		case <-s.ended:
+			return
+		}
+		if err != nil {
+			s.fail(err)
+			return
+		}
+	}
+}
+
+// writeCancelled tells the server about requests that were abandoned.
+func (s *Stream) writeCancelled(lines *lineio.Writer) error {
+	s.mu.Lock()
+	ids := s.revoke
+	s.revoke = nil
+	s.mu.Unlock()
+	for _, id := range ids {
+		line, err := protocol.AppendMessage(nil, &protocol.Notification{
+			Method: protocol.NotifyCancelled,
+			Params: []byte(`{"requestId":` + id.String() + `}`),
+		})
+		if err == nil {
+			err = lines.Write(line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fail ends the stream because it cannot be read or written any more.
+func (s *Stream) fail(err error) {
+	if s.Err() != nil {
+		return
+	}
+	if errors.Is(err, io.EOF) {
+		err = ErrStreamEnded
+	} else {
+		err = fmt.Errorf("%w: %w", ErrStreamEnded, err)
+	}
+	if s.explain != nil {
+		err = s.explain(err)
+	}
+	s.end(err)
+}
+
+// end ends the stream, once, and every request that runs.
+func (s *Stream) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return
+	}
+	s.err = err
+	for id := range s.entries {
+		s.resolve(id, nil, err)
+	}
+	close(s.ended)
+}
+
+// closeEnds closes w first, for it is the server's sign to leave.
+func (s *Stream) closeEnds() error {
+	s.closing.Do(func() {
+		for _, end := range []any{s.w, s.r} {
+			if c, ok := end.(io.Closer); ok {
+				s.failed = errors.Join(s.failed, c.Close())
+			}
+		}
+	})
+	return s.failed
+}

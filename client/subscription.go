@@ -1,0 +1,256 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// An Event is what a subscription reports: [Acknowledged], [ToolsChanged],
+// [PromptsChanged], [ResourcesChanged] or [ResourceUpdated].
+type Event interface{ event() }
+
+// Acknowledged is the first event of every subscription.
+type Acknowledged struct {
+	// Filter is the part of the requested filter that the server honours. What
+	// is missing there will never be reported.
+	Filter protocol.SubscriptionFilter
+}
+
+// ToolsChanged says that tools/list would answer something else now.
+type ToolsChanged struct{}
+
+// PromptsChanged says that prompts/list would answer something else now.
+type PromptsChanged struct{}
+
+// ResourcesChanged says that resources/list or resources/templates/list would
+// answer something else now.
+type ResourcesChanged struct{}
+
+// ResourceUpdated says that the contents of a resource changed.
+type ResourceUpdated struct {
+	// URI may be that of a part of a resource that was subscribed to.
+	URI string
+}
+
+func (Acknowledged) event()     {}
+func (ToolsChanged) event()     {}
+func (PromptsChanged) event()   {}
+func (ResourcesChanged) event() {}
+func (ResourceUpdated) event()  {}
+
+// Listen opens a subscription and reports to handler what changes, until the
+// server or ctx ends it (basic/patterns/subscriptions). Changes also drop what
+// the cache holds of it, before handler hears of them; a nil handler is told
+// nothing and serves that purpose alone.
+//
+// Calls of handler do not overlap, and while one runs the next event waits; it
+// may call the client. Its panic ends the subscription. The context that it
+// gets ends with the subscription.
+//
+// Listen returns nil when the server ends the subscription in good order. It
+// returns the cause of ctx when that ends, a [*TransportError] when the
+// connection is lost, a [*protocol.Error] when the server refuses, a
+// [*ResponseError] when it does not keep to the rules, a [*TimeoutError] when
+// it does not acknowledge within [Options.Timeout], which limits nothing else
+// here, and [ErrClosed]. It never subscribes anew by itself: changes in the
+// meantime would go unnoticed. A caller that does should wait a little longer
+// each time and, once acknowledged, read again what it relies on.
+func (c *Client) Listen(ctx context.Context, filter protocol.SubscriptionFilter, handler func(context.Context, Event)) error {
+	ctx, done := c.begin(ctx)
+	defer done()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	filter.ResourceSubscriptions = slices.Clone(filter.ResourceSubscriptions)
+	sub := &subscription{client: c, wanted: filter, handler: handler, cancel: cancel}
+	if limit := c.opts.Timeout; limit > 0 {
+		sub.timer = time.AfterFunc(limit, func() { cancel(&TimeoutError{protocol.MethodListen, limit}) })
+		defer sub.timer.Stop()
+	}
+	_, err := c.sendAgreed(ctx, leg{
+		method: protocol.MethodListen,
+		params: &protocol.ListenParams{Notifications: filter},
+		sub:    sub,
+	}, nil)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err == nil && !sub.acknowledged():
+		return &ResponseError{protocol.MethodListen, errors.New("subscription ended without having been acknowledged")}
+	}
+	return err
+}
+
+// A subscription is the state of one subscriptions/listen request.
+type subscription struct {
+	client  *Client
+	wanted  protocol.SubscriptionFilter
+	handler func(context.Context, Event) // may be nil
+	cancel  context.CancelCauseFunc
+	timer   *time.Timer // ends the wait for the acknowledgment; may be nil
+
+	events   sync.Mutex // held while an event is handled
+	mu       sync.Mutex
+	id       protocol.ID
+	honoured *protocol.SubscriptionFilter // nil before the acknowledgment
+}
+
+// open notes that the request goes out under id.
+func (s *subscription) open(id protocol.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.id, s.honoured = id, nil
+}
+
+func (s *subscription) acknowledged() bool { return s.filter() != nil }
+
+func (s *subscription) filter() *protocol.SubscriptionFilter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.honoured
+}
+
+// changeParams are the parameters of everything that a subscription sends.
+type changeParams struct {
+	Meta          protocol.Meta                `json:"_meta"`
+	Notifications *protocol.SubscriptionFilter `json:"notifications"`
+	URI           string                       `json:"uri"`
+}
+
+// take handles a notification, or reports false when it is none of a
+// subscription's. Notifications that bear another id or none, come before the
+// acknowledgment, or were not asked for are dropped. An error ends the
+// subscription.
+func (s *subscription) take(ctx context.Context, n *protocol.Notification) (bool, error) {
+	switch n.Method {
+	case protocol.NotifyAcknowledged, protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
+		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated:
+	default:
+		return false, nil
+	}
+	s.events.Lock()
+	defer s.events.Unlock()
+	if !s.owns(n) {
+		return true, nil
+	}
+	event, err := s.read(n)
+	if err != nil {
+		s.cancel(err)
+		return true, err
+	}
+	if event == nil {
+		return true, nil
+	}
+	s.client.forget(event)
+	if s.handler == nil {
+		return true, nil
+	}
+	return true, s.handle(ctx, event)
+}
+
+// handle calls the handler. Its panic ends the request too, which the peer
+// need not do by itself.
+func (s *subscription) handle(ctx context.Context, event Event) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("client: subscription: %w", &PanicError{v, debug.Stack()})
+			s.cancel(err)
+		}
+	}()
+	s.handler(ctx, event)
+	return nil
+}
+
+// owns reports whether a notification bears the id of the subscription.
+func (s *subscription) owns(n *protocol.Notification) bool {
+	raw, ok := metaIn(n.Params).Get(protocol.MetaSubscriptionID)
+	if !ok {
+		return false
+	}
+	id, err := protocol.ParseID(raw)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return err == nil && id == s.id
+}
+
+// read returns the event that a notification stands for, nil for none.
+func (s *subscription) read(n *protocol.Notification) (Event, error) {
+	var p changeParams
+	err := jsonx.Decode(n.Params, &p)
+	filter := s.filter()
+	if n.Method == protocol.NotifyAcknowledged {
+		if filter != nil {
+			return nil, nil
+		}
+		if err == nil && p.Notifications == nil {
+			err = errors.New("notifications: must be present")
+		}
+		if err != nil {
+			return nil, &ResponseError{protocol.MethodListen, fmt.Errorf("acknowledgment: %w", err)}
+		}
+		return s.acknowledge(p.Notifications), nil
+	}
+	switch {
+	case filter == nil || err != nil:
+	case n.Method == protocol.NotifyToolsChanged && filter.ToolsListChanged:
+		return ToolsChanged{}, nil
+	case n.Method == protocol.NotifyPromptsChanged && filter.PromptsListChanged:
+		return PromptsChanged{}, nil
+	case n.Method == protocol.NotifyResourcesChanged && filter.ResourcesListChanged:
+		return ResourcesChanged{}, nil
+	case n.Method == protocol.NotifyResourceUpdated && len(filter.ResourceSubscriptions) > 0 && p.URI != "":
+		return ResourceUpdated{p.URI}, nil
+	}
+	return nil, nil
+}
+
+// acknowledge notes what the server honours of what was asked for.
+func (s *subscription) acknowledge(said *protocol.SubscriptionFilter) Event {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	honoured := protocol.SubscriptionFilter{
+		ToolsListChanged:     s.wanted.ToolsListChanged && said.ToolsListChanged,
+		PromptsListChanged:   s.wanted.PromptsListChanged && said.PromptsListChanged,
+		ResourcesListChanged: s.wanted.ResourcesListChanged && said.ResourcesListChanged,
+	}
+	agreed := make(map[string]bool, len(said.ResourceSubscriptions))
+	for _, uri := range said.ResourceSubscriptions {
+		agreed[uri] = true
+	}
+	for _, uri := range s.wanted.ResourceSubscriptions {
+		if agreed[uri] {
+			honoured.ResourceSubscriptions = append(honoured.ResourceSubscriptions, uri)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.honoured = &honoured
+	copied := honoured
+	copied.ResourceSubscriptions = slices.Clone(honoured.ResourceSubscriptions)
+	return Acknowledged{copied}
+}
+
+// forget drops what the cache holds of what changed.
+func (c *Client) forget(event Event) {
+	switch event := event.(type) {
+	case ToolsChanged:
+		c.cache.forget(protocol.MethodListTools)
+	case PromptsChanged:
+		c.cache.forget(protocol.MethodListPrompts)
+	case ResourcesChanged:
+		c.cache.forget(protocol.MethodListResources, protocol.MethodListResourceTemplates)
+	case ResourceUpdated:
+		c.cache.forgetResource(event.URI)
+	}
+}

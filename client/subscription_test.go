@@ -1,0 +1,523 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// everything is a filter that asks for all there is.
+func everything() protocol.SubscriptionFilter {
+	return protocol.SubscriptionFilter{
+		ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true,
+		ResourceSubscriptions: []string{"u:1", "u:2"},
+	}
+}
+
+// A frame is one notification of a scripted subscription. ID in its
+// parameters stands for the id of the request.
+type frame struct{ method, params string }
+
+const (
+	own    = `"_meta":{"io.modelcontextprotocol/subscriptionId":ID}`
+	ackAll = `{` + own + `,"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["u:1","u:2"]}}`
+	bare   = `{` + own + `}`
+)
+
+// listening sends frames for a subscription and then ends it with end, or in
+// good order when that is nil.
+func listening(end func(ctx context.Context, req *protocol.Request) (*protocol.Response, error), frames ...frame) *fakePeer {
+	return &fakePeer{handle: func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+		for _, f := range frames {
+			params := json.RawMessage(strings.ReplaceAll(f.params, "ID", req.ID.String()))
+			if f.params == "" {
+				params = nil
+			}
+			// A peer that does not care whether anybody listens any more.
+			_ = back.Notify(ctx, &protocol.Notification{Method: f.method, Params: params})
+		}
+		if end != nil {
+			return end(ctx, req)
+		}
+		return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{"resultType":"complete"}`)}, nil
+	}}
+}
+
+// listen collects the events of one subscription.
+func listen(t *testing.T, peer protocol.Peer, opts *client.Options) ([]client.Event, error) {
+	t.Helper()
+	var got []client.Event
+	err := newClient(t, peer, opts).Listen(t.Context(), everything(), func(_ context.Context, e client.Event) { got = append(got, e) })
+	return got, err
+}
+
+func TestListenEvents(t *testing.T) {
+	all := client.Acknowledged{Filter: everything()}
+	cases := []struct {
+		name   string
+		frames []frame
+		want   []client.Event
+	}{
+		{"every kind", []frame{
+			{protocol.NotifyAcknowledged, ackAll},
+			{protocol.NotifyToolsChanged, bare},
+			{protocol.NotifyPromptsChanged, bare},
+			{protocol.NotifyResourcesChanged, bare},
+			{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`},
+			{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1/part"}`},
+		}, []client.Event{all, client.ToolsChanged{}, client.PromptsChanged{}, client.ResourcesChanged{},
+			client.ResourceUpdated{URI: "u:1"}, client.ResourceUpdated{URI: "u:1/part"}}},
+		{"before the acknowledgment", []frame{
+			{protocol.NotifyToolsChanged, bare},
+			{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`},
+			{protocol.NotifyAcknowledged, ackAll},
+		}, []client.Event{all}},
+		{"other subscriptions and none", []frame{
+			{protocol.NotifyAcknowledged, strings.ReplaceAll(ackAll, "ID", "999")},
+			{protocol.NotifyAcknowledged, ackAll},
+			{protocol.NotifyToolsChanged, strings.ReplaceAll(bare, "ID", "999")},
+			{protocol.NotifyToolsChanged, strings.ReplaceAll(bare, "ID", `"ID"`)},
+			{protocol.NotifyToolsChanged, strings.ReplaceAll(bare, "ID", `null`)},
+			{protocol.NotifyToolsChanged, `{"_meta":{}}`},
+			{protocol.NotifyToolsChanged, ``},
+			{protocol.NotifyPromptsChanged, bare},
+		}, []client.Event{all, client.PromptsChanged{}}},
+		{"acknowledged twice", []frame{
+			{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{"toolsListChanged":true}}`},
+			{protocol.NotifyAcknowledged, ackAll},
+			{protocol.NotifyPromptsChanged, bare},
+		}, []client.Event{client.Acknowledged{Filter: protocol.SubscriptionFilter{ToolsListChanged: true}}}},
+		{"not honoured", []frame{
+			{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{}}`},
+			{protocol.NotifyToolsChanged, bare},
+			{protocol.NotifyPromptsChanged, bare},
+			{protocol.NotifyResourcesChanged, bare},
+			{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`},
+		}, []client.Event{client.Acknowledged{}}},
+		{"more honoured than asked for", []frame{
+			{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{"resourceSubscriptions":["u:9","u:2"]}}`},
+		}, []client.Event{client.Acknowledged{Filter: protocol.SubscriptionFilter{ResourceSubscriptions: []string{"u:2"}}}}},
+		{"updated what", []frame{
+			{protocol.NotifyAcknowledged, ackAll},
+			{protocol.NotifyResourceUpdated, bare},
+			{protocol.NotifyResourceUpdated, `{` + own + `,"uri":7}`},
+			{protocol.NotifyResourceUpdated, `{` + own + `,"URI":"u:1"}`},
+		}, []client.Event{all}},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := listen(t, listening(nil, tc.frames...), nil)
+			if err != nil || !reflect.DeepEqual(got, tc.want) {
+				t.Errorf("got %+v, %v\nwant %+v", got, err, tc.want)
+			}
+		})
+	}
+}
+
+// A server that reports what was not asked for is not listened to, whatever it
+// acknowledges.
+func TestListenToNothing(t *testing.T) {
+	peer := listening(nil,
+		frame{protocol.NotifyAcknowledged, ackAll},
+		frame{protocol.NotifyToolsChanged, bare},
+		frame{protocol.NotifyPromptsChanged, bare},
+		frame{protocol.NotifyResourcesChanged, bare},
+		frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`},
+	)
+	var got []client.Event
+	err := newClient(t, peer, nil).Listen(t.Context(), protocol.SubscriptionFilter{}, func(_ context.Context, e client.Event) { got = append(got, e) })
+	if want := []client.Event{client.Acknowledged{}}; err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+}
+
+func TestListenRequest(t *testing.T) {
+	peer := listening(nil, frame{protocol.NotifyAcknowledged, ackAll})
+	if _, err := listen(t, peer, nil); err != nil {
+		t.Fatal(err)
+	}
+	req := peer.requests()[0]
+	want := `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["u:1","u:2"]}`
+	if got := member(t, req, "notifications"); got != want || req.Method != protocol.MethodListen {
+		t.Errorf("got %s %s, want %s", req.Method, got, want)
+	}
+	if meta := metaOf(t, req); meta.Version != protocol.V20260728 || meta.Capabilities == nil {
+		t.Errorf("got %+v", meta)
+	}
+}
+
+func TestListenEnds(t *testing.T) {
+	lost := errors.New("connection reset")
+	ack := frame{protocol.NotifyAcknowledged, ackAll}
+	cases := []struct {
+		name   string
+		end    func(context.Context, *protocol.Request) (*protocol.Response, error)
+		frames []frame
+		ok     func(error) bool
+	}{
+		{"in good order", nil, []frame{ack}, func(err error) bool { return err == nil }},
+		{"lost", func(context.Context, *protocol.Request) (*protocol.Response, error) { return nil, lost }, []frame{ack},
+			func(err error) bool {
+				_, ok := errors.AsType[*client.TransportError](err)
+				return ok && errors.Is(err, lost)
+			}},
+		{"refused", func(_ context.Context, req *protocol.Request) (*protocol.Response, error) {
+			return &protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeMethodNotFound, "no")}, nil
+		}, nil, func(err error) bool {
+			e, ok := protocol.AsError(err)
+			return ok && e.Code == protocol.CodeMethodNotFound
+		}},
+		{"without acknowledgment", nil, []frame{{protocol.NotifyToolsChanged, bare}}, isResponseError},
+		{"acknowledgment of nothing", nil, []frame{{protocol.NotifyAcknowledged, bare}}, isResponseError},
+		{"malformed acknowledgment", nil, []frame{{protocol.NotifyAcknowledged, `{` + own + `,"notifications":[]}`}, ack}, isResponseError},
+		{"malformed and waiting", untilDone, []frame{{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{"resourceSubscriptions":"u:1"}}`}}, isResponseError},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			peer := listening(tc.end, tc.frames...)
+			_, err := listen(t, peer, nil)
+			if !tc.ok(err) {
+				t.Errorf("got %v", err)
+			}
+			if n := len(peer.requests()); n != 1 {
+				t.Errorf("got %d requests, want 1: nothing is opened again in silence", n)
+			}
+		})
+	}
+}
+
+func isResponseError(err error) bool {
+	_, ok := errors.AsType[*client.ResponseError](err)
+	return ok
+}
+
+// untilDone ends a request when its context does.
+func untilDone(ctx context.Context, _ *protocol.Request) (*protocol.Response, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestListenEndsWithItsContext(t *testing.T) {
+	reason := errors.New("had enough")
+	for name, end := range map[string]func(context.Context, *protocol.Request) (*protocol.Response, error){
+		"transport fails": untilDone,
+		// A server in the same process has a chance to answer.
+		"server answers": func(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
+			<-ctx.Done()
+			return &protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeInternalError, "gone")}, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			c := newClient(t, listening(end, frame{protocol.NotifyAcknowledged, ackAll}), nil)
+			err := c.Listen(ctx, everything(), func(context.Context, client.Event) { cancel(reason) })
+			if err != reason {
+				t.Errorf("got %v, want %v", err, reason)
+			}
+			if err := c.Listen(ctx, everything(), nil); err != reason {
+				t.Errorf("with a context that is over: got %v", err)
+			}
+		})
+	}
+}
+
+func TestListenEndsWithTheClient(t *testing.T) {
+	c := client.New(listening(untilDone, frame{protocol.NotifyAcknowledged, ackAll}), nil)
+	err := c.Listen(t.Context(), everything(), func(context.Context, client.Event) { _ = c.Close() })
+	if !errors.Is(err, client.ErrClosed) {
+		t.Errorf("got %v, want %v", err, client.ErrClosed)
+	}
+}
+
+func TestListenTimeoutIsForTheAcknowledgment(t *testing.T) {
+	opts := &client.Options{Timeout: time.Minute}
+	t.Run("late", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			_, err := listen(t, listening(untilDone), opts)
+			if e, ok := errors.AsType[*client.TimeoutError](err); !ok || e.Limit != time.Minute || time.Since(start) != time.Minute {
+				t.Errorf("got %v after %v", err, time.Since(start))
+			}
+		})
+	})
+	t.Run("in time", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			start := time.Now()
+			err := newClient(t, listening(untilDone, frame{protocol.NotifyAcknowledged, ackAll}), opts).Listen(ctx, everything(), nil)
+			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Hour {
+				t.Errorf("got %v after %v, want the caller's deadline after an hour", err, time.Since(start))
+			}
+		})
+	})
+}
+
+func TestListenHandlerPanics(t *testing.T) {
+	for name, end := range map[string]func(context.Context, *protocol.Request) (*protocol.Response, error){"stays": untilDone, "ends": nil} {
+		t.Run(name, func(t *testing.T) {
+			peer := listening(end, frame{protocol.NotifyAcknowledged, ackAll}, frame{protocol.NotifyToolsChanged, bare})
+			events := 0
+			err := newClient(t, peer, nil).Listen(t.Context(), everything(), func(context.Context, client.Event) {
+				events++
+				panic("boom")
+			})
+			if p, ok := errors.AsType[*client.PanicError](err); !ok || p.Value != "boom" || events != 1 {
+				t.Errorf("got %v after %d events, want the panic after 1", err, events)
+			}
+		})
+	}
+}
+
+func TestListenHandsOnOtherNotifications(t *testing.T) {
+	var got []string
+	_, err := listen(t, listening(nil,
+		frame{protocol.NotifyAcknowledged, ackAll},
+		frame{protocol.NotifyMessage, `{"level":"info","data":"hello"}`},
+		frame{"notifications/custom", `{}`},
+	), &client.Options{
+		Log:          func(_ context.Context, m *protocol.LogMessage) { got = append(got, string(m.Data)) },
+		Notification: func(_ context.Context, n *protocol.Notification) { got = append(got, n.Method) },
+	})
+	if err != nil || strings.Join(got, " ") != `"hello" notifications/custom` {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestListenAgreesOnAVersion(t *testing.T) {
+	n := 0
+	inner := listening(nil, frame{protocol.NotifyAcknowledged, ackAll})
+	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+		if n++; n == 1 {
+			return &protocol.Response{ID: req.ID, Error: protocol.UnsupportedVersion("x", []protocol.Version{protocol.V20260728})}, nil
+		}
+		return inner.handle(ctx, req, back)
+	}}
+	got, err := listen(t, peer, nil)
+	if err != nil || len(got) != 1 || n != 2 {
+		t.Errorf("got %v, %v after %d requests", got, err, n)
+	}
+}
+
+// Each event drops what the cache holds of what changed, and nothing else.
+func TestEventsDropCachedResults(t *testing.T) {
+	cases := []struct {
+		name string
+		sent frame
+		want string // methods that are asked again
+	}{
+		{"tools", frame{protocol.NotifyToolsChanged, bare}, "tools/list"},
+		{"prompts", frame{protocol.NotifyPromptsChanged, bare}, "prompts/list"},
+		{"resources", frame{protocol.NotifyResourcesChanged, bare}, "resources/list resources/templates/list"},
+		{"updated", frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`}, "resources/read"},
+		{"updated a part", frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1/part"}`}, "resources/read"},
+		{"updated another", frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:2"}`}, ""},
+		{"somebody else's", frame{protocol.NotifyToolsChanged, `{"_meta":{"io.modelcontextprotocol/subscriptionId":999}}`}, ""},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			lists := hinted(minute)
+			sub := listening(nil, frame{protocol.NotifyAcknowledged, ackAll}, tc.sent)
+			peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+				if req.Method == protocol.MethodListen {
+					return sub.handle(ctx, req, back)
+				}
+				return lists.Handle(ctx, req, back)
+			}}
+			c := newClient(t, peer, nil)
+			fill := func() {
+				for _, m := range cacheable {
+					if _, err := m.call(t.Context(), c); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			fill()
+			before := len(lists.requests())
+			if err := c.Listen(t.Context(), everything(), nil); err != nil {
+				t.Fatal(err)
+			}
+			fill()
+			var again []string
+			for _, req := range lists.requests()[before:] {
+				again = append(again, req.Method)
+			}
+			if got := strings.Join(again, " "); got != tc.want {
+				t.Errorf("got %q asked again, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// What was on its way when a change was announced may be older than it.
+func TestResultOlderThanAnEventIsNotKept(t *testing.T) {
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	lists := hinted(minute)
+	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+		if req.Method == protocol.MethodListen {
+			return listening(nil, frame{protocol.NotifyAcknowledged, ackAll}, frame{protocol.NotifyToolsChanged, bare}).handle(ctx, req, back)
+		}
+		if len(lists.requests()) == 0 {
+			close(reached)
+			<-goOn
+		}
+		return lists.Handle(ctx, req, back)
+	}}
+	c := newClient(t, peer, nil)
+	finished := make(chan error)
+	go func() {
+		_, err := c.ListTools(t.Context(), "")
+		finished <- err
+	}()
+	<-reached
+	if err := c.Listen(t.Context(), everything(), nil); err != nil {
+		t.Fatal(err)
+	}
+	close(goOn)
+	if err := <-finished; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ListTools(t.Context(), ""); err != nil || len(lists.requests()) != 2 {
+		t.Errorf("got %v and %d requests, want 2", err, len(lists.requests()))
+	}
+}
+
+func TestListenToARealServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, nil)
+		addTool(s, "one")
+		server.AddResource(s, server.Resource{URI: "u:1", Name: "r"}, neverResource)
+		c := newClient(t, s, nil)
+		count := func() (n int) {
+			for _, err := range c.Tools(t.Context()) {
+				if err != nil {
+					t.Error(err)
+				}
+				n++
+			}
+			return n
+		}
+		if n := count(); n != 1 {
+			t.Fatalf("got %d tools", n)
+		}
+		var got []string
+		ended := make(chan error, 1)
+		go func() {
+			ended <- c.Listen(t.Context(), everything(), func(_ context.Context, e client.Event) {
+				got = append(got, fmt.Sprintf("%T", e))
+				if _, ok := e.(client.ToolsChanged); ok {
+					got = append(got, fmt.Sprint(count(), " tools")) // a handler may call
+				}
+			})
+		}()
+		synctest.Wait()
+		addTool(s, "two")
+		synctest.Wait()
+		s.ResourceUpdated("u:1")
+		synctest.Wait()
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("got %v, want the end in good order", err)
+		}
+		want := "client.Acknowledged client.ToolsChanged 2 tools client.ResourceUpdated"
+		if strings.Join(got, " ") != want {
+			t.Errorf("got %v, want %s", got, want)
+		}
+	})
+}
+
+func ExampleClient_Listen() {
+	s, err := server.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	addTool(s, "build")
+	c := client.New(s, nil)
+	defer c.Close()
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	err = c.Listen(ctx, protocol.SubscriptionFilter{ToolsListChanged: true}, func(ctx context.Context, e client.Event) {
+		switch e := e.(type) {
+		case client.Acknowledged:
+			fmt.Println("listening, tools:", e.Filter.ToolsListChanged)
+			addTool(s, "deploy") // somebody does, on the server
+		case client.ToolsChanged:
+			for tool, err := range c.Tools(ctx) {
+				fmt.Println(tool.Name, err)
+			}
+			cancel()
+		}
+	})
+	fmt.Println(err)
+	// Output:
+	// listening, tools: true
+	// build <nil>
+	// deploy <nil>
+	// context canceled
+}
+
+// On a line stream all subscriptions share one channel.
+func TestListenOverAStream(t *testing.T) {
+	s := newServer(t, nil)
+	addTool(s, "one")
+	toServer, fromClient := io.Pipe()
+	toClient, fromServer := io.Pipe()
+	served := make(chan error, 1)
+	go func() {
+		served <- s.ServeStream(t.Context(), toServer, fromServer, nil)
+		_ = fromServer.Close()
+	}()
+	c := client.New(client.NewStream(toClient, fromClient, nil), nil)
+	var wait sync.WaitGroup
+	for _, filter := range []protocol.SubscriptionFilter{{ToolsListChanged: true}, {ResourceSubscriptions: []string{"u:1"}}} {
+		wait.Go(func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var got []string
+			err := c.Listen(ctx, filter, func(_ context.Context, e client.Event) {
+				got = append(got, fmt.Sprintf("%T", e))
+				switch e := e.(type) {
+				case client.Acknowledged:
+					if e.Filter.ToolsListChanged {
+						addTool(s, "two")
+					} else {
+						cancel()
+					}
+				case client.ToolsChanged:
+					cancel()
+				}
+			})
+			want := "client.Acknowledged"
+			if filter.ToolsListChanged {
+				want += " client.ToolsChanged"
+			}
+			if err != context.Canceled || strings.Join(got, " ") != want {
+				t.Errorf("%+v: got %v, %v, want %s", filter, got, err, want)
+			}
+		})
+	}
+	wait.Wait()
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	_ = fromClient.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
