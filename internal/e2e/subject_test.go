@@ -66,7 +66,9 @@ func addTools(srv *server.Server) {
 	server.AddRawTool(srv, server.Tool{Name: "survey", Description: "Asks everything at once."}, survey)
 	server.AddRawTool(srv, server.Tool{Name: "fail", Description: "Asks, then fails."}, fail)
 	server.AddRawTool(srv, server.Tool{Name: "plain", Description: "Asks nothing."},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) { return server.Text("plain"), nil })
+		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return server.Text("plain"), nil
+		})
 	server.AddRawTool(srv, server.Tool{Name: "cold", Description: "Takes answers to what it did not ask.", AcceptCold: true},
 		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 			answer := roundtrip.Answer[confirmation](ctx, "confirm")
@@ -194,8 +196,7 @@ func openVault(ctx context.Context, call *server.ResourceCall) (protocol.ReadRes
 	if !ok {
 		return roundtrip.InputRequired(roundtrip.Elicit[confirmation]("confirm", "Open "+call.URI+"?")), nil
 	}
-	text := "opened: " + why.Reason
-	return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: &text}}}, nil
+	return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "opened: " + why.Reason}}}, nil
 }
 
 func textOf(blocks []protocol.Content) string {

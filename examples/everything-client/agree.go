@@ -1,0 +1,31 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// agree accepts every form. Yes is its answer to yes or no; all else is left to
+// the defaults, which the client fills in. What then is still missing is a
+// failure of the call: the client sends no answer that does not fit the form.
+func agree(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+	var form struct {
+		Properties map[string]struct {
+			Type    string          `json:"type"`
+			Default json.RawMessage `json:"default"`
+		} `json:"properties"`
+	}
+	if err := json.Unmarshal(q.Schema, &form); err != nil {
+		return nil, err
+	}
+	content := map[string]any{}
+	for name, field := range form.Properties {
+		if field.Type == "boolean" && field.Default == nil {
+			content[name] = true
+		}
+	}
+	return client.Accept(content)
+}

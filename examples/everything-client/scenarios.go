@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/client"
+)
+
+// A scenario is what the client does for the suite, which watches from the
+// server's side. More is what the suite tells beyond the name, often nothing.
+type scenario func(ctx context.Context, c *client.Client, more json.RawMessage) error
+
+// scenarios are those that this client knows, by the suite's names.
+func scenarios() map[string]scenario {
+	return map[string]scenario{
+		"tools_call":                       addNumbers,
+		"request-metadata":                 listTools,
+		"sep-2322-client-request-state":    answerQuestions,
+		"http-standard-headers":            oneOfEach,
+		"http-custom-headers":              callAsTold,
+		"http-invalid-tool-headers":        callAll,
+		"json-schema-ref-no-deref":         listTools,
+		"json-schema-2020-12-preservation": echoSchema,
+	}
+}
+
+func listTools(ctx context.Context, c *client.Client, _ json.RawMessage) error {
+	_, err := c.ListTools(ctx, "")
+	return err
+}
+
+// call calls a tool that must not fail.
+func call(ctx context.Context, c *client.Client, name string, args any) error {
+	result, err := c.CallTool(ctx, name, args)
+	if err == nil && result.IsError {
+		err = fmt.Errorf("it failed: %v", result.Content)
+	}
+	if err != nil {
+		return fmt.Errorf("tool %s: %w", name, err)
+	}
+	return nil
+}
+
+func addNumbers(ctx context.Context, c *client.Client, _ json.RawMessage) error {
+	if err := listTools(ctx, c, nil); err != nil {
+		return err
+	}
+	return call(ctx, c, "add_numbers", map[string]int{"a": 5, "b": 3})
+}
+
+// answerQuestions calls tools that ask. That their questions are answered, and
+// with which state, is all in the client: the caller sees one call.
+func answerQuestions(ctx context.Context, c *client.Client, _ json.RawMessage) error {
+	for _, name := range []string{"test_mrtr_echo_state", "test_mrtr_no_state", "test_mrtr_unrelated", "test_mrtr_no_result_type"} {
+		if err := call(ctx, c, name, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// callAsTold makes the calls that the suite wants to see, after the list that
+// says which arguments are repeated in headers.
+func callAsTold(ctx context.Context, c *client.Client, more json.RawMessage) error {
+	var told struct {
+		ToolCalls []struct {
+			Name      string          `json:"name"`
+			Arguments json.RawMessage `json:"arguments"`
+		} `json:"toolCalls"`
+	}
+	if err := json.Unmarshal(more, &told); err != nil {
+		return fmt.Errorf("context: %w", err)
+	}
+	if err := listTools(ctx, c, nil); err != nil {
+		return err
+	}
+	for _, t := range told.ToolCalls {
+		if err := call(ctx, c, t.Name, t.Arguments); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// callAll calls every tool that the client lists: it must have dropped those
+// whose schemas ask for headers that cannot be.
+func callAll(ctx context.Context, c *client.Client, _ json.RawMessage) error {
+	list, err := c.ListTools(ctx, "")
+	if err != nil {
+		return err
+	}
+	for _, tool := range list.Tools {
+		if err := call(ctx, c, tool.Name, map[string]string{"region": "us-west1"}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// echoSchema sends a tool's input schema back as it was listed.
+func echoSchema(ctx context.Context, c *client.Client, _ json.RawMessage) error {
+	list, err := c.ListTools(ctx, "")
+	if err != nil {
+		return err
+	}
+	for _, tool := range list.Tools {
+		if tool.Name == "json_schema_2020_12_tool" {
+			return call(ctx, c, "json_schema_echo", map[string]json.RawMessage{"schema": tool.InputSchema})
+		}
+	}
+	return fmt.Errorf("json_schema_2020_12_tool is not listed")
+}

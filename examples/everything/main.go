@@ -1,0 +1,96 @@
+// Everything: a server with one of each: every kind of content, progress and
+// log messages, every kind of question, prompts, resources, completion, and
+// lists that change while it runs. The names and texts are those that the
+// protocol's conformance suite asks for; see internal/conformance.
+//
+//	go run ./examples/everything                        # standard input and output
+//	go run ./examples/everything -http 127.0.0.1:8080   # http://127.0.0.1:8080/mcp
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// patience is how long requests may go on after the program was told to stop.
+const patience = 5 * time.Second
+
+func main() {
+	addr := flag.String("http", "", "serve over HTTP at this `address`, port 0 for any that is free; empty: standard input and output")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *addr); err != nil {
+		fmt.Fprintln(os.Stderr, "everything:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, addr string) error {
+	srv, err := newServer()
+	if err != nil {
+		return err
+	}
+	if addr == "" {
+		return srv.ServeStdio(ctx)
+	}
+	return serveHTTP(ctx, srv, addr)
+}
+
+// newServer registers everything, a family at a time.
+func newServer() (*server.Server, error) {
+	srv, err := server.New(&server.Options{
+		Info:         protocol.Implementation{Name: "everything", Title: "Everything", Version: "1.0.0"},
+		Instructions: "Tools, prompts and resources to try a client with. None of them has an effect outside of this server.",
+		ListTTL:      -1, // a call may change the lists, so nobody should rely on an old one
+	})
+	if err != nil {
+		return nil, err
+	}
+	addContent(srv)
+	addNotifying(srv)
+	addSchemas(srv)
+	addQuestions(srv)
+	addWizards(srv)
+	addPrompts(srv)
+	addResources(srv)
+	addChanges(srv)
+	return srv, nil
+}
+
+// serveHTTP serves until ctx ends, then lets go in good order: subscriptions
+// are ended and running requests waited for, then connections are closed.
+func serveHTTP(ctx context.Context, srv *server.Server, addr string) error {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", serverhttp.New(srv, nil))
+	httpServer := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	served := make(chan error, 1)
+	go func() { served <- httpServer.Serve(listener) }()
+	// On standard output, alone, so that a script can read it.
+	fmt.Printf("http://%s/mcp\n", listener.Addr())
+
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	return errors.Join(srv.Shutdown(ctx), httpServer.Shutdown(ctx))
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// connect returns a client of the server, in process, whose person answers each
+// question with what answers holds for its key.
+func connect(t *testing.T, answers map[string]*protocol.ElicitResult) *client.Client {
+	t.Helper()
+	srv, err := newServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := client.New(srv, &client.Options{
+		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+			return answers[q.Key], nil
+		},
+		CreateMessage: func(_ context.Context, q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+			said := protocol.TextContent{Text: "an answer to " + q.Key}
+			return &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m", Content: []protocol.Content{&said}}, nil
+		},
+		ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
+			return []protocol.Root{{URI: "file:///a"}, {URI: "file:///b"}}, nil
+		},
+	})
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func accept(content string) *protocol.ElicitResult {
+	return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(content)}
+}
+
+// The suite does not look at what tools make of the answers. This does.
+func TestQuestions(t *testing.T) {
+	yes := map[string]*protocol.ElicitResult{
+		"user_name": accept(`{"name":"Alice"}`), "confirm": accept(`{"ok":true}`),
+		"step1": accept(`{"name":"Bob"}`), "step2": accept(`{"color":"blue"}`),
+	}
+	no := map[string]*protocol.ElicitResult{
+		"user_name": client.Decline(), "confirm": client.Cancel(), "step1": yes["step1"], "step2": client.Decline(),
+	}
+	for _, test := range []struct {
+		tool, want string
+		refused    bool // when the person says no
+	}{
+		{"test_input_required_result_elicitation", "Hello, Alice!", true},
+		{"test_streaming_elicitation", "Hello, Alice!", true},
+		{"test_input_required_result_capabilities", "Hello, Alice!", true},
+		{"test_input_required_result_sampling", "an answer to capital_question", false},
+		{"test_missing_capability", "an answer to capital_question", false},
+		{"test_input_required_result_list_roots", "2 directories|file:///a|file:///b", false},
+		{"test_input_required_result_request_state", "state-ok, confirmed: true", true},
+		{"test_input_required_result_tampered_state", "confirmed: true", true},
+		{"test_input_required_result_multiple_inputs", "Alice has 2 directories, and m says:|an answer to greeting", true},
+		{"test_input_required_result_multi_round", "Bob likes blue", true},
+	} {
+		t.Run(test.tool, func(t *testing.T) {
+			got, err := connect(t, yes).CallTool(t.Context(), test.tool, nil)
+			if err != nil || got.IsError || text(got.Content) != test.want {
+				t.Errorf("person says yes: got %+v, %v, want %q", got, err, test.want)
+			}
+			got, err = connect(t, no).CallTool(t.Context(), test.tool, nil)
+			if err != nil || got.IsError != test.refused {
+				t.Errorf("person says no: got %+v, %v, want an error result: %t", got, err, test.refused)
+			}
+		})
+	}
+}
+
+func text(blocks []protocol.Content) string {
+	var all []string
+	for _, block := range blocks {
+		if text, ok := block.(*protocol.TextContent); ok {
+			all = append(all, text.Text)
+		}
+	}
+	return strings.Join(all, "|")
+}
+
+func TestPrompts(t *testing.T) {
+	c := connect(t, map[string]*protocol.ElicitResult{"user_context": accept(`{"context":"a birthday"}`)})
+	for _, test := range []struct {
+		prompt string
+		args   map[string]string
+		want   string
+	}{
+		{"test_simple_prompt", nil, "This is a simple prompt for testing."},
+		{"test_prompt_with_arguments", map[string]string{"arg1": "x", "arg2": "y"}, "Prompt with arguments: arg1='x', arg2='y'"},
+		{"test_prompt_with_embedded_resource", map[string]string{"resourceUri": "test://static-text"}, "Please process the embedded resource above."},
+		{"test_prompt_with_image", nil, "Please analyze the image above."},
+		{"test_input_required_result_prompt", nil, "Use this context: a birthday"},
+	} {
+		got, err := c.GetPrompt(t.Context(), test.prompt, test.args)
+		if err != nil {
+			t.Errorf("%s: %v", test.prompt, err)
+			continue
+		}
+		var blocks []protocol.Content
+		for _, m := range got.Messages {
+			blocks = append(blocks, m.Content)
+		}
+		if text(blocks) != test.want {
+			t.Errorf("%s: got %q, want %q", test.prompt, text(blocks), test.want)
+		}
+	}
+	if _, err := c.GetPrompt(t.Context(), "test_prompt_with_embedded_resource", map[string]string{"resourceUri": "test://none"}); err == nil {
+		t.Error("a prompt embeds a resource that does not exist")
+	}
+}
+
+func TestResources(t *testing.T) {
+	c := connect(t, nil)
+	for uri, want := range map[string]string{
+		"test://static-text":               "This is the content of the static text resource.",
+		"test://template/123/data":         `{"data":"Data for this id","id":"123","templateTest":true}`,
+		"test://template/%22%7D%07/data":   `{"data":"Data for this id","id":"\"}\u0007","templateTest":true}`,
+		"test://example-resource":          "Embedded resource content for testing.",
+		"test://watched-resource":          "0 changes",
+		"test://template/a%2F..%2Fb/data":  `{"data":"Data for this id","id":"a/../b","templateTest":true}`,
+		"test://template/%E2%82%AC/data":   `{"data":"Data for this id","id":"€","templateTest":true}`,
+		"test://template/with space/data":  `{"data":"Data for this id","id":"with space","templateTest":true}`,
+		"test://template/percent%25s/data": `{"data":"Data for this id","id":"percent%s","templateTest":true}`,
+	} {
+		got, err := c.ReadResource(t.Context(), uri)
+		if err != nil || len(got.Contents) != 1 || got.Contents[0].Text != want || got.Contents[0].URI != uri {
+			t.Errorf("%s: got %+v, %v, want %q", uri, got, err, want)
+		}
+	}
+}
+
+func TestChanges(t *testing.T) {
+	c := connect(t, nil)
+	for i, want := range []bool{true, false, true} {
+		if _, err := c.CallTool(t.Context(), "test_trigger_tool_change", nil); err != nil {
+			t.Fatal(err)
+		}
+		list, err := c.ListTools(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed := slices.ContainsFunc(list.Tools, func(tool protocol.Tool) bool { return tool.Name == "test_occasional_tool" })
+		if listed != want {
+			t.Errorf("after %d changes the tool is listed: %t, want %t", i+1, listed, want)
+		}
+	}
+	got, err := c.ReadResource(t.Context(), watchedURI)
+	if err != nil || got.Contents[0].Text != "3 changes" {
+		t.Errorf("got %+v, %v, want 3 changes", got, err)
+	}
+}
+
+func TestSchemas(t *testing.T) {
+	c := connect(t, nil)
+	for _, test := range []struct {
+		args string
+		ok   bool
+	}{
+		{`{"name":"A","contactMethod":"phone","phone":"1"}`, true},
+		{`{"name":"A","email":"a@b.example","address":{"city":"Oslo"}}`, true},
+		{`{"name":"A"}`, false},
+		{`{"contactMethod":"phone","email":"a@b.example"}`, false},
+		{`{"phone":"1"}`, false}, // by phone was not said, so it is email
+		{`{"email":"a@b.example","extra":1}`, false},
+	} {
+		got, err := c.CallTool(t.Context(), "json_schema_2020_12_tool", json.RawMessage(test.args))
+		if err != nil || got.IsError == test.ok {
+			t.Errorf("%s: got %+v, %v, want it to pass: %t", test.args, got, err, test.ok)
+		}
+	}
+}
+
+// A client that can be asked nothing is not asked, and a tool that needs more
+// is refused before it runs.
+func TestWithoutCapabilities(t *testing.T) {
+	srv, err := newServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := client.New(srv, nil)
+	defer c.Close()
+	got, err := c.CallTool(t.Context(), "test_input_required_result_capabilities", nil)
+	if err != nil || text(got.Content) != "There is nothing that you could be asked." {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	_, err = c.CallTool(t.Context(), "test_missing_capability", nil)
+	if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeMissingRequiredClientCapability {
+		t.Errorf("error %v, want %d", err, protocol.CodeMissingRequiredClientCapability)
+	}
+}

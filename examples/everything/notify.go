@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// addNotifying registers tools that talk to the client while they work.
+func addNotifying(srv *server.Server) {
+	server.AddTool(srv, server.Tool{Name: "test_tool_with_progress", Description: "Reports progress while it works."}, progress)
+	server.AddTool(srv, server.Tool{
+		Name: "test_logging_tool", Description: "Sends log messages, if the client asks for them.",
+	}, logs)
+}
+
+// stepTime is how long one step of the work takes.
+const stepTime = 50 * time.Millisecond
+
+// progress works in steps. A client that sends no progress token gets the
+// result alone; the handler need not know.
+func progress(ctx context.Context, call *server.ToolCall, _ nothing) (protocol.CallToolOutcome, error) {
+	for done := 0.0; ; done += 50 {
+		if err := call.Progress(ctx, done, 100, ""); err != nil {
+			return nil, err
+		}
+		if done == 100 {
+			return server.Text("Tool execution completed with progress."), nil
+		}
+		select {
+		case <-time.After(stepTime):
+		case <-ctx.Done(): // the client has gone
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// logs says three things, of which the client gets those that are at least as
+// severe as the level it named in the request, and nothing without one.
+func logs(ctx context.Context, call *server.ToolCall, _ nothing) (protocol.CallToolOutcome, error) {
+	for _, message := range []struct {
+		level protocol.LoggingLevel
+		text  string
+	}{
+		{protocol.LevelDebug, "looking at the arguments"},
+		{protocol.LevelInfo, "tool execution started"},
+		{protocol.LevelInfo, "tool execution completed"},
+	} {
+		if err := call.Log(ctx, message.level, "everything", message.text); err != nil {
+			return nil, err
+		}
+	}
+	return server.Text("Said all there is to log."), nil
+}

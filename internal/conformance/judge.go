@@ -1,0 +1,100 @@
+package conformance
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// A Verdict is what a list says about results.
+type Verdict struct {
+	// Passed counts the expectations that were met.
+	Passed int
+	// Failed says of each failure what is wrong, sorted.
+	Failed []string
+}
+
+// Judge holds the results of a run against the list.
+func (l *List) Judge(results Results) Verdict {
+	var v Verdict
+	for _, scenario := range l.scenarios() {
+		passed, failed := l.judge(scenario, results[scenario])
+		v.Passed += passed
+		v.Failed = append(v.Failed, failed...)
+	}
+	v.Failed = append(v.Failed, l.strangers(results)...)
+	slices.Sort(v.Failed)
+	return v
+}
+
+// judge holds one scenario against the list. Every expectation takes one check
+// of its name; what then is left over must at least have passed.
+func (l *List) judge(scenario string, checks []Check) (passed int, failed []string) {
+	open := map[Key][]Status{}
+	for key, statuses := range l.expected {
+		if key.Scenario == scenario {
+			open[key] = slices.Clone(statuses)
+		}
+	}
+	for _, c := range checks {
+		key := c.key(scenario)
+		i := slices.Index(open[key], c.Status)
+		met := i >= 0 || c.Status == Success // which is never less than was asked for
+		if i < 0 && len(open[key]) > 0 {
+			i = 0
+		}
+		if i >= 0 {
+			open[key] = slices.Delete(open[key], i, i+1)
+		}
+		switch {
+		case !met:
+			failed = append(failed, fmt.Sprintf("%s: %s %s: %s: %s", scenario, c.ID, c.Name, c.Status, c.why()))
+		case i >= 0:
+			passed++
+		}
+	}
+	for key, statuses := range open {
+		for _, status := range statuses {
+			failed = append(failed, fmt.Sprintf("%s: %s %s: is missing, want %s", scenario, key.ID, key.Name, status))
+		}
+	}
+	return passed, failed
+}
+
+// strangers reports scenarios that the list does not know, and exclusions that
+// exclude nothing.
+func (l *List) strangers(results Results) []string {
+	var found []string
+	used := map[string]bool{}
+	known := l.scenarios()
+	for _, scenario := range slices.Sorted(maps.Keys(results)) {
+		pattern := l.exclusion(scenario)
+		used[pattern] = true
+		if pattern == "" && !slices.Contains(known, scenario) {
+			found = append(found, fmt.Sprintf("%s: is neither on the list nor excluded", scenario))
+		}
+	}
+	for _, pattern := range l.excluded {
+		if !used[pattern] {
+			found = append(found, fmt.Sprintf("%s: is excluded, but there is no such scenario", pattern))
+		}
+	}
+	return found
+}
+
+// JudgeControl holds a run without a subject against the list: every scenario
+// on it must have failed.
+func (l *List) JudgeControl(results Results) Verdict {
+	var v Verdict
+	for _, scenario := range l.scenarios() {
+		if _, failed := l.judge(scenario, results[scenario]); len(failed) > 0 {
+			v.Passed++
+			continue
+		}
+		v.Failed = append(v.Failed, fmt.Sprintf("%s: passes without a subject", scenario))
+	}
+	if len(results) == 0 {
+		v.Failed = append(v.Failed, "the suite wrote no results, so nothing was tried")
+	}
+	return v
+}

@@ -1,0 +1,87 @@
+package conformance
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// A Status is how a check ended, in the words of the suite.
+type Status string
+
+// The statuses.
+const (
+	Success Status = "SUCCESS"
+	Failure Status = "FAILURE"
+	Warning Status = "WARNING"
+	Skipped Status = "SKIPPED"
+	Info    Status = "INFO"
+)
+
+// A Check is one observation of the suite.
+type Check struct {
+	ID           string
+	Name         string
+	Description  string
+	Status       Status
+	ErrorMessage string
+}
+
+// key names the check. Names are one word in the list.
+func (c Check) key(scenario string) Key {
+	name := strings.Join(strings.Fields(c.Name), "_")
+	if name == "" {
+		name = "-"
+	}
+	return Key{scenario, c.ID, name}
+}
+
+// why is what the suite says about a check that did not pass.
+func (c Check) why() string {
+	if c.ErrorMessage != "" {
+		return c.ErrorMessage
+	}
+	return c.Description
+}
+
+// Results are the checks of one run, by scenario.
+type Results map[string][]Check
+
+// stamp is what the suite appends to the name of a scenario's directory.
+var stamp = regexp.MustCompile(`-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z$`)
+
+// ReadResults reads every checks.json that a run of a leg has written. Names of
+// scenarios come from the directories, without the prefix that the suite puts
+// there for servers. An empty directory has empty results.
+func ReadResults(dir fs.FS, server bool) (Results, error) {
+	results := Results{}
+	err := fs.WalkDir(dir, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || path.Base(name) != "checks.json" {
+			return err
+		}
+		scenario := stamp.ReplaceAllString(path.Dir(name), "")
+		if server {
+			scenario = strings.TrimPrefix(scenario, "server-")
+		}
+		raw, err := fs.ReadFile(dir, name)
+		if err != nil {
+			return err
+		}
+		var checks []Check
+		if err := json.Unmarshal(raw, &checks); err != nil {
+			return fmt.Errorf("results: %s: %w", name, err)
+		}
+		if results[scenario] = append(results[scenario], checks...); len(results[scenario]) == 0 {
+			results[scenario] = []Check{} // it ran, and looked at nothing
+		}
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("results: the suite wrote none: %w", err)
+	}
+	return results, err
+}

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# Runs the protocol's official conformance suite against examples/everything and examples/everything-client, and fails unless
+# every check on the lists beside this file passes. See doc.go.
+#
+#	run.sh [-n COUNT] [-u] [LEG...]
+#
+# -n repeats, against one and the same server process; -u writes the lists anew; without LEG all legs run. It needs Go, npm and
+# a registry that npm can reach, writes nothing into the tree (-u aside), and keeps the suite in the user's cache directory.
+# A step that cannot run is a step that fails.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+exec </dev/null
+
+# The suite does not start on Node 20, which many machines have; npm can bring its own.
+readonly node_version=22.23.3
+readonly suite_version=0.2.0-alpha.12
+readonly cache=${XDG_CACHE_HOME:-$HOME/.cache}/rondo-conformance/$suite_version-node-$node_version
+
+readonly lists=internal/conformance
+server=
+
+# What was collected stays for whoever asks why, unless nothing failed.
+finish() {
+	local status=$?
+	stop_server || true
+	((status != 0)) || rm -rf "$work"
+}
+
+fail() { printf 'run.sh: %s\n' "$*" >&2; exit 1; }
+
+# suite ARGS... runs the suite. It swallows the errors of its own HTTP client; the log of the run is to have them.
+suite() {
+	NODE_DEBUG=fetch "$cache/node_modules/node/bin/node" "$cache/node_modules/@modelcontextprotocol/conformance/dist/index.js" "$@"
+}
+
+# Fetched aside and moved, so that what is there is complete.
+install_suite() {
+	if [[ ! -d $cache ]]; then
+		command -v npm >/dev/null || fail 'npm is needed to fetch the suite'
+		mkdir -p "${cache%/*}"
+		local fresh
+		fresh=$(mktemp -d "$cache.XXXXXX")
+		npm install --prefix "$fresh" --no-audit --no-fund --loglevel=error \
+			"node@$node_version" "@modelcontextprotocol/conformance@$suite_version" >&2 ||
+			{ rm -rf "$fresh"; fail 'npm could not fetch the suite'; }
+		mv "$fresh" "$cache"
+	fi
+	[[ $(suite --version) == "$suite_version" ]] || fail "the suite in $cache does not run; remove it to fetch it again"
+}
+
+# The server says where it listens once it does.
+start_server() {
+	: >"$work/url" # read below, perhaps before the server has begun
+	"$work/everything" -http 127.0.0.1:0 >"$work/url" 2>"$work/server.log" &
+	server=$!
+	for ((i = 0; i < 100; i++)); do
+		url=$(<"$work/url")
+		[[ -z $url ]] || return 0
+		kill -0 "$server" 2>/dev/null || break
+		sleep 0.1
+	done
+	fail "the server did not start: $(<"$work/server.log")"
+}
+
+stop_server() {
+	[[ -n $server ]] || return 0
+	local pid=$server status=0
+	server=
+	kill "$pid" 2>/dev/null || true
+	wait "$pid" || status=$?
+	((status == 0)) || { printf 'run.sh: the server ended with status %d:\n%s\n' "$status" "$(<"$work/server.log")" >&2; return 1; }
+}
+
+# run LEG NAME runs one leg and keeps the results under NAME. The suite's own status does not count: it is lenient with
+# warnings and with what it does not score, and the lists are not.
+run() {
+	local leg=$1 name=$2
+	local out=$work/results/$leg/$name log=$work/$leg-$name.log revision=${leg#*-}
+	mkdir -p "$out"
+	case $leg in
+	server-*) suite server --url "$url" --requirements "$revision" --output-dir "$out" ;;
+	client-*) suite client --command "$client" --requirements "$revision" --output-dir "$out" ;;
+	esac >"$log" 2>&1 || true
+	[[ -n $(ls -A "$out") ]] || fail "the suite wrote no results: $(tail -n 20 "$log")"
+}
+
+count=1
+update=()
+while getopts n:u option; do
+	case $option in
+	n) count=$OPTARG ;;
+	u) update=(-update) ;;
+	*) exit 2 ;;
+	esac
+done
+shift $((OPTIND - 1))
+[[ $count =~ ^[1-9][0-9]*$ ]] || fail "-n $count: must be a number"
+if (($# == 0)); then # every leg that has a list
+	set -- "$lists"/*.txt
+	set -- "${@##*/}"
+fi
+legs=("${@%.txt}")
+for leg in "${legs[@]}"; do [[ -f $lists/$leg.txt ]] || fail "there is no leg $leg"; done
+
+work=$(mktemp -d)
+trap finish EXIT
+printf 'results and logs, kept unless all passes: %s\n' "$work" >&2
+install_suite
+go build -o "$work/" ./examples/everything ./examples/everything-client ./internal/conformance/verdict
+client=$work/everything-client
+start_server
+for ((n = 1; n <= count; n++)); do
+	for leg in "${legs[@]}"; do run "$leg" "run-$n"; done
+done
+
+# Once more without a subject: nothing may pass.
+stop_server
+client=false
+for leg in "${legs[@]}"; do run "$leg" control; done
+
+"$work/verdict" ${update[@]+"${update[@]}"} "$lists" "$work/results"

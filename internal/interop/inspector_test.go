@@ -1,0 +1,134 @@
+//go:build node
+
+package interop_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/specdata"
+	"github.com/rondo-mcp/rondo/internal/wiretest"
+)
+
+// An inspection is one run of the MCP Inspector on its command line.
+type inspection struct {
+	name string
+	args []string
+	want []string // parts of what it prints
+	fail bool     // it ends with an error
+}
+
+func inspections() []inspection {
+	call := func(tool string, more ...string) []string {
+		return append([]string{"--method", "tools/call", "--tool-name", tool}, more...)
+	}
+	return []inspection{
+		{name: "list tools", args: []string{"--method", "tools/list"}, want: []string{`"test_simple_text"`, `"inputSchema"`}},
+		{name: "call", args: call("test_simple_text"), want: []string{"This is a simple text response for testing."}},
+		{name: "call with arguments", args: call("test_x_mcp_header", "--tool-arg", "region=eu west", "level=3"),
+			want: []string{`ran in region \"eu west\" at level 3`}},
+		{name: "arguments that do not fit", args: call("json_schema_2020_12_tool", "--tool-arg", "name=Ada"),
+			want: []string{`"isError":true`}, fail: true},
+		{name: "image", args: call("test_image_content"), want: []string{`"image/png"`}},
+		{name: "progress", args: call("test_tool_with_progress"), want: []string{"completed with progress"}},
+		{name: "failure", args: call("test_error_handling"), want: []string{`"isError":true`, "intentionally"}, fail: true},
+		// It has nobody to ask and says so, and it is told what is missing.
+		{name: "question", args: call("test_input_required_result_elicitation"), want: []string{"elicitation.form"}, fail: true},
+		{name: "no such tool", args: call("nowhere"), want: []string{"nowhere"}, fail: true},
+		{name: "list prompts", args: []string{"--method", "prompts/list"}, want: []string{`"test_simple_prompt"`, `"arg1"`}},
+		{name: "prompt", args: []string{"--method", "prompts/get", "--prompt-name", "test_prompt_with_arguments", "--prompt-args", "arg1=x", "arg2=y"},
+			want: []string{"arg1='x', arg2='y'"}},
+		{name: "list resources", args: []string{"--method", "resources/list"}, want: []string{`"test://static-text"`}},
+		{name: "list templates", args: []string{"--method", "resources/templates/list"}, want: []string{`"test://template/{id}/data"`}},
+		{name: "resource", args: []string{"--method", "resources/read", "--uri", "test://static-text"}, want: []string{"static text resource"}},
+		{name: "resource template", args: []string{"--method", "resources/read", "--uri", "test://template/7/data"}, want: []string{`\"id\":\"7\"`}},
+		{name: "no such resource", args: []string{"--method", "resources/read", "--uri", "test://nowhere"}, want: []string{"nowhere"}, fail: true},
+	}
+}
+
+// TestInspector: the MCP Inspector, examples/everything.
+func TestInspector(t *testing.T) {
+	dir, everything := installed(t), buildEverything(t)
+	for _, in := range inspections() {
+		t.Run(in.name+"/process", func(t *testing.T) { in.run(t, dir, "modern", everything) })
+		t.Run(in.name+"/http", func(t *testing.T) {
+			endpoint, said := record(t, serveEverything(t, everything))
+			in.run(t, dir, "modern", endpoint)
+			conform(t, modern, wiretest.Server, said())
+		})
+	}
+	// It finds out by itself which revision is spoken. Its default is another: to speak as if it were 2025.
+	t.Run("negotiation/process", func(t *testing.T) { inspections()[0].run(t, dir, "auto", everything) })
+	t.Run("negotiation/http", func(t *testing.T) { inspections()[0].run(t, dir, "auto", serveEverything(t, everything)) })
+}
+
+// run has target, a program or a URL, inspected.
+func (in inspection) run(t *testing.T, dir nodeDir, era, target string) {
+	t.Helper()
+	script := dir.file("@modelcontextprotocol", "inspector", "clients", "launcher", "build", "index.js")
+	args := slices.Concat([]string{script, "--cli", "--protocol-era", era, "--format", "json", "--quiet"}, in.args)
+	if strings.HasPrefix(target, "http:") {
+		args = append(args, "--transport", "http", "--server-url", target)
+	} else {
+		args = append(args, "--", target)
+	}
+	cmd := exec.CommandContext(within(t, patience), dir.node(), args...)
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // it keeps a catalog there
+	out, err := cmd.CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok || (exit != nil) != in.fail {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, want := range in.want {
+		if !bytes.Contains(out, []byte(want)) {
+			t.Errorf("%q is not part of %.1000s", want, out)
+		}
+	}
+}
+
+func buildEverything(t *testing.T) (program string) {
+	t.Helper()
+	root, ok := specdata.Root()
+	if !ok {
+		t.Fatal("the root of the module was not found")
+	}
+	program = filepath.Join(t.TempDir(), "everything")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./examples/everything")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// serveEverything starts the program and returns its endpoint.
+func serveEverything(t *testing.T, program string) (endpoint string) {
+	t.Helper()
+	cmd := exec.Command(program, "-http", "127.0.0.1:0")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		if err := cmd.Wait(); err != nil || stderr.Len() > 0 {
+			t.Errorf("everything: %v\n%s", err, &stderr)
+		}
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("everything does not say where it listens: %v\n%s", err, &stderr)
+	}
+	return strings.TrimSpace(line)
+}

@@ -1,0 +1,83 @@
+//go:build node
+
+package interop_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What npm fetches. The Inspector does not start on Node 20, which many machines have; npm can bring its own.
+const (
+	nodeVersion      = "22.23.3"
+	tsClientVersion  = "2.4.0"
+	inspectorVersion = "2.12.0"
+)
+
+// nodePackages are installed side by side.
+func nodePackages() []string {
+	return []string{
+		"node@" + nodeVersion,
+		"@modelcontextprotocol/client@" + tsClientVersion,
+		"@modelcontextprotocol/inspector@" + inspectorVersion,
+	}
+}
+
+// A nodeDir is a folder with node_modules, outside of the tree.
+type nodeDir string
+
+// node is the program.
+func (d nodeDir) node() string {
+	return filepath.Join(string(d), "node_modules", "node", "bin", "node")
+}
+
+// file is a file of a package.
+func (d nodeDir) file(parts ...string) string {
+	return filepath.Join(append([]string{string(d), "node_modules"}, parts...)...)
+}
+
+// installed returns the folder with all packages, in the user's cache directory. It is fetched aside and moved, so that what
+// is there is complete. What cannot be fetched or does not run fails the test.
+func installed(t *testing.T) nodeDir {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache = filepath.Join(cache, "rondo-interop")
+	name := "node-" + nodeVersion + "-client-" + tsClientVersion + "-inspector-" + inspectorVersion
+	dir := nodeDir(filepath.Join(cache, name))
+	if _, err := os.Stat(string(dir)); errors.Is(err, fs.ErrNotExist) {
+		fetch(t, cache, dir)
+	}
+	version, err := exec.CommandContext(t.Context(), dir.node(), "--version").Output()
+	if got := strings.TrimSpace(string(version)); err != nil || got != "v"+nodeVersion {
+		t.Fatalf("Node in %s does not run (%q, %v): remove it to fetch it again", dir, got, err)
+	}
+	return dir
+}
+
+func fetch(t *testing.T, cache string, dir nodeDir) {
+	t.Helper()
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := os.MkdirTemp(cache, "fresh-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(fresh)
+	args := append([]string{"install", "--prefix", fresh, "--no-audit", "--no-fund", "--loglevel=error"}, nodePackages()...)
+	if out, err := exec.CommandContext(t.Context(), "npm", args...).CombinedOutput(); err != nil {
+		t.Fatalf("npm is needed to fetch %s: %v\n%s", strings.Join(nodePackages(), ", "), err, out)
+	}
+	err = os.Rename(fresh, string(dir))
+	if _, there := os.Stat(string(dir)); err != nil && there != nil { // else another test was faster
+		t.Fatal(err)
+	}
+}

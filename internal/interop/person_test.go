@@ -1,0 +1,80 @@
+package interop_test
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// answers say what a person answers, by the text of the question: the JSON of a
+// form, {} to visit a URL, "decline" or "cancel"; for a message to the model
+// what the model says, and for "roots" the directories, with spaces between.
+type answers map[string]string
+
+// A person sits behind a client, whoever wrote it, and answers.
+type person struct {
+	t       testing.TB
+	answers answers
+	// progress gets a value for every report of progress.
+	progress chan struct{}
+
+	mu    sync.Mutex
+	asked map[string]int
+}
+
+func newPerson(t testing.TB, a answers) *person {
+	return &person{t: t, answers: a, progress: make(chan struct{}, 100), asked: map[string]int{}}
+}
+
+func (p *person) answer(question string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked[question]++
+	answer, ok := p.answers[question]
+	if !ok {
+		p.t.Errorf("the person is asked %q", question)
+	}
+	return answer
+}
+
+// elicit answers a form or a URL question: with an action, and content if there is any.
+func (p *person) elicit(question string) (action string, content map[string]any) {
+	switch answer := p.answer(question); answer {
+	case "decline", "cancel":
+		return answer, nil
+	case "": // nothing that was expected
+		return "cancel", nil
+	case "{}":
+		return "accept", nil
+	default:
+		if err := json.Unmarshal([]byte(answer), &content); err != nil {
+			p.t.Errorf("answer to %q: %v", question, err)
+		}
+		return "accept", content
+	}
+}
+
+// roots lists directories.
+func (p *person) roots() []string { return strings.Fields(p.answer("roots")) }
+
+// handOverRoots is for a client that keeps the directories itself and asks nobody.
+func (p *person) handOverRoots() []string {
+	kept := strings.Fields(p.answers["roots"])
+	p.answers = maps.Clone(p.answers)
+	delete(p.answers, "roots")
+	return kept
+}
+
+// wantAsked checks that every question that has an answer was put n times.
+func (p *person) wantAsked(n int) {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for question := range p.answers {
+		if p.asked[question] != n {
+			p.t.Errorf("%q was asked %d times, want %d", question, p.asked[question], n)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package interop_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// rondo is our client.
+type rondo struct {
+	*client.Client
+	who *person
+}
+
+// dialRondo connects our client to an endpoint.
+func dialRondo(t *testing.T, endpoint string, who *person, mute bool) peer {
+	t.Helper()
+	transport, err := clienthttp.New(endpoint, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return connectRondo(t, transport, who, mute)
+}
+
+func connectRondo(t *testing.T, transport protocol.Peer, who *person, mute bool) peer {
+	opts := &client.Options{Timeout: silence}
+	if !mute {
+		opts.ElicitForm = func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+			return who.result(q.Message)
+		}
+		opts.ElicitURL = func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
+			return who.result(q.Message)
+		}
+		opts.CreateMessage = func(_ context.Context, q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+			text := who.answer(textOf(q.Request.Messages[0].Content))
+			return &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "model-1",
+				Content: []protocol.Content{&protocol.TextContent{Text: text}}}, nil
+		}
+		opts.ListRoots = func(context.Context, *client.RootsQuestion) (roots []protocol.Root, _ error) {
+			for _, uri := range who.roots() {
+				roots = append(roots, protocol.Root{URI: uri})
+			}
+			return roots, nil
+		}
+	}
+	c := client.New(transport, opts)
+	t.Cleanup(func() { _ = c.Close() })
+	return rondo{c, who}
+}
+
+// silence is how long our client waits for a server that says nothing: some never do.
+const silence = 2 * time.Second
+
+// result is the answer of the person to a form or a visit.
+func (p *person) result(question string) (*protocol.ElicitResult, error) {
+	switch action, content := p.elicit(question); action {
+	case "decline":
+		return client.Decline(), nil
+	case "cancel":
+		return client.Cancel(), nil
+	default:
+		return client.Accept(content)
+	}
+}
+
+func (c rondo) do(ctx context.Context, r request) (string, error) {
+	switch r.Method {
+	case protocol.MethodCallTool:
+		return c.callTool(ctx, r)
+	case protocol.MethodGetPrompt:
+		result, err := c.GetPrompt(ctx, r.Target, r.Args)
+		if err != nil {
+			return "", err
+		}
+		var blocks []protocol.Content
+		for _, m := range result.Messages {
+			blocks = append(blocks, m.Content)
+		}
+		return textOf(blocks), nil
+	case protocol.MethodReadResource:
+		result, err := c.ReadResource(ctx, r.Target)
+		if err != nil {
+			return "", err
+		}
+		return joined(result.Contents, func(x protocol.ResourceContents) string { return x.Text }), nil
+	case protocol.MethodListTools:
+		result, err := c.ListTools(ctx, "")
+		if err != nil {
+			return "", err
+		}
+		return joined(result.Tools, func(x protocol.Tool) string { return x.Name }), nil
+	case protocol.MethodListPrompts:
+		result, err := c.ListPrompts(ctx, "")
+		if err != nil {
+			return "", err
+		}
+		return joined(result.Prompts, func(x protocol.Prompt) string { return x.Name }), nil
+	case protocol.MethodListResources:
+		result, err := c.ListResources(ctx, "")
+		if err != nil {
+			return "", err
+		}
+		return joined(result.Resources, func(x protocol.Resource) string { return x.URI }), nil
+	case protocol.MethodListResourceTemplates:
+		result, err := c.ListResourceTemplates(ctx, "")
+		if err != nil {
+			return "", err
+		}
+		return joined(result.ResourceTemplates, func(x protocol.ResourceTemplate) string { return x.URITemplate }), nil
+	}
+	return "", fmt.Errorf("method %s: %w", r.Method, errors.ErrUnsupported)
+}
+
+func (c rondo) callTool(ctx context.Context, r request) (string, error) {
+	if r.Progress {
+		ctx = client.WithProgress(ctx, func(context.Context, *protocol.Progress) { c.who.progress <- struct{}{} })
+	}
+	var args any
+	if r.Args != nil {
+		args = r.Args
+	}
+	result, err := c.CallTool(ctx, r.Target, args)
+	if err != nil {
+		return "", err
+	}
+	text := textOf(result.Content)
+	if result.IsError {
+		text = "error: " + text
+	}
+	return text, nil
+}

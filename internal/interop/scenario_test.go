@@ -1,0 +1,200 @@
+package interop_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/wiretest"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A request is what a client is told to do, in words that every client understands.
+type request struct {
+	Method   string            `json:"method"`
+	Target   string            `json:"target"` // name or URI
+	Args     map[string]string `json:"args,omitempty"`
+	Progress bool              `json:"progress,omitempty"` // asks for progress
+}
+
+func tool(name string, args map[string]string) request {
+	return request{Method: protocol.MethodCallTool, Target: name, Args: args}
+}
+
+func prompt(name string, args map[string]string) request {
+	return request{Method: protocol.MethodGetPrompt, Target: name, Args: args}
+}
+
+func resource(uri string) request {
+	return request{Method: protocol.MethodReadResource, Target: uri}
+}
+
+// A peer is a client that somebody else has written, connected to a server. It returns what it makes of the answer as text:
+// names or URIs for a list, and "error: " before the text of a tool that failed.
+type peer interface {
+	do(ctx context.Context, r request) (string, error)
+}
+
+// A scenario is something to do, and what should come of it.
+type scenario struct {
+	name     string
+	request  request
+	answers  answers
+	mute     bool // the client can be asked nothing, and declares so
+	legs     int  // how often the request is sent
+	want     string
+	fails    bool // want is part of an error
+	progress int  // reports of progress
+	again    bool // the same is done twice, and nobody may remember the first answer
+}
+
+// scenarios is the matrix's one axis; the peers and their routes are the other.
+func scenarios() []scenario {
+	because, env := `{"reason":"it is tested"}`, map[string]string{"env": "prod"}
+	topic := map[string]string{"topic": "rondos"}
+	return []scenario{
+		{name: "list tools", request: request{Method: protocol.MethodListTools}, legs: 1,
+			want: "deploy fail plain poll provision sign_in slow summarize survey tidy wizard"},
+		{name: "list prompts", request: request{Method: protocol.MethodListPrompts}, legs: 1, want: "brief"},
+		{name: "list resources", request: request{Method: protocol.MethodListResources}, legs: 1, want: "vault://codes"},
+		{name: "list templates", request: request{Method: protocol.MethodListResourceTemplates}, legs: 1, want: "vault://box/{box}"},
+		{name: "no question", request: tool("plain", nil), legs: 1, want: "plain"},
+		{name: "single round", request: tool("deploy", env), answers: answers{"Deploy to prod?": because},
+			legs: 2, want: "deployed to prod: it is tested"},
+		{name: "decline", request: tool("deploy", env), answers: answers{"Deploy to prod?": "decline"},
+			legs: 2, want: "left prod alone: declined"},
+		{name: "cancel", request: tool("deploy", env), answers: answers{"Deploy to prod?": "cancel"},
+			legs: 2, want: "left prod alone: cancelled"},
+		{name: "three rounds", request: tool("wizard", nil), legs: 4, want: "8 cores in eu for ada@example.com, saw eu",
+			answers: answers{"Which region?": `{"name":"eu"}`, "How big in eu?": `{"cores":8}`, "Who is told?": `{"email":"ada@example.com"}`}},
+		{name: "defaults", request: tool("wizard", nil), legs: 4, want: "2 cores in us for ada@example.com, saw us",
+			answers: answers{"Which region?": `{"name":"us"}`, "How big in us?": `{"spare":true}`, "Who is told?": `{"email":"ada@example.com"}`}},
+		{name: "decline in a later round", request: tool("wizard", nil), legs: 3, want: "error: declined: size",
+			answers: answers{"Which region?": `{"name":"eu"}`, "How big in eu?": "decline"}},
+		{name: "typed result", request: tool("provision", nil), answers: answers{"Which region?": `{"name":"eu"}`},
+			legs: 2, want: `{"region":"eu"}`},
+		{name: "failure after a question", request: tool("fail", nil), answers: answers{"Fail?": because},
+			legs: 2, want: "error: the disk is full"},
+		{name: "progress", request: request{Method: protocol.MethodCallTool, Target: "slow", Progress: true},
+			answers: answers{"Go on?": because}, legs: 2, progress: 2, want: "went on"},
+		{name: "sampling", request: tool("summarize", nil), answers: answers{"Summarize.": "It is short."},
+			legs: 2, want: "model-1 says: It is short."},
+		{name: "roots", request: tool("tidy", nil), answers: answers{"roots": "file:///doc file:///src"},
+			legs: 2, want: "tidied file:///doc file:///src"},
+		{name: "URL", request: tool("sign_in", nil), answers: answers{"Sign in": "{}"}, legs: 2, want: "visit accepted"},
+		{name: "URL declined", request: tool("sign_in", nil), answers: answers{"Sign in": "decline"}, legs: 2, want: "visit declined"},
+		{name: "all at once", request: tool("survey", nil), legs: 2, want: "accepted it is tested, It is short., file:///src, visit accepted",
+			answers: answers{"Sure?": because, "Summarize.": "It is short.", "roots": "file:///src", "Sign in": "{}"}},
+		{name: "state alone", request: tool("poll", nil), legs: 3, want: "ready"},
+		{name: "prompt", request: prompt("brief", topic), answers: answers{"Who reads it?": `{"email":"bob@example.com"}`},
+			legs: 2, want: "Write about rondos for bob@example.com"},
+		{name: "prompt declined", request: prompt("brief", topic), answers: answers{"Who reads it?": "decline"},
+			legs: 2, fails: true, want: "declined: contact"},
+		{name: "resource", request: resource("vault://codes"), answers: answers{"Open vault://codes?": because},
+			legs: 2, want: "opened: it is tested"},
+		{name: "resource template", request: resource("vault://box/7"), answers: answers{"Open vault://box/7?": because},
+			legs: 2, want: "opened: it is tested"},
+		{name: "resource twice", request: resource("vault://codes"), answers: answers{"Open vault://codes?": because},
+			again: true, legs: 4, want: "opened: it is tested"},
+		{name: "cannot be asked", request: tool("deploy", env), mute: true, legs: 1, fails: true, want: "elicitation"},
+		{name: "cannot visit", request: tool("sign_in", nil), mute: true, legs: 1, fails: true, want: "elicitation"},
+		{name: "no such tool", request: tool("nowhere", nil), legs: 1, fails: true, want: "nowhere"},
+	}
+}
+
+// named returns one scenario.
+func named(t *testing.T, name string) scenario {
+	t.Helper()
+	i := slices.IndexFunc(scenarios(), func(s scenario) bool { return s.name == name })
+	if i < 0 {
+		t.Fatalf("there is no scenario %q", name)
+	}
+	return scenarios()[i]
+}
+
+// A defect is what a peer makes of a scenario although it should not.
+type defect struct {
+	what  string // for the reader
+	want  string // part of the text, or of the error
+	fails bool
+	legs  int
+	asked int // how often each question is put
+	// silent says that progress need not arrive.
+	silent bool
+}
+
+// A route is a way from a client to a server, one of which is ours. open connects a client with that person behind it, or with
+// nobody to ask when the scenario is mute, and returns what is said.
+type route struct {
+	name string
+	open func(t *testing.T, who *person, mute bool) (peer, said)
+}
+
+// matrix takes a client through all scenarios over its routes. Defects are those of the peer, by scenario or by
+// scenario/route; ours is the side whose messages must conform.
+func matrix(t *testing.T, ours wiretest.From, routes []route, defects map[string]defect) {
+	unused := maps.Clone(defects)
+	for _, s := range scenarios() {
+		for _, r := range routes {
+			name := s.name + "/" + r.name
+			d, one := defects[name]
+			if !one {
+				d = defects[s.name]
+			}
+			delete(unused, s.name)
+			delete(unused, name)
+			t.Run(name, func(t *testing.T) { s.run(t, ours, r, d) })
+		}
+	}
+	for name := range unused {
+		t.Errorf("there is no scenario %q", name)
+	}
+}
+
+func (s scenario) run(t *testing.T, ours wiretest.From, r route, d defect) {
+	who := newPerson(t, s.answers)
+	client, said := r.open(t, who, s.mute)
+	ctx := within(t, patience)
+	runs := 1
+	if s.again {
+		runs = 2
+	}
+	want, fails, legsWanted, asked := s.want, s.fails, s.legs, runs
+	if d.what != "" {
+		t.Logf("defect of the peer: %s", d.what)
+		want, fails, legsWanted, asked = d.want, d.fails, d.legs, d.asked
+	}
+	for range runs {
+		got, err := client.do(ctx, s.request)
+		if s.request.Method == protocol.MethodListTools { // in whatever order
+			got = strings.Join(slices.Sorted(strings.FieldsSeq(got)), " ")
+		}
+		switch {
+		case fails && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("got %q, %v, want an error about %q", got, err, want)
+		case !fails && (err != nil || got != want):
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+	who.wantAsked(asked)
+	for range s.progress {
+		if d.silent {
+			break
+		}
+		select {
+		case <-who.progress:
+		case <-ctx.Done():
+			t.Fatal("progress is missing")
+		}
+	}
+	messages := said()
+	conform(t, modern, ours, messages)
+	if n := legs(messages, s.request.Method); n != legsWanted {
+		t.Errorf("%s was sent %d times, want %d", s.request.Method, n, legsWanted)
+	}
+	if n := legs(messages, "initialize"); n != 0 {
+		t.Error("the client fell back to an older revision")
+	}
+}

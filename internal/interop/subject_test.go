@@ -1,0 +1,240 @@
+package interop_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// The forms that the subject asks to be filled in.
+type (
+	confirmation struct {
+		Reason string `json:"reason" jsonschema:"why now?" minLength:"3"`
+	}
+	region struct {
+		Name string `json:"name" enum:"eu,us" enumTitles:"Europe,America"`
+	}
+	size struct {
+		Cores int   `json:"cores,omitempty" minimum:"1" maximum:"64" default:"2"`
+		Spare *bool `json:"spare"`
+	}
+	contact struct {
+		Email string `json:"email" format:"email"`
+	}
+)
+
+var (
+	confirm = roundtrip.MustQuestion[confirmation]("confirm")
+	where   = roundtrip.MustQuestion[region]("region")
+	howBig  = roundtrip.MustQuestion[size]("size")
+	whom    = roundtrip.MustQuestion[contact]("contact")
+)
+
+type deployInput struct {
+	Env string `json:"env" jsonschema:"where to deploy to"`
+}
+
+type database struct {
+	Region string `json:"region"`
+}
+
+// newSubject returns our server, with a handler for every way of asking.
+func newSubject(t testing.TB) *server.Server {
+	t.Helper()
+	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "subject", Version: "1.0.0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = srv.Close() })
+	addTools(srv)
+	addPrompts(srv)
+	addResources(srv)
+	return srv
+}
+
+// serveSubject serves the subject on a stream and returns the client's end.
+func serveSubject(t *testing.T) (line, said) {
+	t.Helper()
+	client, end, said := stream(t)
+	srv := newSubject(t)
+	serve(t, end, func(ctx context.Context) { _ = srv.ServeStream(ctx, end.r, end.w, nil) })
+	return client, said
+}
+
+func addTools(srv *server.Server) {
+	server.AddRawTool(srv, server.Tool{Name: "plain", Description: "Asks nothing."},
+		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return server.Text("plain"), nil
+		})
+	server.AddTool(srv, server.Tool{Name: "deploy", Description: "Asks once."}, deploy)
+	server.AddRawTool(srv, server.Tool{Name: "slow", Description: "Reports progress and asks."}, slow)
+	server.AddRawTool(srv, server.Tool{Name: "wizard", Description: "Asks three times."}, wizard)
+	server.AddToolOut(srv, server.Tool{Name: "provision", Description: "Asks and answers with a value."}, provision)
+	server.AddRawTool(srv, server.Tool{Name: "summarize", Description: "Asks the client's model."}, summarize)
+	server.AddRawTool(srv, server.Tool{Name: "tidy", Description: "Asks for directories."}, tidy)
+	server.AddRawTool(srv, server.Tool{Name: "sign_in", Description: "Asks to visit a URL."}, signIn)
+	server.AddRawTool(srv, server.Tool{Name: "survey", Description: "Asks everything at once."}, survey)
+	server.AddRawTool(srv, server.Tool{Name: "poll", Description: "Asks to come back."}, poll)
+	server.AddRawTool(srv, server.Tool{Name: "fail", Description: "Asks, then fails."}, fail)
+}
+
+func deploy(ctx context.Context, _ *server.ToolCall, in deployInput) (protocol.CallToolOutcome, error) {
+	switch answer := confirm.Answer(ctx); answer.Outcome {
+	case roundtrip.Accepted:
+		return server.Text("deployed to " + in.Env + ": " + answer.Content.Reason), nil
+	case roundtrip.Declined, roundtrip.Cancelled:
+		return server.Text("left " + in.Env + " alone: " + answer.Outcome.String()), nil
+	}
+	return roundtrip.InputRequired(confirm.Elicit("Deploy to " + in.Env + "?")), nil
+}
+
+// slow makes every response an event stream, for clients that want progress.
+func slow(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+	if err := call.Progress(ctx, 1, 2, "working"); err != nil {
+		return nil, err
+	}
+	if _, ok := confirm.AcceptedContent(ctx); !ok {
+		return roundtrip.InputRequired(confirm.Elicit("Go on?")), nil
+	}
+	return server.Text("went on"), nil
+}
+
+// wizard asks questions each of which depends on the answer before.
+func wizard(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+	region, ok := where.AcceptedContent(ctx)
+	if !ok {
+		return roundtrip.InputRequired(where.Elicit("Which region?")), nil
+	}
+	size, ok := howBig.AcceptedContent(ctx)
+	if !ok {
+		return roundtrip.InputRequired(howBig.Elicit("How big in "+region.Name+"?"), roundtrip.WithState("saw "+region.Name)), nil
+	}
+	who, ok := whom.AcceptedContent(ctx)
+	if !ok {
+		return roundtrip.InputRequired(whom.Elicit("Who is told?")), nil
+	}
+	saw, _ := roundtrip.State[string](ctx)
+	return server.Text(fmt.Sprintf("%d cores in %s for %s, %s", size.Cores, region.Name, who.Email, saw)), nil
+}
+
+// provision has a typed result, so its question travels in an error.
+func provision(ctx context.Context, _ *server.ToolCall, _ struct{}) (database, error) {
+	region, ok := where.AcceptedContent(ctx)
+	if !ok {
+		return database{}, &server.InputRequiredError{Result: roundtrip.InputRequired(where.Elicit("Which region?"))}
+	}
+	return database{Region: region.Name}, nil
+}
+
+func summarize(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+	if said, ok := roundtrip.Sampled(ctx, "summary"); ok {
+		return server.Text(said.Model + " says: " + textOf(said.Content)), nil
+	}
+	return roundtrip.InputRequired(roundtrip.CreateMessage("summary", sampling())), nil
+}
+
+func sampling() *protocol.CreateMessage {
+	return &protocol.CreateMessage{
+		MaxTokens: 100, SystemPrompt: "Be brief.",
+		Messages: []protocol.SamplingMessage{{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "Summarize."}}}},
+	}
+}
+
+func tidy(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+	if roots, ok := roundtrip.Roots(ctx, "dirs"); ok {
+		return server.Text("tidied " + uris(roots)), nil
+	}
+	return roundtrip.InputRequired(roundtrip.ListRoots("dirs")), nil
+}
+
+func uris(roots []protocol.Root) string {
+	var list []string
+	for _, root := range roots {
+		list = append(list, root.URI)
+	}
+	return strings.Join(list, " ")
+}
+
+func signIn(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+	if outcome := roundtrip.Visited(ctx, "login"); outcome != roundtrip.Missing {
+		return server.Text("visit " + outcome.String()), nil
+	}
+	return roundtrip.InputRequired(roundtrip.ElicitURL("login", "Sign in", "https://example.com/in")), nil
+}
+
+func survey(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+	confirmed := confirm.Answer(ctx)
+	said, sampled := roundtrip.Sampled(ctx, "summary")
+	roots, listed := roundtrip.Roots(ctx, "dirs")
+	visited := roundtrip.Visited(ctx, "login")
+	if confirmed.Outcome != roundtrip.Missing && sampled && listed && visited != roundtrip.Missing {
+		return server.Text(fmt.Sprintf("%s %s, %s, %s, visit %s",
+			confirmed.Outcome, confirmed.Content.Reason, textOf(said.Content), uris(roots), visited)), nil
+	}
+	return roundtrip.InputRequired(
+		confirm.Elicit("Sure?"),
+		roundtrip.CreateMessage("summary", sampling()),
+		roundtrip.ListRoots("dirs"),
+		roundtrip.ElicitURL("login", "Sign in", "https://example.com/in"),
+	), nil
+}
+
+// poll sends the client away twice without a question.
+func poll(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+	if n, _ := roundtrip.State[int](ctx); n < 2 {
+		return roundtrip.InputRequired(roundtrip.WithState(n + 1)), nil
+	}
+	return server.Text("ready"), nil
+}
+
+func fail(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+	if confirm.Answer(ctx).Outcome == roundtrip.Accepted {
+		return nil, fmt.Errorf("the disk is full")
+	}
+	return roundtrip.InputRequired(confirm.Elicit("Fail?")), nil
+}
+
+func addPrompts(srv *server.Server) {
+	server.AddPrompt(srv, server.Prompt{
+		Name: "brief", Description: "Asks who reads it.", Arguments: []protocol.PromptArgument{{Name: "topic", Required: true}},
+	}, func(ctx context.Context, call *server.PromptCall) (protocol.GetPromptOutcome, error) {
+		who, ok := whom.AcceptedContent(ctx)
+		if !ok {
+			return roundtrip.InputRequired(whom.Elicit("Who reads it?")), nil
+		}
+		return &protocol.GetPromptResult{Messages: []protocol.PromptMessage{
+			server.UserText("Write about " + call.Arguments["topic"] + " for " + who.Email)}}, nil
+	})
+}
+
+func addResources(srv *server.Server) {
+	server.AddResource(srv, server.Resource{URI: "vault://codes", Name: "codes"}, openVault)
+	server.AddResourceTemplate(srv, server.ResourceTemplate{URITemplate: "vault://box/{box}", Name: "box"}, openVault)
+}
+
+// openVault lets what it answers be reused: clients must not, since it took an answer.
+func openVault(ctx context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+	why, ok := confirm.AcceptedContent(ctx)
+	if !ok {
+		return roundtrip.InputRequired(confirm.Elicit("Open " + call.URI + "?")), nil
+	}
+	return &protocol.ReadResourceResult{
+		Contents: []protocol.ResourceContents{{Text: "opened: " + why.Reason}},
+		Cache:    protocol.CacheHints{TTLMillis: 60_000, Scope: protocol.CachePrivate},
+	}, nil
+}
+
+func textOf(blocks []protocol.Content) string {
+	var list []string
+	for _, block := range blocks {
+		if text, ok := block.(*protocol.TextContent); ok {
+			list = append(list, text.Text)
+		}
+	}
+	return strings.Join(list, " ")
+}

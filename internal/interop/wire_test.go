@@ -1,0 +1,148 @@
+package interop_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/specdata"
+	"github.com/rondo-mcp/rondo/internal/wiretest"
+)
+
+// modern is the revision that is spoken here.
+const modern = "2026-07-28"
+
+// patience bounds whatever should take milliseconds. Child processes take their time to start.
+const patience = 30 * time.Second
+
+// within bounds a test's calls.
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// said returns what was said so far.
+type said func() []wiretest.Message
+
+// listen serves a handler on loopback until the end of the test, and has it recorded.
+func listen(t testing.TB, handler http.Handler) (endpoint string, _ said) {
+	t.Helper()
+	behind := httptest.NewUnstartedServer(handler)
+	behind.Config.ErrorLog = log.New(io.Discard, "", 0) // handlers of others may panic
+	behind.Start()
+	t.Cleanup(behind.Close)
+	return record(t, behind.URL+"/mcp")
+}
+
+// record returns the endpoint of a proxy that writes down what passes on the way to target: it sees what crosses the wire,
+// whatever program is at either end.
+func record(t testing.TB, target string) (endpoint string, _ said) {
+	t.Helper()
+	to, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := http.DefaultTransport.(*http.Transport).Clone()
+	own.Proxy = nil
+	t.Cleanup(own.CloseIdleConnections)
+	recorder := &wiretest.Recorder{Base: own}
+	front := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: to.Scheme, Host: to.Host}) },
+		Transport:     recorder,
+		FlushInterval: -1, // events pass at once
+		// One end has hung up, and so does the other end see it.
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	})
+	t.Cleanup(front.Close)
+	return front.URL + to.Path, recorder.Messages
+}
+
+// A line is one end of a stream of lines.
+type line struct {
+	r io.ReadCloser
+	w io.WriteCloser
+}
+
+// stream returns the two ends of a stream that is written down.
+func stream(t testing.TB) (client, server line, _ said) {
+	var lines wiretest.Log
+	toServer, fromClient := io.Pipe()
+	toClient, fromServer := io.Pipe()
+	client = line{toClient, recorded{lines.Lines(wiretest.Client, fromClient), fromClient}}
+	server = line{toServer, recorded{lines.Lines(wiretest.Server, fromServer), fromServer}}
+	t.Cleanup(func() { // frees whoever still writes, and whoever reads comes to the end
+		_ = fromClient.Close()
+		_ = fromServer.Close()
+	})
+	return client, server, lines.Messages
+}
+
+// serve serves one end of a stream until it ends, and waits for that before the test does.
+func serve(t testing.TB, end line, f func(context.Context)) {
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		defer end.w.Close() // who reads comes to the end
+		f(t.Context())
+	}()
+	t.Cleanup(func() { <-served })
+}
+
+type recorded struct {
+	io.Writer
+	io.Closer
+}
+
+// conform holds what one side said against the published schema of a revision.
+func conform(t testing.TB, revision string, from wiretest.From, messages []wiretest.Message) {
+	t.Helper()
+	if _, ok := specdata.Schema(revision); !ok {
+		t.Log("the published schemas are not beside the project: messages are not checked against them")
+		return
+	}
+	methods := map[string]string{} // of requests, by id
+	checked := 0
+	for _, message := range messages {
+		var head struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		if json.Unmarshal(message.Body, &head) != nil {
+			if message.From == from && len(message.Body) > 0 {
+				t.Errorf("%s said what is no JSON: %.200s", from, message.Body)
+			}
+			continue
+		}
+		if head.Method != "" && message.From == wiretest.Client {
+			methods[string(head.ID)] = head.Method
+		}
+		if message.From == from {
+			checked++
+			wiretest.Validate(t, revision, from, message.Body, methods[string(head.ID)])
+		}
+	}
+	if checked == 0 {
+		t.Errorf("%s said nothing", from)
+	}
+}
+
+// legs counts the requests of a method.
+func legs(messages []wiretest.Message, method string) (n int) {
+	for _, message := range messages {
+		var head struct {
+			Method string `json:"method"`
+		}
+		if json.Unmarshal(message.Body, &head) == nil && head.Method == method && message.From == wiretest.Client {
+			n++
+		}
+	}
+	return n
+}
