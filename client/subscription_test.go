@@ -516,8 +516,5 @@ func TestListenOverAStream(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	_ = fromClient.Close()
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	<-served // with or without an error: the client may leave in the midst of a message
 }

@@ -1,0 +1,408 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+const (
+	// DefaultProbeTimeout is how long the server at the end of a line stream
+	// may take to answer the question what it speaks. Servers of legacy
+	// revisions may well be silent, and every start of one costs that long.
+	DefaultProbeTimeout = 5 * time.Second
+	// doubtPause is how long a verdict stands before it is doubted again.
+	// Errors that may mean a server of another era mean other things most of
+	// the time, and must not double the traffic.
+	doubtPause = time.Minute
+)
+
+// A NegotiationError says that a server speaks neither a modern nor a legacy
+// revision that this client does, as far as can be told. It is no verdict: the
+// next call tries again.
+type NegotiationError struct {
+	// Modern is how it refused to say what it speaks (server/discover).
+	Modern error
+	// Legacy is how it refused to open a session (initialize).
+	Legacy error
+}
+
+// Error names both reasons.
+func (e *NegotiationError) Error() string {
+	return fmt.Sprintf("client: no common revision: modern: %v; legacy: %v", e.Modern, e.Legacy)
+}
+
+// Unwrap returns both.
+func (e *NegotiationError) Unwrap() []error { return []error{e.Legacy, e.Modern} }
+
+// A connection is what the client and its server have agreed on.
+type connection struct {
+	version protocol.Version
+	peer    protocol.Peer
+	session *session // nil: the revision is modern
+	// assumed: nothing that the server said has confirmed it yet.
+	assumed atomic.Bool
+	// doubted is when it was last looked into, in Unix nanoseconds.
+	doubted atomic.Int64
+}
+
+func (n *connection) legacy() bool { return n != nil && n.session != nil }
+
+// alive reports whether the connection can be used.
+func (n *connection) alive() bool {
+	if n == nil {
+		return false
+	}
+	if n.session == nil {
+		return true
+	}
+	select {
+	case <-n.session.peer.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+// negotiator finds the connection of a client.
+type negotiator struct {
+	current atomic.Pointer[connection]
+
+	mu      sync.Mutex
+	running *negotiation
+	era     protocol.Era // of the last verdict, 0: none
+	wait    sync.WaitGroup
+}
+
+// A negotiation is on its way for everybody who waits for it.
+type negotiation struct {
+	done    chan struct{} // closed once conn and err are set
+	conn    *connection
+	err     error
+	cancel  context.CancelCauseFunc
+	waiting int
+}
+
+// assume sets what need not be found out.
+func (c *Client) assume() {
+	_, can := c.peer.(protocol.LegacyPeer)
+	switch {
+	case !can || c.opts.Era == protocol.Modern:
+		c.nego.current.Store(&connection{version: c.version, peer: c.peer})
+	case c.opts.Era == protocol.Legacy:
+	case c.opts.Assume != "" && c.opts.Assume.Era() == protocol.Modern:
+		conn := &connection{version: c.version, peer: c.peer}
+		conn.assumed.Store(true)
+		c.nego.current.Store(conn)
+	case c.opts.Assume != "":
+		c.nego.era = protocol.Legacy
+	}
+}
+
+// Negotiated returns the revision that the client speaks with its server, empty
+// before the first call has found out. It holds for the server rather than for
+// the client, so it may be stored and given to a later client of the same
+// server in [Options.Assume].
+func (c *Client) Negotiated() protocol.Version {
+	conn := c.nego.current.Load()
+	if conn == nil || conn.assumed.Load() {
+		return ""
+	}
+	return conn.version
+}
+
+// Negotiate finds out which revision to speak with the server, opens a session
+// if that is a legacy one, and returns the revision. Calls do so by themselves;
+// it is for programs that want to know beforehand. Errors are those of
+// [Client.CallTool] and [*NegotiationError].
+func (c *Client) Negotiate(ctx context.Context) (protocol.Version, error) {
+	ctx, done := c.begin(ctx)
+	defer done()
+	conn, err := c.connection(ctx)
+	if err != nil {
+		return "", endedBy(ctx, err)
+	}
+	return conn.version, nil
+}
+
+// connection returns what has been agreed on. Calls that come before that wait
+// for one negotiation, which goes on as long as one of them does.
+func (c *Client) connection(ctx context.Context) (*connection, error) {
+	if conn := c.nego.current.Load(); conn.alive() {
+		return conn, nil
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return c.await(ctx, c.join(ctx))
+}
+
+// join returns the negotiation that runs, after starting it if none does.
+func (c *Client) join(ctx context.Context) *negotiation {
+	g := &c.nego
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := g.running
+	if n == nil {
+		// It outlives its first caller if others wait, but keeps what that
+		// caller's context says, such as credentials.
+		shared, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+		n = &negotiation{done: make(chan struct{}), cancel: cancel}
+		stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
+		g.running = n
+		old := g.current.Load()
+		g.wait.Go(func() {
+			defer stop()
+			defer cancel(nil)
+			conn, err := c.negotiate(shared, old, g.lastEra())
+			c.settle(n, conn, endedBy(shared, err))
+		})
+	}
+	n.waiting++
+	return n
+}
+
+func (g *negotiator) lastEra() protocol.Era {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.era
+}
+
+// settle ends a negotiation. One that everybody has left is for nothing.
+func (c *Client) settle(n *negotiation, conn *connection, err error) {
+	g := &c.nego
+	g.mu.Lock()
+	wanted := g.running == n && c.life.Err() == nil
+	if g.running == n {
+		g.running = nil
+	}
+	if wanted && err == nil {
+		conn.doubted.Store(time.Now().UnixNano())
+		g.current.Store(conn)
+		g.era = conn.version.Era()
+	}
+	g.mu.Unlock()
+	if !wanted && err == nil {
+		if conn.legacy() {
+			_ = conn.session.peer.Close()
+		}
+		err = ErrClosed
+	}
+	n.conn, n.err = conn, err
+	close(n.done)
+}
+
+// await waits for a negotiation or for the end of ctx.
+func (c *Client) await(ctx context.Context, n *negotiation) (*connection, error) {
+	select {
+	case <-n.done:
+		return n.conn, n.err
+	case <-ctx.Done():
+	}
+	g := &c.nego
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n.waiting--; n.waiting == 0 && g.running == n {
+		g.running = nil
+		n.cancel(context.Cause(ctx))
+	}
+	return nil, context.Cause(ctx)
+}
+
+// negotiate finds out what the server speaks:
+//
+//	server/discover ── answered, or a modern error ──────▶ modern
+//	      │ refused as legacy servers do
+//	      ▼
+//	 initialize ── accepted ─────────────────────────────▶ legacy
+//	      │ refused
+//	      ▼
+//	 was the server only slow? server/discover once more ─▶ modern, or no verdict
+//
+// Nothing that might pass is a verdict: not 5xx, not 429, no failure of the
+// network (basic/versioning, "Backward Compatibility").
+func (c *Client) negotiate(ctx context.Context, old *connection, era protocol.Era) (*connection, error) {
+	peer := c.peer.(protocol.LegacyPeer)
+	if old.legacy() {
+		_ = old.session.peer.Close() // it has ended; let go of what is left
+	}
+	if c.opts.Era == protocol.Legacy {
+		return c.initialize(ctx, peer)
+	}
+	var first error // what there is to say against legacy, if it was tried first
+	if era == protocol.Legacy {
+		conn, err := c.initialize(ctx, peer)
+		if err == nil || !refused(err) {
+			return conn, err
+		}
+		first = err
+	}
+	conn, legacy, err := c.discover(ctx, peer)
+	if !legacy {
+		return conn, err
+	}
+	if first != nil {
+		return nil, &NegotiationError{Modern: err, Legacy: first}
+	}
+	conn, failed := c.initialize(ctx, peer)
+	if failed == nil || !refused(failed) {
+		return conn, failed
+	}
+	// A server that was not up yet when it was asked is up now.
+	if errors.Is(err, context.DeadlineExceeded) {
+		if conn, legacy, again := c.discover(ctx, peer); !legacy && again == nil {
+			return conn, nil
+		}
+	}
+	return nil, &NegotiationError{Modern: err, Legacy: failed}
+}
+
+// refused reports whether it was the server that said no, for good.
+func refused(err error) bool {
+	if _, said := protocol.AsError(err); said {
+		return true
+	}
+	if _, unusable := errors.AsType[*ResponseError](err); unusable {
+		return true
+	}
+	return legacyStatus(err)
+}
+
+// legacyStatus reports whether err is an HTTP status with which servers of
+// legacy revisions refuse modern requests. 401 and 403 are about who asks, 408
+// and 429 about when.
+func legacyStatus(err error) bool {
+	status, ok := errors.AsType[interface {
+		error
+		HTTPStatus() int
+	}](err)
+	if !ok {
+		return false
+	}
+	switch s := status.HTTPStatus(); s {
+	case 401, 403, 408, 429:
+		return false
+	default:
+		return s >= 400 && s < 500
+	}
+}
+
+// discover asks the server what it speaks. Legacy reports that it is to be
+// tried with initialize; err then is what speaks against a modern server.
+func (c *Client) discover(ctx context.Context, peer protocol.LegacyPeer) (conn *connection, legacy bool, err error) {
+	l := leg{method: protocol.MethodDiscover, params: &protocol.DiscoverParams{}}
+	id := c.nextID()
+	meta := l.params.RequestMetadata()
+	c.fillMeta(meta, id, false)
+	params, err := protocol.EncodeParams(l.params)
+	if err != nil {
+		return nil, false, fmt.Errorf("client: %s: %w", l.method, err)
+	}
+	entry := c.entry(ctx, l)
+	req := &protocol.Request{ID: id, Method: l.method, Params: params, Mirror: protocol.Mirror{Version: c.version}}
+	limited, cancel := context.WithTimeout(ctx, c.opts.ProbeTimeout)
+	defer cancel()
+	if _, silent := peer.(interface{ SilenceIsLegacy() }); !silent {
+		limited = ctx // there, a server that does not answer is broken, whatever it speaks
+	}
+	resp, legacy, err := peer.Probe(limited, req)
+	if ctx.Err() != nil {
+		return nil, false, context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, legacy, &TransportError{l.method, err}
+	}
+	result, err := c.open(c.version, req, resp)
+	said, isError := protocol.AsError(err)
+	switch {
+	case err == nil:
+		found := result.(*protocol.DiscoverResult)
+		if slices.Contains(found.SupportedVersions, c.version) {
+			entry.keep(result)
+			return &connection{version: c.version, peer: c.peer}, false, nil
+		}
+		err = c.said(protocol.UnsupportedVersion(string(c.version), found.SupportedVersions))
+		return nil, anyLegacy(found.SupportedVersions), err
+	case !isError:
+		return nil, true, err // whatever that is, it is not what was asked for
+	case slices.Contains(said.SupportedVersions(), c.version):
+		// It claims to speak what it refused: the next request will show
+		// (basic/versioning, "Protocol Version Negotiation").
+		return &connection{version: c.version, peer: c.peer}, false, nil
+	case said.SupportedVersions() != nil:
+		return nil, anyLegacy(said.SupportedVersions()), err
+	}
+	return nil, legacy, err
+}
+
+// anyLegacy reports whether the list has a legacy revision that this client
+// speaks.
+func anyLegacy(list []protocol.Version) bool {
+	return slices.ContainsFunc(list, func(v protocol.Version) bool {
+		return v.Known() && v.Era() == protocol.Legacy
+	})
+}
+
+func (c *Client) nextID() protocol.ID { return protocol.IntID(c.lastID.Add(1)) }
+
+// doubt looks into a modern connection whose server has just answered as one of
+// a legacy revision would, and returns the connection to use instead, nil if
+// there is none. The request was refused, so it may be sent again.
+func (c *Client) doubt(ctx context.Context, conn *connection, err error) *connection {
+	if _, can := c.peer.(protocol.LegacyPeer); !can || c.opts.Era == protocol.Modern || conn.legacy() {
+		return nil
+	}
+	assumed := conn.assumed.Load()
+	if err == nil || !suspicious(err, assumed) {
+		if err == nil && assumed {
+			conn.assumed.Store(false)
+		}
+		return nil
+	}
+	last := conn.doubted.Load()
+	now := time.Now().UnixNano()
+	if !assumed && last != 0 && now-last < int64(doubtPause) {
+		return nil
+	}
+	if !conn.doubted.CompareAndSwap(last, now) {
+		return nil
+	}
+	c.nego.mu.Lock()
+	if c.nego.current.CompareAndSwap(conn, nil) {
+		c.nego.era = 0
+	}
+	c.nego.mu.Unlock()
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil // the next call will find out
+	}
+	found, failed := c.connection(ctx)
+	if failed != nil || !found.legacy() {
+		return nil
+	}
+	return found
+}
+
+// suspicious reports whether an error may come from a server that does not
+// speak modern revisions. As long as nothing but an assumption says that it
+// does, every refusal may.
+func suspicious(err error, assumed bool) bool {
+	said, isError := protocol.AsError(err)
+	switch {
+	case isError && said.EraEvidence():
+		supported := said.SupportedVersions()
+		return supported != nil && anyLegacy(supported) &&
+			!slices.ContainsFunc(supported, func(v protocol.Version) bool { return v.Era() == protocol.Modern })
+	case legacyStatus(err):
+		return true
+	case isError:
+		// What servers of legacy revisions say to requests outside a session.
+		return assumed || said.Code == -32000 || said.Code == -32001 || said.Code == protocol.CodeInvalidRequest
+	}
+	return assumed && errors.Is(err, context.DeadlineExceeded)
+}
