@@ -15,8 +15,10 @@ type Client struct {
 	peer    protocol.Peer
 	opts    Options
 	caps    protocol.ClientCapabilities
-	version protocol.Version
+	version protocol.Version // the modern one
 	lastID  atomic.Int64
+	nego    negotiator
+	asking  humanClock
 	mirrors mirrors
 	cache   *cache // nil: nothing is reused
 	// life ends when the client is closed, and every call with it. It belongs
@@ -37,16 +39,23 @@ func New(peer protocol.Peer, opts *Options) *Client {
 	varied, ok := peer.(interface{ CredentialsVary() bool })
 	c.cache = newCache(c.opts.Cache, ok && varied.CredentialsVary())
 	c.life, c.end = context.WithCancelCause(context.Background())
+	c.assume()
 	return c
 }
 
 // Capabilities returns what the client declares with every request.
 func (c *Client) Capabilities() protocol.ClientCapabilities { return c.caps }
 
-// Close ends every call that is running, with [ErrClosed], and closes the
-// peer.
+// Close ends every call that is running, with [ErrClosed], and the session if
+// there is one, and closes the peer. It does not wait for handlers.
 func (c *Client) Close() error {
 	c.end(ErrClosed)
+	c.nego.mu.Lock() // after this, no negotiation begins
+	c.nego.mu.Unlock()
+	c.nego.wait.Wait()
+	if conn := c.nego.current.Load(); conn.legacy() {
+		_ = conn.session.peer.Close() // best effort: the server may be gone
+	}
 	return c.peer.Close()
 }
 
@@ -61,8 +70,11 @@ type leg struct {
 
 // send sends one leg under a new id and returns the decoded result. It fills
 // in the metadata of l's parameters, which must not be the caller's.
-func (c *Client) send(ctx context.Context, l leg, mirrored []protocol.MirroredParam) (protocol.Result, error) {
-	id := protocol.IntID(c.lastID.Add(1))
+func (c *Client) send(ctx context.Context, conn *connection, l leg, mirrored []protocol.MirroredParam) (protocol.Result, error) {
+	if conn.legacy() {
+		return c.sendLegacy(ctx, conn, l)
+	}
+	id := c.nextID()
 	meta := l.params.RequestMetadata()
 	progress := c.progress(ctx)
 	c.fillMeta(meta, id, progress != nil)
@@ -84,18 +96,18 @@ func (c *Client) send(ctx context.Context, l leg, mirrored []protocol.MirroredPa
 	}
 	back := c.newBack(meta.ProgressToken, progress, l.sub)
 	defer back.end()
-	resp, err := c.peer.Handle(ctx, req, back.peer())
+	resp, err := conn.peer.Handle(ctx, req, back.peer())
 	if failed := back.failure(); failed != nil {
 		return nil, failed
 	}
 	if err != nil {
 		return nil, &TransportError{l.method, err}
 	}
-	return c.open(req, resp)
+	return c.open(conn.version, req, resp)
 }
 
 // open checks that a response answers the request and returns its result.
-func (c *Client) open(req *protocol.Request, resp *protocol.Response) (protocol.Result, error) {
+func (c *Client) open(version protocol.Version, req *protocol.Request, resp *protocol.Response) (protocol.Result, error) {
 	switch {
 	case resp == nil:
 		return nil, &TransportError{req.Method, fmt.Errorf("peer returned nil")}
@@ -108,7 +120,7 @@ func (c *Client) open(req *protocol.Request, resp *protocol.Response) (protocol.
 	case resp.Error != nil:
 		return nil, c.said(resp.Error)
 	}
-	result, err := protocol.DecodeResult(c.version, req.Method, resp.Result)
+	result, err := protocol.DecodeResult(version, req.Method, resp.Result)
 	if err != nil {
 		return nil, &ResponseError{req.Method, err}
 	}
@@ -158,11 +170,10 @@ func (b *budget) spend(ctx context.Context, c *Client, method string, f func(con
 	if !b.limited {
 		return endedBy(ctx, f(ctx))
 	}
-	start := time.Now()
-	limited, cancel := context.WithTimeout(ctx, b.left)
+	limited, used, cancel := c.asking.limit(ctx, b.left)
 	defer cancel()
 	err := f(limited)
-	b.left -= time.Since(start)
+	b.left -= used()
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		return &TimeoutError{method, c.opts.Timeout}
 	}

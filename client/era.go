@@ -12,16 +12,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-const (
-	// DefaultProbeTimeout is how long the server at the end of a line stream
-	// may take to answer the question what it speaks. Servers of legacy
-	// revisions may well be silent, and every start of one costs that long.
-	DefaultProbeTimeout = 5 * time.Second
-	// doubtPause is how long a verdict stands before it is doubted again.
-	// Errors that may mean a server of another era mean other things most of
-	// the time, and must not double the traffic.
-	doubtPause = time.Minute
-)
+// doubtPause is how long a verdict stands before it is doubted again.
+// Errors that may mean a server of another era mean other things most of the
+// time, and must not double the traffic.
+const doubtPause = time.Minute
 
 // A NegotiationError says that a server speaks neither a modern nor a legacy
 // revision that this client does, as far as can be told. It is no verdict: the
@@ -149,6 +143,11 @@ func (c *Client) join(ctx context.Context) *negotiation {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := g.running
+	if c.life.Err() != nil {
+		n = &negotiation{done: make(chan struct{}), err: ErrClosed}
+		close(n.done)
+		return n
+	}
 	if n == nil {
 		// It outlives its first caller if others wait, but keeps what that
 		// caller's context says, such as credentials.
@@ -306,12 +305,7 @@ func (c *Client) discover(ctx context.Context, peer protocol.LegacyPeer) (conn *
 	}
 	entry := c.entry(ctx, l)
 	req := &protocol.Request{ID: id, Method: l.method, Params: params, Mirror: protocol.Mirror{Version: c.version}}
-	limited, cancel := context.WithTimeout(ctx, c.opts.ProbeTimeout)
-	defer cancel()
-	if _, silent := peer.(interface{ SilenceIsLegacy() }); !silent {
-		limited = ctx // there, a server that does not answer is broken, whatever it speaks
-	}
-	resp, legacy, err := peer.Probe(limited, req)
+	resp, legacy, err := peer.Probe(ctx, req)
 	if ctx.Err() != nil {
 		return nil, false, context.Cause(ctx)
 	}

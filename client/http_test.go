@@ -19,9 +19,15 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// overHTTP serves a handler and returns a client of it.
+// overHTTP serves a handler and returns a client of it, which asks it at once
+// what it is asked, rather than what it speaks.
 func overHTTP(t *testing.T, h http.Handler, transport *clienthttp.Options, opts *client.Options) *client.Client {
 	t.Helper()
+	modern := client.Options{}
+	if opts != nil {
+		modern = *opts
+	}
+	modern.Era, opts = protocol.Modern, &modern
 	web := httptest.NewServer(h)
 	t.Cleanup(web.Close)
 	tr, err := clienthttp.New(web.URL, transport)

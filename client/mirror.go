@@ -57,6 +57,9 @@ func (m *mirrors) set(tool string, table headers.Table) {
 // annotations break the rules: clients must not offer them
 // (basic/transports/streamable-http, "Schema Extension").
 func (c *Client) learn(ctx context.Context, list *protocol.ListToolsResult) {
+	if c.nego.current.Load().legacy() {
+		return // legacy revisions mirror nothing
+	}
 	list.Tools = slices.DeleteFunc(list.Tools, func(tool protocol.Tool) bool {
 		if jsonx.KindOf(tool.InputSchema) != jsonx.Object {
 			return false // nothing that could be annotated
@@ -77,7 +80,7 @@ func (c *Client) learn(ctx context.Context, list *protocol.ListToolsResult) {
 // mirrored returns the arguments of a call that are mirrored, as far as known.
 func (c *Client) mirrored(l leg) ([]protocol.MirroredParam, error) {
 	p, ok := l.params.(*protocol.CallToolParams)
-	if !ok {
+	if !ok || c.nego.current.Load().legacy() {
 		return nil, nil
 	}
 	table := c.mirrors.table(p.Name)

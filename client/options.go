@@ -24,6 +24,11 @@ const (
 	// rounds together and the person's time left out. It only stops a silent
 	// server from holding a caller for ever.
 	DefaultTimeout = 5 * time.Minute
+	// DefaultMaxPushes is how many questions of a legacy server are open at the
+	// same time: more than anybody could look at.
+	DefaultMaxPushes = 16
+	// MaxMaxPushes leaves transports room to refuse more.
+	MaxMaxPushes = protocol.MaxBackCalls / 2
 )
 
 // Options configure a [Client]. The zero value, and nil, is a client that
@@ -104,6 +109,25 @@ type Options struct {
 	// its definition breaks the rules, and why. Nil: nobody is.
 	ToolRejected func(context.Context, *protocol.Tool, error)
 
+	// Era limits the client to one era. Default: both; the client finds out what
+	// its server speaks, modern first, if the peer is a [protocol.LegacyPeer].
+	// Modern asks nothing and opens no session; Legacy opens one at once.
+	Era protocol.Era
+	// Assume is the revision that an earlier client of the same server found
+	// ([Client.Negotiated]); only its era matters. The server is not asked what
+	// it speaks, unless it then behaves as if that were no longer true.
+	Assume protocol.Version
+	// MaxPushes is how many requests of a legacy server are put to handlers at
+	// the same time; more are refused as [protocol.CodeBusy]. Default:
+	// [DefaultMaxPushes], at most [MaxMaxPushes].
+	MaxPushes int
+	// PushFailed is told of every question of a legacy server that went without
+	// an answer: a [*QuestionError] that was refused, an [*AnswerError]. The
+	// server hears of it too, but not why a handler failed. Over modern
+	// revisions the call fails instead. It may be called concurrently. Nil:
+	// nobody is told.
+	PushFailed func(context.Context, error)
+
 	// Experimental and Extensions are declared beside the capabilities: JSON
 	// objects by name.
 	Experimental map[string]json.RawMessage
@@ -135,6 +159,10 @@ func (o *Options) withDefaults() Options {
 		out.MaxPause = DefaultMaxPause
 	}
 	out.MaxPause = max(out.MaxPause, out.MinPause)
+	if out.MaxPushes <= 0 {
+		out.MaxPushes = DefaultMaxPushes
+	}
+	out.MaxPushes = min(out.MaxPushes, MaxMaxPushes)
 	if out.Timeout == 0 {
 		out.Timeout = DefaultTimeout
 	}

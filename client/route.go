@@ -182,7 +182,18 @@ func (s *Stream) violation(err error) {
 func (s *Stream) route(line []byte) {
 	message, err := protocol.DecodeMessage(line)
 	if err != nil {
-		if m, ok := message.(*protocol.Request); ok && s.unusable(m.ID, err) {
+		m, ok := message.(*protocol.Request)
+		x := s.sessionNow()
+		if ok && x != nil && x.malformed(line, m.ID, err) {
+			return
+		}
+		if batch, is, bad := protocol.DecodeBatch(line); x != nil && is && bad == nil {
+			for _, one := range batch { // revision 2025-03-26
+				s.route(one)
+			}
+			return
+		}
+		if ok && s.unusable(m.ID, err) {
 			return
 		}
 		s.violation(fmt.Errorf("client: line is no message: %w", err))
@@ -194,7 +205,11 @@ func (s *Stream) route(line []byte) {
 	case *protocol.Notification:
 		s.notify(m, len(line))
 	case *protocol.Request:
-		// Servers ask by returning questions (basic/transports/stdio).
+		if x := s.sessionNow(); x != nil {
+			x.ask(m)
+			return
+		}
+		// Modern servers ask by returning questions (basic/transports/stdio).
 		s.violation(fmt.Errorf("client: server sent a request, %.64q: ignored", m.Method))
 	}
 }
@@ -235,6 +250,11 @@ func (s *Stream) answer(r *protocol.Response) {
 func (s *Stream) notify(n *protocol.Notification, size int) {
 	s.mu.Lock()
 	var report error
+	if x := s.session; x != nil && n.Method != protocol.NotifyProgress {
+		s.mu.Unlock()
+		s.violation(x.notify(n, size))
+		return
+	}
 	if n.Method == protocol.NotifyCancelled {
 		report = s.cancelledByServer(n.Params)
 	} else if receivers := s.receivers(n); len(receivers) > 0 {

@@ -55,6 +55,9 @@ type StreamOptions struct {
 	// holds nothing up but those after it, of which 1024 may wait; more are
 	// dropped. Nil: nobody.
 	Notification func(*protocol.Notification)
+	// ProbeTimeout is how long the server may take to say what it speaks before
+	// it is taken for one of a legacy revision. 0: [DefaultProbeTimeout].
+	ProbeTimeout time.Duration
 	// Violation is told what the server may not do and what was done about it:
 	// lines that are no messages or too long, requests, floods. The stream
 	// goes on. It is called by the goroutine that reads and must be quick. Nil:
@@ -82,8 +85,9 @@ type Stream struct {
 
 	mu      sync.Mutex
 	entries map[protocol.ID]*entry
-	revoke  []protocol.ID // requests to cancel
-	err     error         // why the stream has ended
+	session *streamSession // of a legacy revision; nil: none
+	revoke  []protocol.ID  // requests to cancel
+	err     error          // why the stream has ended
 	closing sync.Once
 	failed  error // of closing
 }
@@ -110,6 +114,9 @@ func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error
 	}
 	if s.opts.MaxLineBytes <= 0 {
 		s.opts.MaxLineBytes = DefaultMaxLineBytes
+	}
+	if s.opts.ProbeTimeout <= 0 {
+		s.opts.ProbeTimeout = DefaultProbeTimeout
 	}
 	s.others = newInbox(s.opts.MaxLineBytes)
 	go s.pump(lineio.NewWriter(w))

@@ -77,7 +77,16 @@ func (c *Client) Listen(ctx context.Context, filter protocol.SubscriptionFilter,
 		sub.timer = time.AfterFunc(limit, func() { cancel(&TimeoutError{protocol.MethodListen, limit}) })
 		defer sub.timer.Stop()
 	}
-	_, err := c.sendAgreed(ctx, leg{
+	conn, err := c.connection(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return err
+	case conn.legacy():
+		return c.listenLegacy(ctx, conn.session, sub)
+	}
+	_, err = c.sendAgreed(ctx, leg{
 		method: protocol.MethodListen,
 		params: &protocol.ListenParams{Notifications: filter},
 		sub:    sub,

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"unicode"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -14,9 +15,10 @@ import (
 // (client/elicitation, "URL Mode", safe URL handling).
 func (c *Client) checkURL(q *protocol.ElicitURL) error {
 	// Text that a person or a terminal would read differently from a parser
-	// is refused before anything looks at its meaning.
+	// is refused before anything looks at its meaning: control characters, and
+	// format characters, which reorder text or cannot be seen.
 	for _, r := range q.URL {
-		if r <= ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) || r == '\\' || isBidi(r) {
+		if r <= ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) || r == '\\' || unicode.Is(unicode.Cf, r) {
 			return fmt.Errorf("URL has a character that may not stand in one: %U", r)
 		}
 	}
@@ -58,9 +60,4 @@ func isLoopback(host string) bool {
 	}
 	addr, err := netip.ParseAddr(host)
 	return err == nil && addr.IsLoopback()
-}
-
-// isBidi reports the characters that reorder text on a screen.
-func isBidi(r rune) bool {
-	return r == 0x200e || r == 0x200f || (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069)
 }

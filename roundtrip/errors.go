@@ -65,10 +65,16 @@ func newReference() string { return uuid.NewString() }
 type PushError struct {
 	Method string // of the request that could not be pushed
 	Cause  string
+	// Missing is what the client would have to declare; zero when that is not
+	// the cause.
+	Missing protocol.ClientCapabilities
 }
 
-// Error says what to do instead.
+// Error says why, and what to do instead where that helps.
 func (e *PushError) Error() string {
+	if !e.Missing.IsZero() {
+		return fmt.Sprintf("push %s: %s", e.Method, e.Cause)
+	}
 	return fmt.Sprintf("push %s: %s; return roundtrip.InputRequired from the handler instead", e.Method, e.Cause)
 }
 

@@ -14,6 +14,9 @@ const (
 	LoserTTL  = loserTTL
 )
 
+// MaxCold bounds the answers that are taken unasked.
+const MaxCold = maxCold
+
 // Losers returns how many callers are known to lose their state.
 func (f *Funnel) Losers() int {
 	f.losers.mu.Lock()

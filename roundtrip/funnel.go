@@ -288,7 +288,7 @@ func (p *pass) checkComplete(result protocol.Result) error {
 func (p *pass) failed(ctx context.Context, err error) (protocol.Result, error) {
 	if e, ok := protocol.AsError(err); ok {
 		if p.legacy() {
-			return nil, p.legacyError(e)
+			return nil, p.legacyError(ctx, e)
 		}
 		return nil, p.modernError(ctx, e)
 	}

@@ -37,14 +37,24 @@ type Pusher interface {
 // answers, until it is done. The state between two rounds is sealed and opened
 // exactly as if the client had carried it, so that a handler which works here
 // works there.
+//
+// The client's progress can put the end of a question off, so the whole has an
+// end of its own: that of the flow.
 func (p *pass) live(ctx context.Context, handler Handler) (protocol.Result, error) {
-	for range p.funnel.opts.MaxRounds + 1 { // a plain state does not count its rounds
+	ctx, cancel := context.WithTimeoutCause(ctx, p.funnel.opts.FlowTTL, errHumanTimeout)
+	defer cancel()
+	for round := 1; ; round++ {
 		p.sort(ctx)
 		result, err := p.run(ctx, handler, p.settle)
 		asks, ok := result.(*protocol.InputRequiredResult)
 		p.commit(ctx, result, err)
 		if err != nil || !ok {
 			return result, err
+		}
+		if round > p.funnel.opts.MaxRounds { // a plain state does not count its rounds
+			p.ended(ctx, EndRounds)
+			return p.refuse(protocol.CodeFlowEnded, fmt.Sprintf("gave up after %d rounds of questions; the last asked for: %s",
+				p.funnel.opts.MaxRounds, keys(asks.InputRequests)))
 		}
 		if err := p.fulfil(ctx, asks); err != nil {
 			p.ended(ctx, EndFailed)
@@ -54,8 +64,6 @@ func (p *pass) live(ctx context.Context, handler Handler) (protocol.Result, erro
 			return recorded, err
 		}
 	}
-	p.ended(ctx, EndRounds)
-	return p.refuse(protocol.CodeFlowEnded, fmt.Sprintf("gave up after %d rounds of questions", p.funnel.opts.MaxRounds))
 }
 
 // fulfil asks all questions at once and makes the answers the next leg's. The
@@ -134,7 +142,8 @@ func (p *pass) cannotAsk(err error) (protocol.Result, error) {
 func (p *pass) gateLive(ctx context.Context, requests protocol.InputRequests) (protocol.InputRequests, *refusal) {
 	switch {
 	case p.funnel.opts.RefuseLegacy:
-		return nil, &refusal{protocol.CodeCannotAsk, "this tool asks questions, which needs a client of revision 2026-07-28"}
+		p.observe(ctx, ServerBug{p.where, fmt.Errorf("asked for input in revision %s, which the funnel is told to refuse", p.call.Version)})
+		return nil, &refusal{protocol.CodeCannotAsk, "this request asks questions, which needs a client of revision 2026-07-28"}
 	case len(requests) > 0 && p.call.Push == nil:
 		return nil, &refusal{protocol.CodeCannotAsk, "this connection cannot carry questions to the client: it has no session"}
 	}
@@ -146,9 +155,9 @@ func (p *pass) gateLive(ctx context.Context, requests protocol.InputRequests) (p
 		p.observe(ctx, CapabilityRefused{p.where, missing})
 		return nil, &refusal{protocol.CodeCannotAsk, "the client does not support: " + missing.String()}
 	}
-	requests = slices.Clone(p.withoutContext(requests))
+	requests = slices.Clone(requests)
 	for i, q := range requests {
-		spelled, err := spell(q.Request, p.call.Version)
+		spelled, err := p.spell(q.Request)
 		if err != nil {
 			return nil, &refusal{protocol.CodeCannotAsk, fmt.Sprintf("question %q: %v", q.Key, err)}
 		}
@@ -163,24 +172,13 @@ type refusal struct {
 	text string
 }
 
-// spell returns the question as revision v can carry it, or why it cannot. The
-// author's own stays as it is.
-func spell(question protocol.InputRequest, v protocol.Version) (protocol.InputRequest, error) {
+// spell returns the question as the call's revision can carry it, or why it
+// cannot. The author's own stays as it is.
+func (p *pass) spell(question protocol.InputRequest) (protocol.InputRequest, error) {
+	v := p.call.Version
 	switch q := question.(type) {
 	case *protocol.ElicitForm:
-		if v < protocol.V20250618 {
-			return nil, fmt.Errorf("revision %s has no elicitation", v)
-		}
-		if v >= protocol.V20251125 {
-			return q, nil
-		}
-		schema, err := form.Downlevel2025June(q.Schema)
-		if err != nil {
-			return nil, err
-		}
-		c := *q
-		c.Schema = schema
-		return &c, nil
+		return spellForm(q, v)
 	case *protocol.ElicitURL:
 		if v < protocol.V20251125 {
 			return nil, fmt.Errorf("revision %s cannot ask for a visit to a URL", v)
@@ -191,11 +189,54 @@ func spell(question protocol.InputRequest, v protocol.Version) (protocol.InputRe
 		}
 		return &c, nil
 	case *protocol.CreateMessage:
-		if v < protocol.V20251125 && (len(q.Tools) > 0 || q.ToolChoice != nil) {
-			return nil, fmt.Errorf("revision %s has no tools in sampling", v)
+		if err := samplable(q, v); err != nil || v < protocol.V20251125 {
+			return q, err // without a capability for includeContext, all may be asked for it
 		}
+		return p.withoutContext(protocol.InputRequests{{Request: q}})[0].Request, nil
 	}
 	return question, nil
+}
+
+func spellForm(q *protocol.ElicitForm, v protocol.Version) (protocol.InputRequest, error) {
+	if v < protocol.V20250618 {
+		return nil, fmt.Errorf("revision %s has no elicitation", v)
+	}
+	if v >= protocol.V20251125 {
+		return q, nil
+	}
+	schema, err := form.Downlevel2025June(q.Schema)
+	if err != nil {
+		return nil, err
+	}
+	c := *q
+	c.Schema = schema
+	return &c, nil
+}
+
+// samplable reports why revision v cannot carry a sampling question: tools and
+// messages of several blocks came with 2025-11-25, audio with 2025-03-26.
+func samplable(q *protocol.CreateMessage, v protocol.Version) error {
+	if v >= protocol.V20251125 {
+		return nil
+	}
+	if len(q.Tools) > 0 || q.ToolChoice != nil {
+		return fmt.Errorf("revision %s has no tools in sampling", v)
+	}
+	for _, m := range q.Messages {
+		if len(m.Content) != 1 {
+			return fmt.Errorf("revision %s has messages of one block only in sampling", v)
+		}
+		switch m.Content[0].(type) {
+		case *protocol.TextContent, *protocol.ImageContent:
+		case *protocol.AudioContent:
+			if v < protocol.V20250326 {
+				return fmt.Errorf("revision %s has no audio in sampling", v)
+			}
+		default:
+			return fmt.Errorf("revision %s has no %T in sampling", v, m.Content[0])
+		}
+	}
+	return nil
 }
 
 // legacyURLs answers a handler's URL elicitation error in the revision that has
@@ -214,18 +255,20 @@ func (p *pass) legacyURLs(ctx context.Context, e *protocol.URLElicitationRequire
 }
 
 // legacyError keeps codes that legacy revisions do not have off their wire.
-func (p *pass) legacyError(e *protocol.Error) *protocol.Error {
+func (p *pass) legacyError(ctx context.Context, e *protocol.Error) *protocol.Error {
 	switch e.Code {
 	case protocol.CodeMissingRequiredClientCapability:
 		c := *e
 		c.Code = protocol.CodeCannotAsk
 		return &c
-	case protocol.CodeHeaderMismatch, protocol.CodeUnsupportedProtocolVersion:
-		return internalError()
 	case protocol.CodeURLElicitationRequired:
-		if p.call.Version != protocol.V20251125 {
-			return internalError()
+		if p.call.Version == protocol.V20251125 {
+			return e
 		}
+	case protocol.CodeHeaderMismatch, protocol.CodeUnsupportedProtocolVersion:
+	default:
+		return e
 	}
-	return e
+	p.observe(ctx, ServerBug{p.where, fmt.Errorf("code %d does not exist in revision %s", e.Code, p.call.Version)})
+	return internalError()
 }

@@ -34,7 +34,7 @@ func (p *pass) open(ctx context.Context) (protocol.Result, error) {
 	if c == nil { // expired, and allowed to start over
 		return nil, nil
 	}
-	if result, err := p.take(ctx, text, c); err != nil || result != nil {
+	if result, err := p.take(ctx, c); err != nil || result != nil {
 		return result, err
 	}
 	p.prior = c
@@ -60,6 +60,7 @@ func (p *pass) verify(ctx context.Context, text string) (*claims, error) {
 	if err != nil {
 		return nil, &rejection{ReasonMalformed, err}
 	}
+	c.sealed = plaintext
 	if reason := p.binding(c); reason != "" {
 		return nil, &rejection{reason: reason}
 	}
@@ -122,12 +123,14 @@ func (p *pass) rejected(ctx context.Context, err error) error {
 
 // take claims the state with the guard, if there is one. For an exact replay
 // it returns the outcome recorded then.
-func (p *pass) take(ctx context.Context, text string, c *claims) (protocol.Result, error) {
+func (p *pass) take(ctx context.Context, c *claims) (protocol.Result, error) {
 	guard := p.funnel.opts.Guard
 	if guard == nil {
 		return nil, nil
 	}
-	sum := sha256.Sum256([]byte(text))
+	// Of what the state says and not of its text: a Sealer that accepts two
+	// spellings of a token must not make two states of one.
+	sum := sha256.Sum256(c.sealed)
 	id := hex.EncodeToString(sum[:16])
 	// A replica whose clock is behind accepts the state for a little longer.
 	err := guard.Claim(ctx, id, fingerprint(p.call.Responses), c.expires.Add(clockSkew))

@@ -18,7 +18,10 @@ func (p *pass) sort(ctx context.Context) {
 	if p.prior != nil {
 		p.round.answers = p.prior.answers
 	}
-	cold := p.call.AcceptCold || p.funnel.opts.Plain
+	cold := 0 // how many more are taken
+	if p.call.AcceptCold || p.funnel.opts.Plain {
+		cold = maxCold
+	}
 	for _, r := range p.call.Responses {
 		q := p.asked(r.Key)
 		switch {
@@ -26,7 +29,8 @@ func (p *pass) sort(ctx context.Context) {
 			p.drop(r.Key, DropUnsolicited) // has been answered
 		case q != nil:
 			p.accept(q, r)
-		case cold:
+		case cold > 0:
+			cold--
 			p.round.answers = append(p.round.answers, &answer{
 				key: r.Key, content: r.Result, round: p.round.number, unsolicited: true,
 			})
@@ -38,6 +42,12 @@ func (p *pass) sort(ctx context.Context) {
 		p.observe(ctx, AnswersDropped{p.where, p.round.dropped})
 	}
 }
+
+// maxCold is how many answers of one request are taken that nothing says were
+// asked for. What a flow asks is bounded by the size of its state; here only the
+// client decides, and every answer that is kept is looked at for each that
+// follows. Nobody is asked as much at once.
+const maxCold = 256
 
 func (p *pass) asked(key string) *asked {
 	if p.prior == nil {

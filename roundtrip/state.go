@@ -29,6 +29,8 @@ type claims struct {
 	asked   []asked
 	answers []*answer
 	state   json.RawMessage
+
+	sealed []byte // what the claims were read from; nil for those being written
 }
 
 // asked is a question that waits for its answer.

@@ -134,7 +134,7 @@ func (s *Server) visible(in *Incoming, list, name string) bool {
 
 // scope is public only where everybody is shown the same.
 func (s *Server) scope(private bool) protocol.CacheScope {
-	if private || s.opts.PrivateLists {
+	if private || s.opts.PrivateLists || s.opts.Visible != nil {
 		return protocol.CachePrivate
 	}
 	return protocol.CachePublic

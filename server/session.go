@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -38,6 +39,7 @@ type Session struct {
 	life      context.Context
 	end       context.CancelCauseFunc
 	pushes    pushTable
+	stateless bool        // it serves one request, see [Server.AdmitStateless]
 	news      *subscriber // what changed and the client does not know yet
 
 	mu       sync.Mutex
@@ -64,9 +66,10 @@ const DefaultLogLevel = protocol.LevelInfo
 
 // NewSession returns a session that no client has opened yet; everything in it
 // is done in the name of p. send delivers messages that relate to no request:
-// news of lists and resources. It may be nil, or fail, when nobody listens: the
-// message is lost then. It is called by one goroutine at a time, with a context
-// that ends with the session.
+// news of lists and resources, and [Call.ElicitationComplete]. It may fail when
+// nobody listens: the message is lost then. News are sent by one goroutine at a
+// time, with a context that ends with the session. Where send is nil the client
+// is told that there will be none.
 func (s *Server) NewSession(p roundtrip.Principal, send func(ctx context.Context, m protocol.Message) error) *Session {
 	life, end := context.WithCancelCause(context.Background())
 	x := &Session{
@@ -76,6 +79,20 @@ func (s *Server) NewSession(p roundtrip.Principal, send func(ctx context.Context
 	x.news = newSubscriber(protocol.SubscriptionFilter{})
 	x.news.changed = x.tell
 	return x
+}
+
+// OpenSession returns a session that counts as opened in revision v, of whose
+// client nothing is known: it declares no capabilities, so it cannot be asked
+// anything. It serves a request of a client that opened a session elsewhere, or
+// on a transport that keeps none. It is an error when v is no revision that has
+// sessions.
+func (s *Server) OpenSession(p roundtrip.Principal, v protocol.Version) (*Session, error) {
+	if negotiate(v) != v {
+		return nil, fmt.Errorf("server: revision %q has no sessions", v)
+	}
+	x := s.NewSession(p, nil)
+	x.version = v
+	return x, nil
 }
 
 // Version returns the revision that the session was opened in, empty before it
@@ -143,7 +160,7 @@ func (x *Session) check(method string) *protocol.Error {
 		return nil
 	case x.version == "":
 		return protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: the first request must be initialize")
-	case !s.offersLegacy(method):
+	case !x.offers(method):
 		return protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s", clip(method))
 	}
 	return nil

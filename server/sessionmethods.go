@@ -27,15 +27,16 @@ func (x *Session) settle(in *Incoming, err error) {
 	x.version, x.client = "", protocol.RequestMeta{}
 }
 
-// offersLegacy is offers for sessions.
-func (s *Server) offersLegacy(method string) bool {
+// offers is [Server.offers] for sessions.
+func (x *Session) offers(method string) bool {
+	s := x.server
 	switch method {
 	case protocol.MethodDiscover, protocol.MethodListen:
 		return false
 	case protocol.MethodPing, protocol.MethodSetLevel:
 		return true
 	case protocol.MethodSubscribe, protocol.MethodUnsubscribe:
-		return s.offers(protocol.MethodReadResource)
+		return x.send != nil && s.offers(protocol.MethodReadResource)
 	}
 	return s.offers(method)
 }
@@ -70,6 +71,12 @@ func (x *Session) legacy(in *Incoming) (protocol.Result, error, bool) {
 // it.
 func (x *Session) initialize(in *Incoming) *protocol.InitializeResult {
 	c := legacyCapabilities(x.server.capabilities(), in.Version)
+	if x.send == nil {
+		c = withoutNews(c)
+	}
+	if x.stateless {
+		c = withoutSession(c)
+	}
 	x.follow(protocol.SubscriptionFilter{
 		ToolsListChanged:     c.Tools != nil && c.Tools.ListChanged,
 		PromptsListChanged:   c.Prompts != nil && c.Prompts.ListChanged,
@@ -88,6 +95,20 @@ func legacyCapabilities(c protocol.ServerCapabilities, v protocol.Version) proto
 	c.Extensions = nil
 	if v < protocol.V20250326 {
 		c.Completions = nil
+	}
+	return c
+}
+
+// withoutNews promises no announcements.
+func withoutNews(c protocol.ServerCapabilities) protocol.ServerCapabilities {
+	if c.Tools != nil {
+		c.Tools = &protocol.ListCapability{}
+	}
+	if c.Prompts != nil {
+		c.Prompts = &protocol.ListCapability{}
+	}
+	if c.Resources != nil {
+		c.Resources = &protocol.ResourcesCapability{}
 	}
 	return c
 }

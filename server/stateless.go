@@ -17,6 +17,7 @@ func (s *Server) ServesLegacy() bool { return !s.opts.ModernOnly }
 // be called once the request has been answered.
 func (s *Server) AdmitStateless(req *protocol.Request, v protocol.Version, p roundtrip.Principal) (*Incoming, func()) {
 	x := s.NewSession(p, nil)
+	x.stateless = true
 	if req != nil && req.Method != protocol.MethodInitialize {
 		x.version = negotiate(v)
 		x.client.Capabilities = &protocol.ClientCapabilities{}
@@ -28,4 +29,19 @@ func (s *Server) AdmitStateless(req *protocol.Request, v protocol.Version, p rou
 		in.Refuse(protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s needs a session, which this server does not have", in.Request.Method))
 	}
 	return in, x.Close
+}
+
+// withoutSession leaves out what only a session can keep.
+func withoutSession(c protocol.ServerCapabilities) protocol.ServerCapabilities {
+	if c.Tools != nil {
+		c.Tools = &protocol.ListCapability{}
+	}
+	if c.Prompts != nil {
+		c.Prompts = &protocol.ListCapability{}
+	}
+	if c.Resources != nil {
+		c.Resources = &protocol.ResourcesCapability{}
+	}
+	c.Logging = nil
+	return c
 }

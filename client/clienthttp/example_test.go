@@ -27,7 +27,7 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	c := client.New(transport, nil)
+	c := client.New(transport, &client.Options{Era: protocol.Modern}) // this server would not understand another question
 	defer c.Close()
 	result, err := c.CallTool(context.Background(), "ping", nil)
 	if err != nil {

@@ -57,6 +57,9 @@ func (x *exchange) response(id protocol.ID, back protocol.Back) (*protocol.Respo
 		x.http.Header.Get("Content-Type"), mediaJSON, mediaSSE)
 }
 
+// errAsked says that a server does what modern ones may not.
+var errAsked = errors.New("no modern server may")
+
 // stream hands on notifications until the response comes
 // (basic/transports/streamable-http, "Receiving Messages").
 func (x *exchange) stream(id protocol.ID, back protocol.Back) (*protocol.Response, error) {
@@ -88,7 +91,7 @@ func (x *exchange) stream(id protocol.ID, back protocol.Back) (*protocol.Respons
 		case *protocol.Response:
 			return m, answers(m, id)
 		case *protocol.Request:
-			return nil, fmt.Errorf("clienthttp: stream: server sent a request (%.64q), which no modern server may", m.Method)
+			return nil, fmt.Errorf("clienthttp: stream: server sent a request (%.64q): %w", m.Method, errAsked)
 		}
 	}
 }

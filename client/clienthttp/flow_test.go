@@ -20,6 +20,7 @@ func TestTwoLegs(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			tr := serve(t, func(w http.ResponseWriter, r *http.Request) { twoLegs(t, kind, w, r) }, nil)
 			c := client.New(tr, &client.Options{
+				Era: protocol.Modern,
 				ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 					return client.Accept(map[string]any{"ok": true})
 				},

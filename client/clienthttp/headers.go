@@ -22,16 +22,9 @@ const (
 // header returns the headers of one request: the caller's, overruled by those
 // of the protocol (basic/transports/streamable-http, "Request Metadata").
 func (t *Transport) header(ctx context.Context, method string, mirror *protocol.Mirror) (http.Header, error) {
-	h := make(http.Header, len(t.fixed)+6+len(mirror.Params))
-	maps.Copy(h, t.fixed)
-	if t.authorize != nil {
-		extra, err := t.authorize(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("clienthttp: authorize: %w", err)
-		}
-		for name, values := range extra {
-			h[textproto.CanonicalMIMEHeaderKey(name)] = values
-		}
+	h, err := t.callers(ctx, 6+len(mirror.Params))
+	if err != nil {
+		return nil, err
 	}
 	// Five values in one allocation.
 	values := [...]string{mediaJSON, mediaJSON + ", " + mediaSSE, method, string(mirror.Version), ""}
@@ -52,6 +45,23 @@ func (t *Transport) header(ctx context.Context, method string, mirror *protocol.
 			return nil, fmt.Errorf("clienthttp: parameter header %.64q: not a header name", p.Name)
 		}
 		h.Set(headerParamPrefix+p.Name, protocol.EncodeHeaderValue(p.Value))
+	}
+	return h, nil
+}
+
+// callers returns the caller's headers, with room for more.
+func (t *Transport) callers(ctx context.Context, more int) (http.Header, error) {
+	h := make(http.Header, len(t.fixed)+more)
+	maps.Copy(h, t.fixed)
+	if t.authorize == nil {
+		return h, nil
+	}
+	extra, err := t.authorize(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("clienthttp: authorize: %w", err)
+	}
+	for name, values := range extra {
+		h[textproto.CanonicalMIMEHeaderKey(name)] = values
 	}
 	return h, nil
 }

@@ -150,6 +150,12 @@ func (t *Transport) post(ctx context.Context, m protocol.Message, method string,
 	if err != nil {
 		return nil, fmt.Errorf("clienthttp: %w", err)
 	}
+	return t.do(ctx, http.MethodPost, header, body)
+}
+
+// do sends one HTTP request and returns once the header of the answer is there.
+// A nil body is none.
+func (t *Transport) do(ctx context.Context, method string, header http.Header, body []byte) (*exchange, error) {
 	if err := t.start(); err != nil {
 		return nil, err
 	}
@@ -162,15 +168,18 @@ func (t *Transport) post(ctx context.Context, m protocol.Message, method string,
 	// Built by hand: http.NewRequest would parse the URL again. GetBody lets
 	// net/http send again on a fresh connection what a stale one never took.
 	hr := &http.Request{
-		Method: http.MethodPost,
+		Method: method,
 		URL:    t.endpoint,
 		Host:   t.endpoint.Host,
 		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header:        header,
-		Body:          io.NopCloser(bytes.NewReader(body)),
-		GetBody:       func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
-		ContentLength: int64(len(body)),
+		Header: header,
 	}
+	if body != nil {
+		hr.Body = io.NopCloser(bytes.NewReader(body))
+		hr.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		hr.ContentLength = int64(len(body))
+	}
+	var err error
 	x.http, err = t.client.Do(hr.WithContext(x.ctx))
 	if err != nil {
 		// *url.Error repeats the URL, whose query may hold a secret.

@@ -15,14 +15,17 @@ type scenario func(ctx context.Context, c *client.Client, more json.RawMessage) 
 // scenarios are those that this client knows, by the suite's names.
 func scenarios() map[string]scenario {
 	return map[string]scenario{
-		"tools_call":                       addNumbers,
-		"request-metadata":                 listTools,
-		"sep-2322-client-request-state":    answerQuestions,
-		"http-standard-headers":            oneOfEach,
-		"http-custom-headers":              callAsTold,
-		"http-invalid-tool-headers":        callAll,
-		"json-schema-ref-no-deref":         listTools,
-		"json-schema-2020-12-preservation": echoSchema,
+		"initialize":                          listTools,
+		"tools_call":                          addNumbers,
+		"elicitation-sep1034-client-defaults": callOne("test_client_elicitation_defaults"),
+		"sse-retry":                           callOne("test_reconnection"),
+		"request-metadata":                    listTools,
+		"sep-2322-client-request-state":       answerQuestions,
+		"http-standard-headers":               oneOfEach,
+		"http-custom-headers":                 callAsTold,
+		"http-invalid-tool-headers":           callAll,
+		"json-schema-ref-no-deref":            listTools,
+		"json-schema-2020-12-preservation":    echoSchema,
 	}
 }
 
@@ -48,6 +51,17 @@ func addNumbers(ctx context.Context, c *client.Client, _ json.RawMessage) error 
 		return err
 	}
 	return call(ctx, c, "add_numbers", map[string]int{"a": 5, "b": 3})
+}
+
+// callOne calls the one tool that there is. What is to be seen happens on the way
+// to its result.
+func callOne(name string) scenario {
+	return func(ctx context.Context, c *client.Client, _ json.RawMessage) error {
+		if err := listTools(ctx, c, nil); err != nil {
+			return err
+		}
+		return call(ctx, c, name, nil)
+	}
 }
 
 // answerQuestions calls tools that ask. That their questions are answered, and

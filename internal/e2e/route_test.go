@@ -125,7 +125,13 @@ func connect(t testing.TB, url string, via *clienthttp.Options, opts *client.Opt
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := client.New(peer, opts)
+	// Calls are what is looked at here, not how it is found out what they may be.
+	modern := client.Options{}
+	if opts != nil {
+		modern = *opts
+	}
+	modern.Era = protocol.Modern
+	c := client.New(peer, &modern)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

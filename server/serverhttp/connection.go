@@ -78,6 +78,8 @@ func (c *connection) wait(ctx context.Context, undecided bool) bool {
 		select {
 		case <-c.wake:
 			return true
+		case <-c.stream.log.over:
+			return true
 		case <-ctx.Done():
 			return false
 		}
@@ -86,6 +88,8 @@ func (c *connection) wait(ctx context.Context, undecided bool) bool {
 	defer timer.Stop()
 	select {
 	case <-c.wake:
+		return true
+	case <-c.stream.log.over:
 		return true
 	case <-ctx.Done():
 		return false

@@ -31,22 +31,51 @@
 //	Mcp-Name is there and agrees with the body              400 -32020
 //	Mcp-Param-* agree with the arguments they mirror        400 -32020
 //
-// What names no version in _meta and a legacy one, or none, in the header is of
-// the legacy era, which this package does not serve: 400, -32022 with the
-// versions that are supported, or -32020 where there is no header either.
-//
 // After these checks the status is 200, whatever the response says, except for a
 // missing client capability (-32021), which is 400. Requests that are refused
 // from the version on pass the middleware of the server; what cannot be read
 // as a request does not.
 //
+// # Two eras
+//
+// Clients of revisions 2024-11-05 to 2025-11-25 are served at the same URL.
+// What names no version in _meta, and a legacy one or none in the header, is of
+// their era. Their requests belong to a session, whose id initialize is
+// answered with (basic/transports of those revisions):
+//
+//	POST initialize      200, opens a session
+//	POST anything else   200; 202 where there is nothing to answer
+//	GET                  200, a stream for what relates to no request,
+//	                     or with Last-Event-ID the rest of any stream
+//	DELETE               204, ends the session
+//
+// Without a session id the answer is 400, with that of a session which has
+// ended, is unknown, or is another principal's it is 404, and the client starts
+// over. Errors of requests have status 200, as their clients expect. A batch is
+// taken in sessions of revision 2025-03-26, which alone has them. The
+// transport of 2024-11-05 that preceded this one, HTTP with SSE, is not served;
+// clients of that revision are, if they use this one.
+//
+// Questions are put to the client on the stream of the request that they belong
+// to, and need no GET stream. A connection that breaks loses nothing: events
+// have ids, and are kept, within limits, until the client comes back for them
+// with Last-Event-ID. What is not kept any more is refused with 400, for 404
+// would end the session. A handler can hang up by itself, see
+// [server.Call.CloseStream].
+//
+// With [Options].StatelessLegacy there are no sessions, with
+// [server.Options].ModernOnly no legacy clients: they are told which versions
+// are supported.
+//
 // # Contexts
 //
-// The context of a handler ends when the client goes away, which is how
-// modern clients cancel (basic/patterns/cancellation); nothing more is written
-// then. It also ends when [Handler.Shutdown] runs out of patience, and when a
-// client does not take what is written to its stream. A client
-// that closes only its sending direction counts as gone: net/http cannot tell.
+// The context of a handler ends when a modern client goes away, which is how
+// it cancels (basic/patterns/cancellation); nothing more is written then. A
+// client that closes only its sending direction counts as gone: net/http cannot
+// tell. Requests of legacy clients go on without them; their contexts end with
+// notifications/cancelled or with the session. All of them end when
+// [Handler.Shutdown] runs out of patience, those of modern clients also when
+// what is written to a stream is not taken.
 //
 // # Subscriptions
 //

@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// supported are the revisions that are served over HTTP.
+// supported are the revisions that are served without a session.
 func supported() []protocol.Version { return []protocol.Version{protocol.V20260728} }
 
 // eraOf tells by which era's rules a message wants to be served. declared is
@@ -29,7 +29,7 @@ func eraOf(declared protocol.Version, lines []string) protocol.Era {
 	return protocol.Modern
 }
 
-// refuseLegacy says what a server without legacy sessions has to say: which
+// refuseLegacy says what a server of modern revisions alone has to say: which
 // versions it does support (basic/versioning, "Backward Compatibility").
 func refuseLegacy(header http.Header, method string, params []byte) *protocol.Error {
 	requested := trim(header.Get(headerVersion))

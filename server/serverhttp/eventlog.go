@@ -15,6 +15,10 @@ const (
 	// maxGets is how many GET streams a session keeps, open or to be resumed.
 	// One suffices; the others are those of connections that broke.
 	maxGets = 4
+	// eventCost and streamCost are what an event and a stream count beside the
+	// text, so that many small ones cannot take more memory than is counted.
+	eventCost  = 64
+	streamCost = 512
 	// eventLife is how long the events of a stream that has ended are kept for
 	// a client that has not received them all. Who resumes does so in seconds.
 	eventLife = 5 * time.Minute
@@ -68,7 +72,11 @@ type eventLog struct {
 	gets    []*stream // those for messages that relate to no request, oldest first
 	bytes   int64     // kept, counted in store.used too
 	ended   bool
+	over    chan struct{} // closed when ended, nil: never
 }
+
+// cost is what an event counts.
+func cost(event []byte) int64 { return int64(len(event)) + eventCost }
 
 // find returns the stream with a number, nil if it is not known any more.
 func (l *eventLog) find(number uint64) *stream {
@@ -95,8 +103,9 @@ func (l *eventLog) number(s *stream) {
 	l.last++
 	s.number = l.last
 	l.streams = append(l.streams, s)
+	l.count(streamCost)
 	for _, e := range s.events {
-		l.count(int64(len(e)))
+		l.count(cost(e))
 	}
 }
 
@@ -108,8 +117,12 @@ func (l *eventLog) count(n int64) {
 	l.store.used.Add(n)
 }
 
-// remove takes s out of the log, with all it holds.
+// remove takes s, which has a number, out of the log, with all it holds.
 func (l *eventLog) remove(s *stream) {
+	if s.removed {
+		return
+	}
+	l.count(-streamCost)
 	same := func(other *stream) bool { return other == s }
 	l.streams = slices.DeleteFunc(l.streams, same)
 	l.gets = slices.DeleteFunc(l.gets, same)
@@ -126,6 +139,9 @@ func (l *eventLog) evict() {
 		return
 	}
 	over := func() bool { return l.bytes > l.store.perLog }
+	if !over() {
+		return
+	}
 	for _, s := range slices.Clone(l.streams) {
 		for over() && s.spare() {
 			s.drop()
@@ -180,7 +196,9 @@ func (l *eventLog) end() {
 		if l.store != nil {
 			l.store.finished.remove(s.ticket)
 		}
-		s.wakeUp()
 	}
 	l.streams, l.gets = nil, nil
+	if l.over != nil {
+		close(l.over)
+	}
 }

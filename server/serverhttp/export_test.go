@@ -48,3 +48,9 @@ func (c Conn) Take() string {
 
 // Drop breaks the connection.
 func (c Conn) Drop() { c.c.stream.detach(c.c) }
+
+// ParseEventID reads an event id and spells it again.
+func ParseEventID(s string) (string, bool) {
+	id, ok := parseEventID(s)
+	return id.String(), ok
+}

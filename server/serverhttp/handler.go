@@ -1,6 +1,7 @@
 package serverhttp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -118,7 +119,12 @@ func undecodable(message protocol.Message, err error) *fault {
 
 // serve answers a request.
 func (h *Handler) serve(x *exchange, r *http.Request, request *protocol.Request, principal roundtrip.Principal) {
-	x.endless = request.Method == protocol.MethodListen
+	if x.endless = request.Method == protocol.MethodListen; x.endless {
+		// Params alias the body, which may be much larger and is not needed.
+		short := *request
+		short.Params = bytes.Clone(request.Params)
+		request = &short
+	}
 	ctx, ok := h.running.begin(r.Context(), &x.task)
 	if !ok {
 		x.fail(&fault{status: http.StatusServiceUnavailable, header: "Retry-After", value: "1", id: request.ID,
@@ -126,6 +132,7 @@ func (h *Handler) serve(x *exchange, r *http.Request, request *protocol.Request,
 		return
 	}
 	defer h.running.end(&x.task)
+	defer x.close() // whatever happens: comments must not outlive the request
 	in := h.srv.Admit(request)
 	in.Principal = principal // what may be said about a tool depends on who asks
 	in.Private = h.opts.Authenticate != nil

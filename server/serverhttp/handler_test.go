@@ -81,9 +81,6 @@ func TestRequests(t *testing.T) {
 		{"name like the sentinel", headers("tools/call", protocol.EncodeHeaderValue("=?base64?YQ==?=")), body("tools/call", `"name":"=?base64?YQ==?=","arguments":{"message":"hi"}`), 200, 0, ""},
 		{"name like the sentinel, raw", headers("tools/call", "=?base64?YQ==?="), body("tools/call", `"name":"=?base64?YQ==?=","arguments":{"message":"hi"}`), 400, -32020, "Mcp-Name"},
 
-		{"legacy initialize", headers("", "", "Mcp-Protocol-Version", "", "Mcp-Method", ""), `{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`, 400, -32022, "2025-11-25"},
-		{"legacy request", headers("", "", "Mcp-Protocol-Version", "2025-11-25", "Mcp-Method", ""), `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, 400, -32022, "2025-11-25"},
-		{"request without any version", headers("", "", "Mcp-Protocol-Version", "", "Mcp-Method", ""), `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, 400, -32020, "2026-07-28"},
 		{"session header is ignored", headers("server/discover", "", "Mcp-Session-Id", "abc"), body("server/discover", ""), 200, 0, ""},
 	}
 	for _, tt := range tests {
@@ -155,6 +152,7 @@ func TestMessages(t *testing.T) {
 func TestNotifications(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)
 	bare := headers("", "", "Mcp-Protocol-Version", "", "Mcp-Method", "")
+	plain := headers("", "", "Mcp-Method", "")
 	tests := []struct {
 		name   string
 		header http.Header
@@ -162,8 +160,9 @@ func TestNotifications(t *testing.T) {
 		status int
 		code   int64
 	}{
-		{"known", bare, "notifications/cancelled", 202, 0},
-		{"unknown", bare, "notifications/unknown", 202, 0},
+		{"known", plain, "notifications/cancelled", 202, 0},
+		{"unknown", plain, "notifications/unknown", 202, 0},
+		{"of a legacy client without session", bare, "notifications/cancelled", 400, -32600},
 		{"with headers", headers("notifications/cancelled", ""), "notifications/cancelled", 202, 0},
 		{"other method header", headers("tools/call", ""), "notifications/cancelled", 400, -32020},
 		{"unknown version", headers("", "", "Mcp-Protocol-Version", "v999", "Mcp-Method", ""), "notifications/cancelled", 400, -32022},

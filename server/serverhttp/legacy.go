@@ -1,6 +1,7 @@
 package serverhttp
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 
@@ -165,8 +166,17 @@ func tell(ctx context.Context, s *session, m protocol.Message) {
 	}
 }
 
+// maxInitialize is how large the parameters of initialize may be. The session
+// keeps what they say about the client.
+const maxInitialize = 16 << 10
+
 // initialize opens a session.
 func (h *Handler) initialize(x *exchange, r *http.Request, p roundtrip.Principal, request *protocol.Request) {
+	if len(request.Params) > maxInitialize {
+		x.fail(&fault{status: http.StatusRequestEntityTooLarge, id: request.ID,
+			err: protocol.Errorf(protocol.CodeInvalidParams, "invalid params: longer than %d bytes", maxInitialize)})
+		return
+	}
 	if f := h.sessions.reserve(); f != nil {
 		f.id = request.ID
 		x.fail(f)
@@ -174,7 +184,8 @@ func (h *Handler) initialize(x *exchange, r *http.Request, p roundtrip.Principal
 	}
 	s := &session{principal: p}
 	s.core = h.srv.NewSession(p, s.say)
-	in := s.core.Admit(request)
+	// Params alias the body, which may be larger still.
+	in := s.core.Admit(&protocol.Request{ID: request.ID, Method: request.Method, Params: bytes.Clone(request.Params)})
 	in.Private = h.opts.Authenticate != nil
 	response := h.srv.Serve(r.Context(), in)
 	if response.Error != nil || r.Context().Err() != nil {

@@ -253,3 +253,14 @@ func legacyServer(t testing.TB, opts *server.Options) (*server.Server, *steps) {
 	})
 	return srv, s
 }
+
+// readAll reads a body and closes it.
+func readAll(t testing.TB, response *http.Response) string {
+	t.Helper()
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}

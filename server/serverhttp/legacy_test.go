@@ -269,15 +269,18 @@ func TestSessionsAreBound(t *testing.T) {
 	go func() { <-steps.entered; steps.allow <- struct{}{} }()
 	f := ann.callFlow(1, "steps")
 	f.expect(`"progress":1`)
-	for name, response := range map[string]*http.Response{
-		"request":      bob.post(toolCall(1, "echo")),
-		"notification": bob.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`),
-		"answer":       bob.post(`{"jsonrpc":"2.0","id":1,"result":{}}`),
-		"GET":          bob.do(t.Context(), "GET", ""),
-		"resume":       bob.do(t.Context(), "GET", "", "Last-Event-ID", f.LastEventID()),
-		"DELETE":       bob.do(t.Context(), "DELETE", ""),
+	for name, request := range map[string][]string{
+		"request":      {"POST", toolCall(1, "echo")},
+		"notification": {"POST", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`},
+		"answer":       {"POST", `{"jsonrpc":"2.0","id":1,"result":{}}`},
+		"GET":          {"GET", ""},
+		"resume":       {"GET", "", "Last-Event-ID", f.LastEventID()},
+		"DELETE":       {"DELETE", ""},
 	} {
-		if got := read(t, response); got.status != 404 || got.body != read(t, bob.post(toolCall(1, "echo"), "Mcp-Session-Id", "x")).body && name != "request" {
+		got := read(t, bob.do(t.Context(), request[0], request[1], request[2:]...))
+		// That there is such a session must not show.
+		none := read(t, bob.do(t.Context(), request[0], request[1], append(request[2:], "Mcp-Session-Id", "x")...))
+		if got.status != 404 || none.status != 404 || got.body != none.body {
 			t.Errorf("%s: got status %d: %s", name, got.status, got.body)
 		}
 	}
@@ -325,24 +328,21 @@ func TestPush(t *testing.T) {
 		f.end()
 	})
 	t.Run("nobody can hear it", func(t *testing.T) {
-		c := openSession(t, ts, "2025-11-25")
 		server.AddRawTool(srv, server.Tool{Name: "late"}, lateElicit(steps))
+		h := serverhttp.New(srv, nil)
+		session := serveDirect(t.Context(), h, "POST", "", initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
 		ctx, cancel := context.WithCancel(t.Context())
-		gone := make(chan struct{})
 		go func() {
-			defer close(gone)
-			r, _ := http.NewRequestWithContext(ctx, "POST", ts.URL, strings.NewReader(toolCall(1, "late")))
-			r.Header = c.header()
-			if response, err := ts.Client().Do(r); err == nil {
-				response.Body.Close()
-			}
+			<-steps.entered
+			cancel()
 		}()
-		<-steps.entered
-		cancel()
-		<-gone
+		serveDirect(ctx, h, "POST", session, toolCall(1, "late")) // until the client is gone
 		steps.allow <- struct{}{}
 		if err := <-steps.ended; err == nil {
 			t.Error("the push did not fail")
+		}
+		if err := h.Shutdown(t.Context()); err != nil {
+			t.Error(err)
 		}
 	})
 }

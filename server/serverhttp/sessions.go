@@ -74,7 +74,7 @@ func (t *sessions) cancel() {
 // idle. It reports false when the table has closed meanwhile.
 func (t *sessions) open(s *session) bool {
 	s.id = rand.Text() // 130 bits
-	s.log.store, s.log.tag = t.store, rand.Text()[:6]
+	s.log.store, s.log.tag, s.log.over = t.store, rand.Text()[:6], make(chan struct{})
 	s.log.prime = s.core.Version() >= protocol.V20251125
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -19,6 +19,8 @@ type stream struct {
 	open    int         // how many requests are to be answered on it
 	done    bool        // nothing more will be said
 	met     bool        // it had a connection once
+	cut     bool        // a response came too late, after the end of the session
+	stale   bool        // it is to be forgotten once its connection has sent it
 	removed bool        // from the log
 	ticket  ticket      // in store.finished
 }
@@ -34,15 +36,15 @@ func (s *stream) spare() bool {
 
 // drop drops the oldest event.
 func (s *stream) drop() {
-	n := len(s.events[0])
+	e := s.events[0]
 	if s.sent <= s.lost {
-		s.ahead -= n
+		s.ahead -= len(e)
 	}
 	s.events[0] = nil
 	s.events = s.events[1:]
 	s.lost++
 	if s.number != 0 {
-		s.log.count(int64(-n))
+		s.log.count(-cost(e))
 	}
 }
 
@@ -51,7 +53,7 @@ func (s *stream) add(message []byte) {
 	s.events = append(s.events, message)
 	s.ahead += len(message)
 	if s.number != 0 {
-		s.log.count(int64(len(message)))
+		s.log.count(cost(message))
 	}
 }
 
@@ -96,7 +98,7 @@ func (s *stream) finish(response []byte) {
 	s.open--
 	last := s.open <= 0
 	if l.ended || s.done || s.removed {
-		s.done = s.done || last
+		s.done, s.cut = s.done || last, true
 		s.wakeUp()
 		l.mu.Unlock()
 		return
@@ -131,7 +133,7 @@ func (s *stream) forget() {
 		return
 	}
 	if s.conn != nil { // is being sent, at last
-		s.ticket = l.store.finished.add(s)
+		s.stale = true
 		return
 	}
 	l.remove(s)
@@ -196,6 +198,9 @@ func (s *stream) detach(c *connection) {
 		l.mu.Unlock()
 		return
 	}
+	if s.stale && s.conn == nil {
+		l.remove(s)
+	}
 	l.settle() // what it held on to may be too much without it
 }
 
@@ -220,7 +225,7 @@ func (s *stream) take(c *connection) (d delivery) {
 	}
 	d = delivery{stream: s.number, after: s.sent, hangUp: c.hangUp, retry: c.retry}
 	d.over = s.done || l.ended || c.hangUp
-	d.cut = l.ended && !s.done
+	d.cut = s.cut || l.ended && !s.done
 	if s.number == 0 && !d.over {
 		return d // until there is something else, responses may still be a body of JSON
 	}
@@ -247,7 +252,7 @@ func (s *stream) unsent() [][]byte {
 	rest := s.events[kept:]
 	s.events, s.ahead = s.events[:kept:kept], 0
 	for _, e := range rest {
-		s.log.count(int64(-len(e)))
+		s.log.count(-cost(e))
 	}
 	return rest
 }

@@ -1,0 +1,288 @@
+package clienthttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+const (
+	// answerLimit is how long a server may take to accept an answer to one of
+	// its own requests. It need only take note.
+	answerLimit = 30 * time.Second
+	// noticeLimit is how long a server may take to hear that a request is
+	// cancelled or a session over. Nobody waits for what it makes of that.
+	noticeLimit = 2 * time.Second
+	// listenGrace is how long opening a session waits for the server's stream:
+	// a server may have to ask over it as soon as it is called. Some do not
+	// answer before they have something to say.
+	listenGrace = 300 * time.Millisecond
+	// maxSessionID is how long a session id may be. It goes with every request.
+	maxSessionID = 1 << 10
+)
+
+// The headers of sessions in canonical spelling.
+const (
+	headerSession   = "Mcp-Session-Id"
+	headerLastEvent = "Last-Event-Id"
+)
+
+// A session is a session of a legacy revision (basic/transports of revision
+// 2025-11-25, "Session Management"). The server's own requests come over the
+// stream of the request that they relate to, or over one that the session opens
+// for them.
+type session struct {
+	t       *Transport
+	back    protocol.BackCaller
+	id      string // empty: the server keeps none
+	version protocol.Version
+	calls   chan struct{} // holds one for each request of the server that runs
+
+	life   context.Context // what is done in the session ends with it
+	cancel context.CancelCauseFunc
+	done   chan struct{}
+	ending sync.Once
+	listen sync.Once
+}
+
+var _ protocol.LegacySession = (*session)(nil)
+
+// OpenSession implements [protocol.LegacyPeer]. Contexts that ctx is made of are
+// kept for what the session does by itself, their ends are not.
+func (t *Transport) OpenSession(ctx context.Context, initialize *protocol.Request, back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
+	s := &session{t: t, back: back, calls: make(chan struct{}, protocol.MaxBackCalls), done: make(chan struct{})}
+	s.life, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	resp, err := s.open(ctx, initialize)
+	if err != nil || resp.Error != nil {
+		_ = s.Close()
+		return nil, resp, err
+	}
+	return s, resp, nil
+}
+
+// open delivers initialize and takes the session's id and version from the
+// answer.
+func (s *session) open(ctx context.Context, initialize *protocol.Request) (*protocol.Response, error) {
+	x, err := s.post(ctx, initialize)
+	if err != nil {
+		return nil, err
+	}
+	id := x.http.Header.Get(headerSession)
+	resp, err := s.response(ctx, x, initialize.ID, s.back)
+	if err != nil || resp.Error != nil {
+		return resp, err
+	}
+	if !visible(id) {
+		return nil, errors.New("clienthttp: initialize: session id is not visible ASCII, or too long")
+	}
+	s.id = id
+	result, err := protocol.DecodeResult(protocol.V20251125, initialize.Method, resp.Result)
+	if agreed, ok := result.(*protocol.InitializeResult); err == nil && ok && agreed.ProtocolVersion.Known() {
+		s.version = agreed.ProtocolVersion
+	}
+	return resp, nil
+}
+
+// visible reports whether an id may be repeated in a header. Empty is none.
+func visible(id string) bool {
+	for i := range len(id) {
+		if id[i] < 0x21 || id[i] > 0x7e {
+			return false
+		}
+	}
+	return len(id) <= maxSessionID
+}
+
+// header returns the headers of one request of the session.
+func (s *session) header(ctx context.Context, accept string) (http.Header, error) {
+	h, err := s.t.callers(ctx, 6)
+	if err != nil {
+		return nil, err
+	}
+	h["Accept"] = []string{accept}
+	for name, value := range map[string]string{headerSession: s.id, headerVersion: string(s.version)} {
+		delete(h, name)
+		if value != "" {
+			h[name] = []string{value}
+		}
+	}
+	return h, nil
+}
+
+// post sends one message.
+func (s *session) post(ctx context.Context, m protocol.Message) (*exchange, error) {
+	h, err := s.header(ctx, mediaJSON+", "+mediaSSE)
+	if err != nil {
+		return nil, err
+	}
+	h["Content-Type"] = []string{mediaJSON}
+	body, err := protocol.AppendMessage(nil, m)
+	if err != nil {
+		return nil, fmt.Errorf("clienthttp: %w", err)
+	}
+	return s.t.do(ctx, http.MethodPost, h, body)
+}
+
+// within derives a context that also ends with the session.
+func (s *session) within(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })
+	return ctx, func(cause error) {
+		stop()
+		cancel(cause)
+	}
+}
+
+// errAnswered is the cause with which what the server asks ends when it has
+// answered the request that it asked for.
+var errAnswered = errors.New("clienthttp: the request has been answered")
+
+// Handle implements [protocol.Peer]. A stream that breaks before the response is
+// taken up where it broke, if the server allows that. When ctx ends the server
+// is told that the request is cancelled: a closed connection does not say so.
+func (s *session) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+	if err := s.Err(); err != nil {
+		return nil, err
+	}
+	running, cancel := s.within(ctx)
+	defer cancel(errAnswered)
+	x, err := s.post(running, req)
+	if err == nil {
+		var resp *protocol.Response
+		if resp, err = s.response(running, x, req.ID, back); err == nil {
+			return resp, nil
+		}
+	}
+	if s.Err() == nil && (ctx.Err() != nil || errors.Is(err, ErrNoResponse)) {
+		go s.withdraw(context.WithoutCancel(ctx), req.ID)
+	}
+	return nil, err
+}
+
+// withdraw tells the server that nobody waits for a request any more.
+func (s *session) withdraw(ctx context.Context, id protocol.ID) {
+	ctx, cancel := context.WithTimeout(ctx, noticeLimit)
+	defer cancel()
+	_ = s.notify(ctx, &protocol.Notification{
+		Method: protocol.NotifyCancelled, Params: []byte(`{"requestId":` + id.String() + `}`),
+	})
+}
+
+// response reads the answer to a request.
+func (s *session) response(ctx context.Context, x *exchange, id protocol.ID, back protocol.Back) (*protocol.Response, error) {
+	if x.http.StatusCode == http.StatusOK && x.media() == mediaSSE {
+		f := &feed{session: s, ctx: ctx, want: id, back: back}
+		return f.follow(x)
+	}
+	resp, err := s.answered(x, id)
+	if err = x.finish(err); err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// answered reads an answer that is no stream.
+func (s *session) answered(x *exchange, id protocol.ID) (*protocol.Response, error) {
+	status := x.http.StatusCode
+	resp, err := x.response(id, nil)
+	if status != http.StatusNotFound || s.id == "" {
+		return resp, err
+	}
+	if err == nil && resp.ID == id && resp.Error.Code == protocol.CodeMethodNotFound {
+		return resp, nil // of a server that has modern habits in legacy sessions
+	}
+	return nil, s.gone(&StatusError{Status: status, Header: x.http.Header})
+}
+
+// gone notes that the server does not know the session any more.
+func (s *session) gone(said error) error {
+	err := fmt.Errorf("clienthttp: %w: %w", protocol.ErrSessionGone, said)
+	s.finish(err)
+	return err
+}
+
+// Notify implements [protocol.Peer]. After notifications/initialized the stream
+// for what the server says by itself is opened.
+func (s *session) Notify(ctx context.Context, n *protocol.Notification) error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	if err := s.notify(ctx, n); err != nil {
+		return err
+	}
+	if n.Method == protocol.NotifyInitialized {
+		s.listen.Do(func() { s.startHearing(ctx) })
+	}
+	return nil
+}
+
+func (s *session) notify(ctx context.Context, m protocol.Message) error {
+	ctx, cancel := s.within(ctx)
+	defer cancel(nil)
+	x, err := s.post(ctx, m)
+	if err != nil {
+		return err
+	}
+	err = x.accepted()
+	if x.http.StatusCode == http.StatusNotFound && s.id != "" {
+		err = s.gone(err)
+	}
+	return x.finish(err)
+}
+
+// answer sends the response to a request of the server's. A server that does not
+// take it will notice that it has none.
+func (s *session) answer(ctx context.Context, resp *protocol.Response) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
+	defer cancel()
+	_ = s.notify(ctx, resp)
+}
+
+// Done implements [protocol.LegacySession].
+func (s *session) Done() <-chan struct{} { return s.done }
+
+// Err implements [protocol.LegacySession].
+func (s *session) Err() error {
+	select {
+	case <-s.done:
+		return context.Cause(s.life)
+	default:
+		return nil
+	}
+}
+
+func (s *session) finish(err error) (first bool) {
+	s.ending.Do(func() {
+		first = true
+		s.cancel(err)
+		close(s.done)
+	})
+	return first
+}
+
+// Close ends the session and tells the server (DELETE), which may take a moment
+// and may fail.
+func (s *session) Close() error {
+	if !s.finish(ErrClosed) || s.id == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.life), noticeLimit)
+	defer cancel()
+	h, err := s.header(ctx, mediaJSON)
+	if err != nil {
+		return err
+	}
+	x, err := s.t.do(ctx, http.MethodDelete, h, nil)
+	if err != nil {
+		return err
+	}
+	if x.http.StatusCode == http.StatusMethodNotAllowed {
+		return x.finish(nil) // the server ends sessions itself
+	}
+	return x.finish(x.accepted())
+}

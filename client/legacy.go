@@ -1,0 +1,326 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A session is a connection of a legacy revision: opened by initialize, and
+// used by both sides (basic/lifecycle of revision 2025-11-25). It is the way
+// back for whatever belongs to no request.
+type session struct {
+	client *Client
+	peer   protocol.LegacySession
+	agreed *protocol.InitializeResult // nil until the server has answered
+	pushes pushes
+	subs   subscribers
+
+	mu   sync.Mutex
+	legs map[protocol.ID]leg // that run
+}
+
+var _ protocol.BackCaller = (*session)(nil)
+
+// initialize opens a session. It offers the newest legacy revision and takes
+// what the server chooses, if this client speaks it.
+func (c *Client) initialize(ctx context.Context, peer protocol.LegacyPeer) (*connection, error) {
+	s := &session{client: c, legs: map[protocol.ID]leg{}}
+	s.pushes.session = s
+	s.subs.session = s
+	caps := c.caps
+	caps.Extensions = nil // younger than every legacy revision
+	params, err := protocol.EncodeParams(&protocol.InitializeParams{
+		ProtocolVersion: protocol.V20251125, Capabilities: caps, ClientInfo: c.opts.Info,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("client: %s: %w", protocol.MethodInitialize, err)
+	}
+	req := &protocol.Request{ID: c.nextID(), Method: protocol.MethodInitialize, Params: params}
+	opened, resp, err := peer.OpenSession(ctx, req, s)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, &TransportError{req.Method, err}
+	}
+	s.peer = opened
+	if err := s.accept(ctx, req, resp); err != nil {
+		if opened != nil {
+			_ = opened.Close()
+		}
+		return nil, err
+	}
+	return &connection{version: s.agreed.ProtocolVersion, peer: opened, session: s}, nil
+}
+
+// accept takes the server's choice and says that the session may begin.
+func (s *session) accept(ctx context.Context, req *protocol.Request, resp *protocol.Response) error {
+	c := s.client
+	result, err := c.open(protocol.V20251125, req, resp)
+	if err != nil {
+		return err
+	}
+	agreed, ok := result.(*protocol.InitializeResult)
+	if !ok || s.peer == nil {
+		return &ResponseError{req.Method, fmt.Errorf("unexpected result %T", result)}
+	}
+	if v := agreed.ProtocolVersion; !v.Known() || v.Era() != protocol.Legacy {
+		return &ResponseError{req.Method, fmt.Errorf("server chooses revision %.32q, which this client does not speak", v)}
+	}
+	s.mu.Lock()
+	s.agreed = agreed
+	s.mu.Unlock()
+	if err := s.peer.Notify(ctx, &protocol.Notification{Method: protocol.NotifyInitialized}); err != nil {
+		return &TransportError{protocol.NotifyInitialized, err}
+	}
+	if c.opts.LogLevel == "" || agreed.Capabilities.Logging == nil {
+		return nil
+	}
+	// A server that refuses sends what it likes; that is no reason to fail.
+	_, err = s.request(ctx, protocol.MethodSetLevel, &protocol.SetLevelParams{Level: c.opts.LogLevel})
+	if _, said := protocol.AsError(err); said {
+		return nil
+	}
+	return err
+}
+
+// version is empty until the server has chosen.
+func (s *session) version() protocol.Version {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.agreed == nil {
+		return ""
+	}
+	return s.agreed.ProtocolVersion
+}
+
+// request sends a request of the session's own.
+func (s *session) request(ctx context.Context, method string, p protocol.Params) (protocol.Result, error) {
+	return s.send(ctx, leg{method: method, params: p}, nil)
+}
+
+// send sends one request as legacy revisions spell it.
+func (s *session) send(ctx context.Context, l leg, back *legacyBack) (protocol.Result, error) {
+	params, err := protocol.EncodeParams(l.params)
+	if err != nil {
+		return nil, fmt.Errorf("client: %s: %w", l.method, err)
+	}
+	version := s.version()
+	req := &protocol.Request{
+		ID: s.client.nextID(), Method: l.method, Params: params,
+		Mirror: protocol.Mirror{Version: version},
+	}
+	if back == nil {
+		back = &legacyBack{session: s, leg: l}
+	}
+	s.enter(req.ID, l)
+	defer s.leave(req.ID)
+	resp, err := s.peer.Handle(ctx, req, back)
+	if failed := back.notify.failure(); failed != nil {
+		return nil, failed
+	}
+	if err != nil {
+		return nil, &TransportError{l.method, err}
+	}
+	return s.client.open(version, req, resp)
+}
+
+func (s *session) enter(id protocol.ID, l leg) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.legs[id] = l
+}
+
+func (s *session) leave(id protocol.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.legs, id)
+}
+
+// origin returns what a push that comes by itself belongs to, as far as that is
+// beyond doubt: the one request that runs.
+func (s *session) origin() (o Origin) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.legs) == 1 {
+		for _, l := range s.legs {
+			o.Method, o.Target = l.method, l.target
+		}
+	}
+	return o
+}
+
+// sendLegacy sends one leg in a session, as often as it takes until the person
+// has visited what the server wants visited.
+func (c *Client) sendLegacy(ctx context.Context, conn *connection, l leg) (protocol.Result, error) {
+	s := conn.session
+	if l.method == protocol.MethodDiscover {
+		return s.discovered(), nil
+	}
+	if err := s.strip(l.params); err != nil {
+		return nil, err
+	}
+	meta := l.params.RequestMetadata()
+	progress := c.progress(ctx)
+	if progress != nil && meta.ProgressToken.IsZero() {
+		meta.ProgressToken = protocol.StringID("p" + c.nextID().String())
+	}
+	visited := map[string]bool{}
+	for round := 1; ; round++ {
+		back := &legacyBack{session: s, leg: l, notify: c.newBack(meta.ProgressToken, progress, nil)}
+		result, err := s.send(ctx, l, back)
+		back.notify.end()
+		if err == nil {
+			// Legacy revisions have no such hints, whatever a result says.
+			if hints := hintsOf(result); hints != nil {
+				*hints = protocol.CacheHints{}
+			}
+			return result, nil
+		}
+		said, _ := protocol.AsError(err)
+		visits, asked := said.URLElicitations()
+		if !asked || conn.version < protocol.V20251125 || round > c.opts.MaxRounds {
+			return nil, err
+		}
+		origin := Origin{Method: l.method, Target: l.target, Round: round}
+		if failed := c.visit(ctx, origin, visits, visited, err); failed != nil {
+			return nil, failed
+		}
+	}
+}
+
+// visit has the person visit what the server wants visited before it serves a
+// request (-32042; client/elicitation of revision 2025-11-25, "URL Elicitation
+// Required Error"). The same visit is not asked for twice: who did not get there
+// the first time must call again.
+func (c *Client) visit(ctx context.Context, origin Origin, visits []*protocol.ElicitURL, visited map[string]bool, said error) error {
+	questions := make(protocol.InputRequests, len(visits))
+	for i, v := range visits {
+		if v.ElicitationID == "" {
+			return &ResponseError{origin.Method, fmt.Errorf("elicitations[%d].elicitationId: must be present", i)}
+		}
+		if visited[v.ElicitationID] {
+			return said
+		}
+		visited[v.ElicitationID] = true
+		questions[i] = protocol.KeyedRequest{Key: v.ElicitationID, Request: v}
+	}
+	c.asking.enter()
+	answers, err := c.fulfil(ctx, origin, questions)
+	c.asking.leave()
+	if err != nil {
+		return err
+	}
+	for _, a := range answers {
+		if r, err := protocol.DecodeElicitResult(a.Result); err != nil || r.Action != protocol.ActionAccept {
+			return fmt.Errorf("client: person would not visit a URL: %w", said)
+		}
+	}
+	return nil
+}
+
+// strip takes off what legacy revisions do not know. A retry cannot be sent:
+// they have none.
+func (s *session) strip(p protocol.Params) error {
+	var retry protocol.Retry
+	switch p := p.(type) {
+	case *protocol.CallToolParams:
+		retry = p.Retry
+	case *protocol.GetPromptParams:
+		retry = p.Retry
+	case *protocol.ReadResourceParams:
+		retry = p.Retry
+	}
+	if _, state := retry.RequestState.Text(); state || retry.InputResponses != nil {
+		return fmt.Errorf("client: answers and state cannot be sent: %w", errors.New("server speaks revision "+string(s.version())))
+	}
+	meta := p.RequestMetadata()
+	meta.Version, meta.ClientInfo, meta.Capabilities, meta.LogLevel = "", nil, nil, ""
+	return nil
+}
+
+// discovered says what is known of the server in the form of the answer to
+// server/discover, which legacy revisions do not have.
+func (s *session) discovered() *protocol.DiscoverResult {
+	a := s.agreed
+	meta, err := protocol.Meta(nil).With(protocol.MetaServerInfo, a.ServerInfo)
+	if err != nil {
+		meta = nil
+	}
+	return &protocol.DiscoverResult{
+		SupportedVersions: []protocol.Version{a.ProtocolVersion},
+		Capabilities:      a.Capabilities,
+		Instructions:      a.Instructions,
+		Meta:              meta,
+	}
+}
+
+// Notify takes what the server says outside of any request.
+func (s *session) Notify(ctx context.Context, n *protocol.Notification) error {
+	if n == nil {
+		return errors.New("client: nil notification")
+	}
+	if s.take(n) {
+		return nil
+	}
+	back := s.client.newBack(protocol.ID{}, nil, nil)
+	if back == nil {
+		return nil
+	}
+	return back.Notify(ctx, n)
+}
+
+// take handles what belongs to the session wherever it is said. It reports
+// false for all else.
+func (s *session) take(n *protocol.Notification) bool {
+	switch n.Method {
+	case protocol.NotifyCancelled:
+		s.pushes.cancelled(n.Params)
+		return true
+	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
+		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated:
+		return s.subs.publish(n)
+	}
+	return false
+}
+
+// Call answers what the server asks outside of any request.
+func (s *session) Call(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
+	return s.pushes.call(ctx, s.origin(), req)
+}
+
+// legacyBack is the way back for one request of a session.
+type legacyBack struct {
+	session *session
+	leg     leg
+	notify  *back // nil: nobody listens
+
+	mu    sync.Mutex
+	asked int
+}
+
+var _ protocol.BackCaller = (*legacyBack)(nil)
+
+// Notify implements [protocol.Back].
+func (b *legacyBack) Notify(ctx context.Context, n *protocol.Notification) error {
+	if n != nil && b.session.take(n) {
+		return nil
+	}
+	if b.notify == nil {
+		return nil
+	}
+	return b.notify.Notify(ctx, n)
+}
+
+// Call implements [protocol.BackCaller].
+func (b *legacyBack) Call(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
+	b.mu.Lock()
+	b.asked++
+	origin := Origin{Method: b.leg.method, Target: b.leg.target, Round: b.asked}
+	b.mu.Unlock()
+	return b.session.pushes.call(ctx, origin, req)
+}

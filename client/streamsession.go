@@ -1,0 +1,234 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// DefaultProbeTimeout is how long the server at the end of a line stream may
+// take to say what it speaks. Servers of legacy revisions may well be silent,
+// and then every start of one costs that long.
+const DefaultProbeTimeout = 5 * time.Second
+
+var (
+	_ protocol.LegacyPeer = (*Stream)(nil)
+	_ protocol.LegacyPeer = (*Process)(nil)
+)
+
+// Probe implements [protocol.LegacyPeer]. On a stream every error that is not
+// one of a modern revision is a sign of a legacy server, and so is silence
+// (basic/transports/stdio, "Backward Compatibility").
+func (s *Stream) Probe(ctx context.Context, req *protocol.Request) (*protocol.Response, bool, error) {
+	limited, cancel := context.WithTimeout(ctx, s.opts.ProbeTimeout)
+	defer cancel()
+	resp, err := s.Handle(limited, req, nil)
+	switch {
+	case err == nil:
+		return resp, resp.Error != nil && !resp.Error.EraEvidence(), nil
+	case limited.Err() != nil && ctx.Err() == nil:
+		return nil, true, fmt.Errorf("client: no answer within %v: %w", s.opts.ProbeTimeout, context.DeadlineExceeded)
+	}
+	_, garbled := errors.AsType[*ResponseError](err)
+	return nil, garbled, err
+}
+
+// OpenSession implements [protocol.LegacyPeer]. A stream has one session at a
+// time.
+func (s *Stream) OpenSession(ctx context.Context, initialize *protocol.Request, back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
+	x := &streamSession{
+		stream: s, back: back, done: make(chan struct{}),
+		calls: make(chan struct{}, protocol.MaxBackCalls), inbox: newInbox(s.opts.MaxLineBytes),
+	}
+	x.life, x.cancel = context.WithCancelCause(context.Background())
+	s.mu.Lock()
+	busy := s.session != nil
+	if !busy {
+		s.session = x
+	}
+	s.mu.Unlock()
+	if busy {
+		return nil, nil, errors.New("client: stream has a session already")
+	}
+	go x.tell()
+	resp, err := s.Handle(ctx, initialize, nil)
+	if err != nil || resp.Error != nil {
+		_ = x.Close()
+		return nil, resp, err
+	}
+	return x, resp, nil
+}
+
+// A streamSession is the session of a stream. All requests of the server come to
+// it: which of the client's they relate to, a stream does not say.
+type streamSession struct {
+	stream *Stream
+	back   protocol.BackCaller
+	calls  chan struct{} // holds one for each request of the server that runs
+	inbox  *inbox
+	life   context.Context // of the session; what the server asks ends with it
+	cancel context.CancelCauseFunc
+	done   chan struct{}
+	once   sync.Once
+}
+
+// Handle implements [protocol.Peer].
+func (x *streamSession) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+	if err := x.Err(); err != nil {
+		return nil, err
+	}
+	return x.stream.Handle(ctx, req, back)
+}
+
+// Notify implements [protocol.Peer].
+func (x *streamSession) Notify(ctx context.Context, n *protocol.Notification) error {
+	if err := x.Err(); err != nil {
+		return err
+	}
+	return x.stream.Notify(ctx, n)
+}
+
+// Close ends the session, not the stream; the server is not told. It waits for
+// nobody: it may be what is being told something that closes.
+func (x *streamSession) Close() error {
+	x.finish(ErrClosed)
+	x.stream.mu.Lock()
+	if x.stream.session == x {
+		x.stream.session = nil
+	}
+	x.stream.mu.Unlock()
+	return nil
+}
+
+// finish ends the session, once.
+func (x *streamSession) finish(err error) {
+	x.once.Do(func() {
+		x.cancel(err)
+		close(x.done)
+	})
+}
+
+func (x *streamSession) Done() <-chan struct{} { return x.done }
+
+func (x *streamSession) Err() error {
+	select {
+	case <-x.done:
+		return context.Cause(x.life)
+	default:
+		return nil
+	}
+}
+
+// tell hands on notifications, so that whoever takes them does not hold up the
+// goroutine that reads.
+func (x *streamSession) tell() {
+	for {
+		select {
+		case <-x.inbox.wake:
+		case <-x.done:
+			return
+		case <-x.stream.ended:
+			x.finish(x.stream.Err())
+			return
+		}
+		for n := x.inbox.take(); n != nil && x.Err() == nil; n = x.inbox.take() {
+			_ = x.back.Notify(x.life, n)
+		}
+	}
+}
+
+// notify takes a notification that belongs to no request. The withdrawal of a
+// question is not to wait behind others.
+func (x *streamSession) notify(n *protocol.Notification, size int) error {
+	if n.Method == protocol.NotifyCancelled {
+		return x.back.Notify(x.life, n)
+	}
+	if !x.inbox.put(n, size) {
+		return ErrOverrun
+	}
+	return nil
+}
+
+// ask takes a request of the server. It blocks while too many run.
+func (x *streamSession) ask(req *protocol.Request) {
+	select {
+	case x.calls <- struct{}{}:
+	case <-x.done:
+		return
+	case <-x.stream.ended:
+		return
+	}
+	go func() {
+		defer func() { <-x.calls }()
+		if resp, err := x.back.Call(x.life, req); err == nil {
+			x.answer(resp)
+		}
+	}()
+}
+
+// answer sends a response of the client's, unless the session ends first.
+func (x *streamSession) answer(resp *protocol.Response) {
+	line, err := protocol.AppendMessage(nil, resp)
+	if err == nil {
+		err = jsonx.Check(line)
+	}
+	if err != nil {
+		line, _ = protocol.AppendMessage(nil, &protocol.Response{
+			ID: resp.ID, Error: protocol.Errorf(protocol.CodeInternalError, "internal error"),
+		})
+	}
+	_ = x.stream.send(x.life, line)
+}
+
+// malformed refuses a request that is none, if line can be told to be meant as
+// one: it names a method. It reports false otherwise.
+func (x *streamSession) malformed(line []byte, id protocol.ID, err error) bool {
+	said, ok := protocol.AsError(err)
+	if !ok || !namesMethod(line) {
+		return false
+	}
+	select {
+	case x.calls <- struct{}{}:
+	case <-x.done:
+		return true
+	case <-x.stream.ended:
+		return true
+	}
+	go func() {
+		defer func() { <-x.calls }()
+		x.answer(&protocol.Response{ID: id, Error: said})
+	}()
+	return true
+}
+
+// namesMethod reports whether a message has a method, whatever else is wrong
+// with it.
+func namesMethod(line []byte) (found bool) {
+	_ = jsonx.Members(line, func(key, _ []byte) error {
+		found = found || string(key) == "method"
+		return nil
+	})
+	return found
+}
+
+// sessionNow returns the session of the stream, nil when there is none.
+func (s *Stream) sessionNow() *streamSession {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.session
+}
+
+// Probe implements [protocol.LegacyPeer] as [Stream.Probe] does.
+func (p *Process) Probe(ctx context.Context, req *protocol.Request) (*protocol.Response, bool, error) {
+	return p.stream.Probe(ctx, req)
+}
+
+// OpenSession implements [protocol.LegacyPeer] as [Stream.OpenSession] does.
+func (p *Process) OpenSession(ctx context.Context, initialize *protocol.Request, back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
+	return p.stream.OpenSession(ctx, initialize, back)
+}

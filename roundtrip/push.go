@@ -1,0 +1,95 @@
+package roundtrip
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/internal/form"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// An AnswerError says that the client answered a question with content that
+// does not fit its form. Err names the field, never the value.
+type AnswerError struct{ Err error }
+
+// Error says what does not fit.
+func (e *AnswerError) Error() string { return "the answer does not fit the question: " + e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *AnswerError) Unwrap() error { return e.Err }
+
+// Push puts one question to the client while call runs, outside of rounds: the
+// push API of hosts that serve legacy revisions sits on it. The question is
+// gated and spelled as those that handlers return are, and waits as long. The
+// answer is the bare result, to be read with one of the Decode*Result functions
+// of package protocol; the content of an accepted form has been checked and has
+// its defaults filled in.
+//
+// Where the question cannot be asked Push fails before anything is sent, with a
+// [*PushError]: in modern revisions, without a [Call].Push, for clients that
+// lack the capability, and when the revision cannot carry it. An
+// [*protocol.Error] is what the client said instead of an answer, an
+// [*AnswerError] an answer that is no good. Calls may overlap.
+func (f *Funnel) Push(ctx context.Context, call Call, question protocol.InputRequest) (json.RawMessage, error) {
+	p := &pass{funnel: f, call: &call, where: Where{Version: call.Version, Method: call.Method, Target: call.Target}}
+	failed := func(format string, args ...any) error {
+		return &PushError{Method: question.Kind().Method(), Cause: fmt.Sprintf(format, args...)}
+	}
+	requests := protocol.InputRequests{{Key: "question", Request: question}}
+	if err := (&protocol.InputRequiredResult{InputRequests: requests}).Validate(); err != nil {
+		return nil, err
+	}
+	if !p.legacy() {
+		return nil, failed("revision %s has no requests from server to client", call.Version)
+	}
+	if call.Push == nil {
+		return nil, failed("this connection cannot carry questions to the client")
+	}
+	if missing := call.Capabilities.Missing(question); !missing.IsZero() {
+		p.observe(ctx, CapabilityRefused{p.where, missing})
+		return nil, &PushError{Method: question.Kind().Method(), Cause: "the client does not support: " + missing.String(), Missing: missing}
+	}
+	fields, err := pushedForm(question)
+	if err != nil {
+		return nil, err
+	}
+	spelled, err := p.spell(question)
+	if err != nil {
+		return nil, failed("%v", err)
+	}
+	raw, err := p.push(ctx, spelled)
+	if err != nil || fields == nil {
+		return raw, err
+	}
+	return acceptForm(fields, raw)
+}
+
+// pushedForm reads the form of a question, nil if it has none.
+func pushedForm(question protocol.InputRequest) (*form.Form, error) {
+	q, ok := question.(*protocol.ElicitForm)
+	if !ok {
+		return nil, nil
+	}
+	return form.ParsePeer(q.Schema)
+}
+
+// acceptForm checks and completes the content of an accepted form.
+func acceptForm(fields *form.Form, raw json.RawMessage) (json.RawMessage, error) {
+	result, err := protocol.DecodeElicitResult(raw)
+	if err != nil {
+		return nil, &AnswerError{err}
+	}
+	if result.Action != protocol.ActionAccept {
+		return raw, nil
+	}
+	content := result.Content
+	if content == nil {
+		content = json.RawMessage("{}")
+	}
+	if result.Content, err = fields.Accept(content); err != nil {
+		return nil, &AnswerError{err}
+	}
+	return jsonx.Marshal(result)
+}

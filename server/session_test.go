@@ -1,0 +1,817 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/wiretest"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+var legacyVersions = []protocol.Version{protocol.V20241105, protocol.V20250326, protocol.V20250618, protocol.V20251125}
+
+// A visitor is a client of a legacy revision and a transport without a wire.
+// All that is said is held against the published schema when the test ends.
+type visitor struct {
+	*testing.T
+	h       *harness
+	session *server.Session
+	version protocol.Version
+	log     wiretest.Log
+	// answer says what the client answers to a question; nil: nothing, ever.
+	answer func(req *protocol.Request) *protocol.Response
+
+	mu        sync.Mutex
+	lastID    int64
+	questions []*protocol.Request
+	notes     []*protocol.Notification // on the streams of requests
+	news      chan *protocol.Notification
+}
+
+// visit returns a client that has not sent anything.
+func (h *harness) visit(v protocol.Version) *visitor {
+	h.Helper()
+	c := &visitor{T: h.T, h: h, version: v, news: make(chan *protocol.Notification, 100)}
+	c.session = h.NewSession(roundtrip.Local(), func(_ context.Context, m protocol.Message) error {
+		c.add(wiretest.Server, m)
+		c.news <- m.(*protocol.Notification)
+		return nil
+	})
+	h.Cleanup(func() {
+		c.session.Close()
+		wiretest.Conform(c.T, string(c.version), c.log.Messages())
+	})
+	return c
+}
+
+// enter returns a client with an open session.
+func (h *harness) enter(v protocol.Version, capabilities string) *visitor {
+	h.Helper()
+	c := h.visit(v)
+	if r := c.initialize(string(v), capabilities); r.Error != nil {
+		c.Fatalf("initialize: %v", r.Error)
+	}
+	c.notify(protocol.NotifyInitialized, "")
+	return c
+}
+
+func (c *visitor) initialize(version, capabilities string) *protocol.Response {
+	c.Helper()
+	return c.request(protocol.MethodInitialize, fmt.Sprintf(
+		`{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"visitor","version":"1"}}`, version, capabilities))
+}
+
+func (c *visitor) add(from wiretest.From, m protocol.Message) {
+	raw, err := protocol.AppendMessage(nil, m)
+	if err != nil {
+		c.Errorf("message cannot be sent: %v", err)
+	}
+	c.log.Add(from, raw)
+}
+
+func (c *visitor) notify(method, params string) {
+	n := &protocol.Notification{Method: method}
+	if params != "" {
+		n.Params = json.RawMessage(params)
+	}
+	c.add(wiretest.Client, n)
+	c.session.Notify(c.Context(), n)
+}
+
+// request sends a request and returns the response, nil when there is none.
+func (c *visitor) request(method, params string) *protocol.Response {
+	c.Helper()
+	return c.serve(c.admit(method, params))
+}
+
+func (c *visitor) admit(method, params string) *server.Incoming {
+	c.mu.Lock()
+	c.lastID++
+	req := &protocol.Request{ID: protocol.IntID(c.lastID), Method: method}
+	c.mu.Unlock()
+	if params != "" {
+		req.Params = json.RawMessage(params)
+	}
+	c.add(wiretest.Client, req)
+	in := c.session.Admit(req)
+	in.Back = c
+	return in
+}
+
+func (c *visitor) serve(in *server.Incoming) *protocol.Response {
+	c.Helper()
+	response := c.h.Serve(c.Context(), in)
+	if in.Abandoned() {
+		return nil
+	}
+	c.add(wiretest.Server, response)
+	return response
+}
+
+// Notify implements [protocol.Back].
+func (c *visitor) Notify(_ context.Context, n *protocol.Notification) error {
+	c.add(wiretest.Server, n)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.notes = append(c.notes, n)
+	return nil
+}
+
+// Send implements [server.BackSender].
+func (c *visitor) Send(ctx context.Context, m protocol.Message) error {
+	req, ok := m.(*protocol.Request)
+	if !ok {
+		return c.Notify(ctx, m.(*protocol.Notification))
+	}
+	c.add(wiretest.Server, req)
+	c.mu.Lock()
+	c.questions = append(c.questions, req)
+	c.mu.Unlock()
+	if c.answer == nil {
+		return nil
+	}
+	go func() {
+		if r := c.answer(req); r != nil {
+			r.ID = req.ID
+			c.add(wiretest.Client, r)
+			if err := c.session.Deliver(r); err != nil {
+				c.Errorf("answer to %s: %v", req.ID, err)
+			}
+		}
+	}()
+	return nil
+}
+
+func (c *visitor) asked() []*protocol.Request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.questions)
+}
+
+func (c *visitor) noted(method string) (params []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range c.notes {
+		if n.Method == method {
+			params = append(params, string(n.Params))
+		}
+	}
+	return params
+}
+
+// call calls a tool and returns its text, with "error: " before that of a
+// failure, or the code of an error.
+func (c *visitor) call(name, arguments string) string {
+	c.Helper()
+	return told(c.request(protocol.MethodCallTool, fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments)))
+}
+
+func told(r *protocol.Response) string {
+	if r == nil {
+		return "nothing"
+	}
+	if r.Error != nil {
+		return fmt.Sprintf("code %d", r.Error.Code)
+	}
+	var result struct {
+		Content []struct{ Text string }
+		IsError bool
+	}
+	if err := json.Unmarshal(r.Result, &result); err != nil || len(result.Content) == 0 {
+		return string(r.Result)
+	}
+	if result.IsError {
+		return "error: " + result.Content[0].Text
+	}
+	return result.Content[0].Text
+}
+
+func answering(result string) func(*protocol.Request) *protocol.Response {
+	return func(*protocol.Request) *protocol.Response { return &protocol.Response{Result: json.RawMessage(result)} }
+}
+
+func TestSessionNegotiation(t *testing.T) {
+	for _, tc := range []struct{ wanted, want string }{
+		{"2024-11-05", "2024-11-05"}, {"2025-03-26", "2025-03-26"}, {"2025-06-18", "2025-06-18"}, {"2025-11-25", "2025-11-25"},
+		{"2026-07-28", "2025-11-25"}, {"2099-01-01", "2025-11-25"}, {"2024-10-07", "2025-11-25"}, {"1", "2025-11-25"},
+	} {
+		t.Run(tc.wanted, func(t *testing.T) {
+			h := newHarness(t, &server.Options{Info: protocol.Implementation{Name: "s", Version: "2"}, Instructions: "ask"})
+			c := h.visit(protocol.Version(tc.want))
+			if c.session.Version() != "" {
+				t.Error("open before initialize")
+			}
+			r := c.initialize(tc.wanted, `{}`)
+			var result struct {
+				ProtocolVersion, Instructions string
+				ServerInfo                    struct{ Name, Version string }
+			}
+			if r.Error != nil || json.Unmarshal(r.Result, &result) != nil {
+				t.Fatalf("got %s, %v", r.Result, r.Error)
+			}
+			if result.ProtocolVersion != tc.want || string(c.session.Version()) != tc.want || result.Instructions != "ask" || result.ServerInfo.Name != "s" {
+				t.Errorf("got %s in %s, want %s", r.Result, c.session.Version(), tc.want)
+			}
+		})
+	}
+}
+
+func TestSessionLifecycle(t *testing.T) {
+	h := newHarness(t, nil)
+	h.plain()
+	c := h.visit(protocol.V20251125)
+	for _, method := range []string{protocol.MethodListTools, protocol.MethodSetLevel, protocol.MethodDiscover, "unheard/of"} {
+		if r := c.h.Serve(t.Context(), c.session.Admit(&protocol.Request{ID: protocol.IntID(1), Method: method})); r.Error == nil || r.Error.Code != protocol.CodeInvalidRequest {
+			t.Errorf("%s before initialize: got %v", method, r.Error)
+		}
+	}
+	if r := c.request(protocol.MethodPing, ""); string(r.Result) != "{}" {
+		t.Errorf("ping before initialize: %s, %v", r.Result, r.Error)
+	}
+	bad := c.session.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`)})
+	if r := c.h.Serve(t.Context(), bad); r.Error == nil || r.Error.Code != protocol.CodeInvalidParams || c.session.Version() != "" {
+		t.Errorf("bad initialize: got %v", r.Error)
+	}
+	if r := c.initialize("2025-11-25", `{}`); r.Error != nil {
+		t.Fatal(r.Error)
+	}
+	if r := c.initialize("2025-11-25", `{}`); r.Error == nil || r.Error.Code != protocol.CodeInvalidRequest {
+		t.Errorf("second initialize: got %s, %v", r.Result, r.Error)
+	}
+	for _, method := range []string{protocol.MethodDiscover, protocol.MethodListen, "unheard/of", protocol.MethodListPrompts, protocol.MethodSubscribe} {
+		in := c.session.Admit(&protocol.Request{ID: protocol.IntID(1), Method: method, Params: json.RawMessage(`{"uri":"a"}`)})
+		if r := c.h.Serve(t.Context(), in); r.Error == nil || r.Error.Code != protocol.CodeMethodNotFound {
+			t.Errorf("%s: got %s, %v, want method not found", method, r.Result, r.Error)
+		}
+	}
+	c.session.Close()
+	if r := c.request(protocol.MethodListTools, ""); r.Error == nil || r.Error.Code != protocol.CodeBusy {
+		t.Errorf("after Close: got %s, %v", r.Result, r.Error)
+	}
+	if r := c.h.Serve(t.Context(), c.session.Admit(nil)); r.Error == nil {
+		t.Error("a nil request was served")
+	}
+	c.session.Notify(t.Context(), nil)
+	if c.session.Deliver(nil) == nil {
+		t.Error("a nil response was delivered")
+	}
+}
+
+// TestSessionOpensOrNot: an initialize that fails after all leaves no session.
+func TestSessionOpensOrNot(t *testing.T) {
+	fail := true
+	h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
+		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+			if fail {
+				return nil, protocol.Errorf(protocol.CodeBusy, "not now")
+			}
+			return next(ctx, in)
+		}
+	}}})
+	c := h.visit(protocol.V20250618)
+	if r := c.initialize("2025-06-18", `{}`); r.Error == nil || c.session.Version() != "" {
+		t.Errorf("got %v, open in %q", r.Error, c.session.Version())
+	}
+	fail = false
+	if r := c.initialize("2025-06-18", `{}`); r.Error != nil || c.session.Version() != "2025-06-18" {
+		t.Errorf("got %v, open in %q", r.Error, c.session.Version())
+	}
+}
+
+func TestSessionModernOnly(t *testing.T) {
+	h := newHarness(t, &server.Options{ModernOnly: true})
+	c := h.visit(protocol.V20251125)
+	r := c.initialize("2025-11-25", `{}`)
+	if r.Error == nil || r.Error.Code != protocol.CodeMethodNotFound || !strings.Contains(r.Error.Message, "2026-07-28") || !strings.Contains(string(r.Error.Data), "2026-07-28") {
+		t.Errorf("got %s, %v", r.Result, r.Error)
+	}
+}
+
+// full is a server with something of everything.
+func full(t *testing.T, opts *server.Options) *harness {
+	h := newHarness(t, opts)
+	h.plain()
+	server.AddRawTool(h.Server, server.Tool{Name: "list", OutputSchema: json.RawMessage(`{"type":"array"}`)},
+		outcome(&protocol.CallToolResult{Content: []protocol.Content{&protocol.TextContent{Text: "[1]"}}, StructuredContent: json.RawMessage(`[1]`)}, nil))
+	server.AddPrompt(h.Server, server.Prompt{Name: "p", Complete: func(context.Context, *server.CompleteCall) ([]string, error) {
+		return []string{"ab", "ac"}, nil
+	}, Arguments: []protocol.PromptArgument{{Name: "arg"}}}, func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
+		return &protocol.GetPromptResult{Messages: []protocol.PromptMessage{server.UserText("hello")}}, nil
+	})
+	read := func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+		return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "r"}}, Cache: protocol.CacheHints{TTLMillis: 5, Scope: protocol.CachePublic}}, nil
+	}
+	server.AddResource(h.Server, server.Resource{URI: "test://r", Name: "r"}, read)
+	server.AddResourceTemplate(h.Server, server.ResourceTemplate{URITemplate: "test://t/{x}", Name: "t"},
+		func(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+			return nil, protocol.ResourceNotFound(call.URI)
+		})
+	return h
+}
+
+// TestSessionMethods sends every request of every revision; the answers are
+// held against its schema.
+func TestSessionMethods(t *testing.T) {
+	for _, v := range legacyVersions {
+		for _, wrapped := range []bool{false, true} {
+			t.Run(fmt.Sprint(v, wrapped), func(t *testing.T) {
+				opts := &server.Options{PageSize: 1}
+				if wrapped { // lists are not cached then
+					opts.Middleware = []server.Middleware{func(next server.Handler) server.Handler { return next }}
+				}
+				c := full(t, opts).enter(v, allCapabilities)
+				for _, tc := range []struct{ method, params, want string }{
+					{protocol.MethodPing, "", "{}"},
+					{protocol.MethodPing, `{"_meta":{"progressToken":1}}`, "{}"},
+					{protocol.MethodListTools, "", `{"tools":[{"name":"x","inputSchema":{"type":"object"}}],"nextCursor":"dG9vbHMvbGlzdCAx"}`},
+					{protocol.MethodListTools, `{"cursor":"dG9vbHMvbGlzdCAx"}`, `{"tools":[{"name":"list","inputSchema":{"type":"object"}}]}`},
+					{protocol.MethodCallTool, `{"name":"x"}`, `{"content":[{"type":"text","text":"x"}]}`},
+					{protocol.MethodCallTool, `{"name":"list"}`, `{"content":[{"type":"text","text":"[1]"}]}`},
+					{protocol.MethodListPrompts, "", `{"prompts":[{"name":"p","arguments":[{"name":"arg"}]}]}`},
+					{protocol.MethodGetPrompt, `{"name":"p"}`, `{"messages":[{"role":"user","content":{"type":"text","text":"hello"}}]}`},
+					{protocol.MethodListResources, "", `{"resources":[{"uri":"test://r","name":"r"}]}`},
+					{protocol.MethodListResourceTemplates, "", `{"resourceTemplates":[{"uriTemplate":"test://t/{x}","name":"t"}]}`},
+					{protocol.MethodReadResource, `{"uri":"test://r"}`, `{"contents":[{"uri":"test://r","text":"r"}]}`},
+					{protocol.MethodReadResource, `{"uri":"test://none"}`, `code -32002 {"uri":"test://none"}`},
+					{protocol.MethodReadResource, `{"uri":"test://t/1"}`, `code -32002 {"uri":"test://t/1"}`},
+					{protocol.MethodComplete, `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"arg","value":"a"}}`, `{"completion":{"values":["ab","ac"],"total":2}}`},
+					{protocol.MethodSetLevel, `{"level":"debug"}`, "{}"},
+					{protocol.MethodSubscribe, `{"uri":"test://r"}`, "{}"},
+					{protocol.MethodUnsubscribe, `{"uri":"test://r"}`, "{}"},
+					{protocol.MethodUnsubscribe, `{"uri":"test://r"}`, "{}"},
+					{protocol.MethodCallTool, `{"name":"unknown"}`, `code -32602 `},
+				} {
+					r := c.request(tc.method, tc.params)
+					got := string(r.Result)
+					if r.Error != nil {
+						got = fmt.Sprintf("code %d %s", r.Error.Code, r.Error.Data)
+					}
+					if got != tc.want {
+						t.Errorf("%s %s:\ngot  %s\nwant %s", tc.method, tc.params, got, tc.want)
+					}
+				}
+				for _, bad := range []struct{ method, params string }{
+					{protocol.MethodSetLevel, `{"level":"loud"}`}, {protocol.MethodSubscribe, `{}`}, {protocol.MethodCallTool, ``},
+				} {
+					in := c.session.Admit(&protocol.Request{ID: protocol.IntID(99), Method: bad.method, Params: json.RawMessage(bad.params)})
+					if bad.params == "" {
+						in = c.session.Admit(&protocol.Request{ID: protocol.IntID(99), Method: bad.method})
+					}
+					if r := c.h.Serve(t.Context(), in); r.Error == nil || r.Error.Code != protocol.CodeInvalidParams {
+						t.Errorf("%s %s: got %s, %v", bad.method, bad.params, r.Result, r.Error)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestSessionCapabilities declares what the revision knows.
+func TestSessionCapabilities(t *testing.T) {
+	for _, v := range legacyVersions {
+		h := full(t, &server.Options{
+			Info:         protocol.Implementation{Name: "s", Version: "1", Title: "S", Description: "d", WebsiteURL: "https://s.example", Icons: []protocol.Icon{{Src: "https://s.example/i"}}},
+			Capabilities: protocol.ServerCapabilities{Extensions: map[string]json.RawMessage{"com.example/x": json.RawMessage(`{}`)}},
+		})
+		r := h.visit(v).initialize(string(v), `{}`)
+		text := string(r.Result)
+		for word, since := range map[string]protocol.Version{
+			`"tools":{"listChanged":true}`: "2024", `"resources":{"listChanged":true,"subscribe":true}`: "2024", `"logging":{}`: "2024",
+			`"completions":{}`: protocol.V20250326, `"title":"S"`: protocol.V20250618, `"description":"d"`: protocol.V20251125,
+			"icons": protocol.V20251125, "websiteUrl": protocol.V20251125, "extensions": protocol.V20260728, "_meta": protocol.V20260728,
+		} {
+			if got, want := strings.Contains(text, word), v >= since; got != want {
+				t.Errorf("%s: %s declared: %v, want %v: %s", v, word, got, want, text)
+			}
+		}
+	}
+}
+
+// TestSessionIgnoresModernMembers: neither answers nor state exist there, and
+// capabilities are the session's.
+func TestSessionIgnoresModernMembers(t *testing.T) {
+	h := newHarness(t, nil)
+	server.AddRawTool(h.Server, server.Tool{Name: "ask", AcceptCold: true}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		if !call.Capabilities().IsZero() || call.ClientInfo().Name != "visitor" || roundtrip.Number(ctx) != 1 {
+			t.Errorf("capabilities %s of %+v in round %d", call.Capabilities(), call.ClientInfo(), roundtrip.Number(ctx))
+		}
+		if reply := roundtrip.Answer[Reason](ctx, "confirm"); reply.Outcome != roundtrip.Missing {
+			t.Errorf("reply %+v", reply)
+		}
+		return roundtrip.InputRequired(roundtrip.Elicit[Reason]("confirm", "?")), nil
+	})
+	c := h.visit(protocol.V20251125)
+	c.initialize("2025-11-25", `{}`)
+	in := c.session.Admit(&protocol.Request{ID: protocol.IntID(7), Method: protocol.MethodCallTool, Params: json.RawMessage(
+		`{"name":"ask","requestState":"x","inputResponses":{"confirm":{"action":"accept","content":{"reason":"now"}}},
+		"_meta":{"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"io.modelcontextprotocol/clientInfo":{"name":"liar","version":"1"}}}`)})
+	in.Back = c
+	if got := told(c.h.Serve(t.Context(), in)); !strings.HasPrefix(got, "error: the client does not support: elicitation") || len(c.asked()) != 0 {
+		t.Errorf("got %q", got)
+	}
+}
+
+// Reason is what the tests ask for.
+type Reason struct {
+	Reason string `json:"reason" default:"none"`
+}
+
+const acceptedNow = `{"action":"accept","content":{"reason":"now"}}`
+
+// TestSessionLogLevel: info until the client sets it, each session for itself.
+func TestSessionLogLevel(t *testing.T) {
+	h := newHarness(t, nil)
+	server.AddRawTool(h.Server, server.Tool{Name: "log"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		for _, level := range []protocol.LoggingLevel{protocol.LevelDebug, protocol.LevelInfo, protocol.LevelError} {
+			if err := call.Log(ctx, level, "", string(level)); err != nil {
+				t.Error(err)
+			}
+		}
+		return server.Text("done"), nil
+	})
+	a, b := h.enter(protocol.V20251125, `{}`), h.enter(protocol.V20241105, `{}`)
+	for _, step := range []struct {
+		c     *visitor
+		level string
+		want  int
+	}{{a, "", 2}, {a, "debug", 3}, {a, "emergency", 0}, {b, "", 2}, {b, "error", 1}} {
+		if step.level != "" {
+			step.c.request(protocol.MethodSetLevel, fmt.Sprintf(`{"level":%q}`, step.level))
+		}
+		before := len(step.c.noted(protocol.NotifyMessage))
+		step.c.call("log", "{}")
+		if got := len(step.c.noted(protocol.NotifyMessage)) - before; got != step.want {
+			t.Errorf("level %q: %d messages, want %d", step.level, got, step.want)
+		}
+	}
+}
+
+// TestSessionNews: what changes is told once, after initialized, and only what
+// was declared or subscribed to.
+func TestSessionNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, &server.Options{Capabilities: protocol.ServerCapabilities{Resources: &protocol.ResourcesCapability{}},
+			Visible: func(_ roundtrip.Principal, _, name string) bool { return name != "test://hidden" }})
+		h.plain()
+		c := h.visit(protocol.V20250618)
+		c.initialize("2025-06-18", `{}`)
+		read := func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) { return nil, nil }
+		add := func(uri string) { server.AddResource(h.Server, server.Resource{URI: uri, Name: "r"}, read) }
+		add("test://a")
+		add("test://hidden")
+		server.AddRawTool(h.Server, server.Tool{Name: "more"}, outcome(nil, nil))
+		server.AddPrompt(h.Server, server.Prompt{Name: "undeclared"}, func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) { return nil, nil })
+		for _, uri := range []string{"test://a", "test://a", "test://hidden", "test://unknown"} {
+			c.request(protocol.MethodSubscribe, fmt.Sprintf(`{"uri":%q}`, uri))
+		}
+		got := func() (all []string) {
+			synctest.Wait()
+			for {
+				select {
+				case n := <-c.news:
+					all = append(all, n.Method+" "+string(n.Params))
+				default:
+					return all
+				}
+			}
+		}
+		h.ResourceUpdated("test://a")
+		if list := got(); list != nil {
+			t.Errorf("before initialized: %q", list)
+		}
+		c.notify(protocol.NotifyInitialized, "")
+		h.ResourceUpdated("test://hidden")
+		h.ResourceUpdated("test://unknown")
+		want := []string{"notifications/resources/list_changed {}", "notifications/tools/list_changed {}", `notifications/resources/updated {"uri":"test://a"}`}
+		if list := got(); !slices.Equal(list, want) {
+			t.Errorf("after initialized: %q, want %q", list, want)
+		}
+		h.ResourceUpdated("test://a")
+		if list := got(); len(list) != 1 {
+			t.Errorf("update: %q", list)
+		}
+		c.request(protocol.MethodUnsubscribe, `{"uri":"test://a"}`)
+		h.ResourceUpdated("test://a")
+		if list := got(); list != nil {
+			t.Errorf("unsubscribed: %q", list)
+		}
+		c.session.Close()
+		h.RemoveTool("more")
+		if list := got(); list != nil {
+			t.Errorf("closed: %q", list)
+		}
+	})
+}
+
+// TestSessionNewsAreBounded: a client that does not listen costs a set.
+func TestSessionNewsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := full(t, nil)
+		sent, hold := make(chan protocol.Message, 100), make(chan struct{})
+		x := h.NewSession(roundtrip.Local(), func(_ context.Context, m protocol.Message) error {
+			<-hold
+			sent <- m
+			return errors.New("nobody listens")
+		})
+		defer x.Close()
+		params := json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
+		h.Serve(t.Context(), x.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: params}))
+		x.Notify(t.Context(), &protocol.Notification{Method: protocol.NotifyInitialized})
+		change := func() {
+			server.AddRawTool(h.Server, server.Tool{Name: "new"}, outcome(nil, nil))
+			h.RemoveTool("new")
+		}
+		change()
+		synctest.Wait()
+		for range 1000 {
+			change()
+		}
+		close(hold)
+		synctest.Wait()
+		if len(sent) != 2 {
+			t.Errorf("%d notifications for 1001 changes, want 2", len(sent))
+		}
+	})
+}
+
+func TestSessionSubscriptionsAreBounded(t *testing.T) {
+	c := full(t, nil).enter(protocol.V20251125, `{}`)
+	subscribe := func(uri string) *protocol.Error {
+		return c.h.Serve(t.Context(), c.session.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodSubscribe,
+			Params: json.RawMessage(fmt.Sprintf(`{"uri":%q}`, uri))})).Error
+	}
+	for i := range server.MaxSubscribedResources {
+		if e := subscribe(fmt.Sprint("test://", i)); e != nil {
+			t.Fatal(i, e)
+		}
+	}
+	if e := subscribe("test://one-more"); e == nil || e.Code != protocol.CodeBusy {
+		t.Errorf("got %v", e)
+	}
+	if e := subscribe("test://5"); e != nil {
+		t.Errorf("one that is there: %v", e)
+	}
+	d := full(t, nil).enter(protocol.V20251125, `{}`)
+	c = d
+	if e := subscribe("test://" + strings.Repeat("x", server.MaxListenBytes)); e == nil || e.Code != protocol.CodeBusy {
+		t.Errorf("a long URI: got %v", e)
+	}
+}
+
+// TestSessionCancel: the request ends and is not answered; its question is
+// withdrawn on its stream.
+func TestSessionCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		addAsker(h)
+		c := h.enter(protocol.V20251125, allCapabilities)
+		done := make(chan *protocol.Response)
+		in := c.admit(protocol.MethodCallTool, `{"name":"ask"}`)
+		go func() { done <- c.serve(in) }()
+		synctest.Wait()
+		if twice := c.h.Serve(t.Context(), c.session.Admit(&protocol.Request{ID: in.Request.ID, Method: protocol.MethodPing})); twice.Error == nil || twice.Error.Code != protocol.CodeInvalidRequest {
+			t.Errorf("the same id twice: %v", twice.Error)
+		}
+		if n := c.session.Running(); n != 1 {
+			t.Errorf("%d running", n)
+		}
+		c.notify(protocol.NotifyCancelled, `{"requestId":999}`)
+		c.notify(protocol.NotifyCancelled, fmt.Sprintf(`{"requestId":%q}`, in.Request.ID)) // a string: another id
+		c.notify(protocol.NotifyCancelled, fmt.Sprintf(`{"requestId":%s}`, in.Request.ID))
+		if r := <-done; r != nil {
+			t.Errorf("answered %s, %v", r.Result, r.Error)
+		}
+		if gone := c.noted(protocol.NotifyCancelled); len(gone) != 1 || !strings.Contains(gone[0], c.asked()[0].ID.String()) {
+			t.Errorf("withdrawn %q", gone)
+		}
+		if n := c.session.Running(); n != 0 {
+			t.Errorf("%d running", n)
+		}
+		late := &protocol.Response{ID: c.asked()[0].ID, Result: json.RawMessage(acceptedNow)}
+		if err := c.session.Deliver(late); !errors.Is(err, server.ErrUnsolicited) {
+			t.Errorf("a late answer: %v", err)
+		}
+	})
+}
+
+// addAsker adds a tool that returns a question.
+func addAsker(h *harness) {
+	server.AddRawTool(h.Server, server.Tool{Name: "ask"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		switch reply := roundtrip.Answer[Reason](ctx, "confirm"); reply.Outcome {
+		case roundtrip.Accepted:
+			return server.Text(reply.Content.Reason), nil
+		case roundtrip.Declined, roundtrip.Cancelled:
+			return server.Text(reply.Outcome.String()), nil
+		}
+		return roundtrip.InputRequired(roundtrip.Elicit[Reason]("confirm", "Sure?")), nil
+	})
+}
+
+// TestSessionProgressExtends: the token is in the question, and the client's
+// reports put the end off.
+func TestSessionProgressExtends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		addAsker(h)
+		c := h.enter(protocol.V20251125, allCapabilities)
+		c.answer = func(req *protocol.Request) *protocol.Response {
+			var params struct {
+				Meta struct{ ProgressToken string } `json:"_meta"`
+			}
+			if err := json.Unmarshal(req.Params, &params); err != nil || params.Meta.ProgressToken == "" {
+				t.Errorf("no progress token: %s", req.Params)
+			}
+			for i := range 3 {
+				time.Sleep(9 * time.Minute)
+				c.notify(protocol.NotifyProgress, fmt.Sprintf(`{"progressToken":%q,"progress":%d}`, params.Meta.ProgressToken, i))
+				c.notify(protocol.NotifyProgress, `{"progressToken":"another","progress":1}`)
+			}
+			return &protocol.Response{Result: json.RawMessage(acceptedNow)}
+		}
+		if got := c.call("ask", "{}"); got != "now" {
+			t.Errorf("got %q", got)
+		}
+		c.answer = nil
+		start := time.Now()
+		if got := c.call("ask", "{}"); !strings.Contains(got, "nobody answered in time") || time.Since(start) != roundtrip.DefaultHumanTimeout {
+			t.Errorf("got %q after %v", got, time.Since(start))
+		}
+	})
+}
+
+// TestSessionDelivers to its own questions only.
+func TestSessionDelivers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		addAsker(h)
+		a, b := h.enter(protocol.V20251125, allCapabilities), h.enter(protocol.V20251125, allCapabilities)
+		done := make(chan *protocol.Response)
+		go func() { done <- a.request(protocol.MethodCallTool, `{"name":"ask"}`) }()
+		synctest.Wait()
+		id := a.asked()[0].ID
+		answer := &protocol.Response{ID: id, Result: json.RawMessage(acceptedNow)}
+		for _, wrong := range []struct {
+			x *server.Session
+			r *protocol.Response
+		}{{b.session, answer}, {a.session, &protocol.Response{ID: protocol.StringID("server-9")}}, {a.session, &protocol.Response{}}} {
+			if err := wrong.x.Deliver(wrong.r); !errors.Is(err, server.ErrUnsolicited) {
+				t.Errorf("got %v, want ErrUnsolicited", err)
+			}
+		}
+		buffer := []byte(acceptedNow)
+		answer.Result = buffer
+		if err := a.session.Deliver(answer); err != nil {
+			t.Error(err)
+		}
+		clear(buffer) // the transport uses it again
+		if err := a.session.Deliver(answer); !errors.Is(err, server.ErrUnsolicited) {
+			t.Errorf("twice: %v", err)
+		}
+		if r := <-done; told(r) != "now" {
+			t.Errorf("got %q", told(r))
+		}
+		a.answer = func(*protocol.Request) *protocol.Response {
+			return &protocol.Response{Error: protocol.Errorf(-32602, "no such mode")}
+		}
+		if got := a.call("ask", "{}"); !strings.Contains(got, "no such mode") {
+			t.Errorf("got %q", got)
+		}
+		if ids := a.asked(); ids[0].ID == ids[1].ID {
+			t.Errorf("id %s was used twice", ids[0].ID)
+		}
+	})
+}
+
+// TestSessionClose cancels what runs; what the client is asked fails.
+func TestSessionClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		addAsker(h)
+		_, _, causes := h.blocking()
+		c := h.enter(protocol.V20251125, allCapabilities)
+		done := make(chan string, 2)
+		go func() { done <- c.call("ask", "{}") }()
+		go func() { done <- c.call("block", "{}") }()
+		synctest.Wait()
+		c.session.Close()
+		c.session.Close()
+		<-done
+		<-done
+		if cause := <-causes; !errors.Is(cause, server.ErrSessionClosed) {
+			t.Errorf("cause %v", cause)
+		}
+	})
+}
+
+// TestSessionWithoutBack refuses cleanly: there is no way to ask.
+func TestSessionWithoutBack(t *testing.T) {
+	h := newHarness(t, nil)
+	addAsker(h)
+	c := h.enter(protocol.V20251125, allCapabilities)
+	in := c.admit(protocol.MethodCallTool, `{"name":"ask"}`)
+	in.Back = nil
+	if got := told(c.serve(in)); !strings.Contains(got, "no session") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestSessionNeeds gates before the handler, in the manner of the family.
+func TestSessionNeeds(t *testing.T) {
+	h := newHarness(t, nil)
+	needs := protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}
+	server.AddRawTool(h.Server, server.Tool{Name: "needy", Needs: needs}, outcome(server.Text("ran"), nil))
+	server.AddPrompt(h.Server, server.Prompt{Name: "needy", Needs: needs}, func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
+		return nil, errors.New("ran")
+	})
+	c := h.enter(protocol.V20251125, `{}`)
+	if got := c.call("needy", "{}"); got != "error: the client does not support: roots" {
+		t.Errorf("got %q", got)
+	}
+	if r := c.request(protocol.MethodGetPrompt, `{"name":"needy"}`); r.Error == nil || r.Error.Code != protocol.CodeCannotAsk {
+		t.Errorf("got %s, %v", r.Result, r.Error)
+	}
+}
+
+// TestSessionPrincipal binds what is done in it, and middleware sees it once a
+// call.
+func TestSessionPrincipal(t *testing.T) {
+	ada := roundtrip.Principal{Issuer: "i", Subject: "ada"}
+	var seen []string
+	h := newHarness(t, &server.Options{
+		Visible: func(p roundtrip.Principal, _, name string) bool { return p == ada || name != "ask" },
+		Middleware: []server.Middleware{func(next server.Handler) server.Handler {
+			return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+				seen = append(seen, fmt.Sprint(in.Request.Method, " ", in.Version, " ", in.Principal))
+				return next(ctx, in)
+			}
+		}},
+	})
+	addAsker(h)
+	c := &visitor{T: t, h: h, version: protocol.V20250618, answer: answering(acceptedNow)}
+	c.session = h.NewSession(ada, nil)
+	defer c.session.Close()
+	c.initialize("2025-06-18", `{"elicitation":{}}`)
+	if got := c.call("ask", "{}"); got != "now" {
+		t.Errorf("got %q", got)
+	}
+	if want := []string{"initialize 2025-06-18 i ada", "tools/call 2025-06-18 i ada"}; !slices.Equal(seen, want) {
+		t.Errorf("middleware saw %q, want %q", seen, want)
+	}
+	if got := h.enter(protocol.V20250618, `{"elicitation":{}}`).call("ask", "{}"); got != "code -32602" {
+		t.Errorf("somebody else got %q", got)
+	}
+}
+
+// TestSessionWithoutNews promises none where they cannot be sent.
+func TestSessionWithoutNews(t *testing.T) {
+	h := full(t, nil)
+	c := &visitor{T: t, h: h, version: protocol.V20251125}
+	c.session = h.NewSession(roundtrip.Local(), nil)
+	defer c.session.Close()
+	if r := c.initialize("2025-11-25", `{}`); strings.Contains(string(r.Result), "listChanged") || strings.Contains(string(r.Result), "subscribe") {
+		t.Errorf("news are promised: %s", r.Result)
+	}
+	if r := c.request(protocol.MethodSubscribe, `{"uri":"test://r"}`); r.Error == nil || r.Error.Code != protocol.CodeMethodNotFound {
+		t.Errorf("subscribe: got %s, %v", r.Result, r.Error)
+	}
+	h.RemoveTool("x")
+	c.notify(protocol.NotifyInitialized, "")
+	if again := full(t, nil).enter(protocol.V20251125, `{}`); again.session.Version() == "" {
+		t.Error("not open")
+	}
+}
+
+// TestOpenSession serves without initialize and asks nobody.
+func TestOpenSession(t *testing.T) {
+	h := newHarness(t, nil)
+	addAsker(h)
+	for _, v := range []protocol.Version{"", "2026-07-28", "2025-11-24"} {
+		if _, err := h.OpenSession(roundtrip.Local(), v); err == nil {
+			t.Errorf("a session of revision %q", v)
+		}
+	}
+	for _, v := range legacyVersions {
+		x, err := h.OpenSession(roundtrip.Local(), v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &visitor{T: t, h: h, version: v, session: x}
+		if r := c.request(protocol.MethodListTools, ""); r.Error != nil {
+			t.Error(r.Error)
+		}
+		if got := c.call("ask", "{}"); !strings.HasPrefix(got, "error: the client does not support") || len(c.asked()) != 0 {
+			t.Errorf("got %q", got)
+		}
+		x.Close()
+	}
+}

@@ -1,0 +1,166 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// Both has a choice that revisions spell differently, and defaults.
+type Both struct {
+	Region string `json:"region" enum:"eu,us" enumTitles:"Europe,America"`
+	Size   int    `json:"size,omitempty" default:"3"`
+}
+
+// styles are the ways to write a handler. Each says what it was told.
+func styles() map[string]rawTool {
+	both := roundtrip.MustQuestion[Both]("both")
+	return map[string]rawTool{
+		"guard": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			switch reply := both.Answer(ctx); reply.Outcome {
+			case roundtrip.Accepted:
+				return server.Text(fmt.Sprintf("%+v", reply.Content)), nil
+			case roundtrip.Declined, roundtrip.Cancelled:
+				return server.Text("left alone: " + reply.Outcome.String()), nil
+			}
+			return roundtrip.InputRequired(both.Elicit("Where?")), nil
+		},
+		"short guard": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if content, ok := both.AcceptedContent(ctx); ok {
+				return server.Text(fmt.Sprintf("%+v", content)), nil
+			}
+			return roundtrip.InputRequired(both.Elicit("Where?")), nil
+		},
+		"two rounds": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			first, ok := both.AcceptedContent(ctx)
+			if !ok {
+				return roundtrip.InputRequired(both.Elicit("Where?")), nil
+			}
+			second, ok := roundtrip.AcceptedContent[Both](ctx, "second")
+			if !ok {
+				return roundtrip.InputRequired(roundtrip.Elicit[Both]("second", "And then?"), roundtrip.WithState(first.Size)), nil
+			}
+			size, _ := roundtrip.State[int](ctx)
+			return server.Text(fmt.Sprintf("%+v %+v %d", first, second, size)), nil
+		},
+		"raw form": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			reply := roundtrip.RawAnswer(ctx, "raw")
+			if reply.Outcome == roundtrip.Missing {
+				return roundtrip.InputRequired(roundtrip.RawForm("raw", "Where?", json.RawMessage(
+					`{"type":"object","properties":{"region":{"type":"string"},"size":{"type":"integer","default":4}},"required":["region"]}`))), nil
+			}
+			return server.Text(reply.Outcome.String() + " " + string(reply.Content)), nil
+		},
+		"error value": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if content, ok := both.AcceptedContent(ctx); ok {
+				return server.Text(fmt.Sprintf("%+v", content)), nil
+			}
+			return nil, fmt.Errorf("wrapped: %w", &server.InputRequiredError{Result: roundtrip.InputRequired(both.Elicit("Where?"))})
+		},
+		"sampling and roots": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			message, ok := roundtrip.Sampled(ctx, "model")
+			roots, also := roundtrip.Roots(ctx, "roots")
+			if !ok || !also {
+				return roundtrip.InputRequired(roundtrip.ListRoots("roots"), roundtrip.CreateMessage("model", &protocol.CreateMessage{
+					MaxTokens: 1, Messages: []protocol.SamplingMessage{{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}})), nil
+			}
+			return server.Text(message.Model + " " + roots[0].URI), nil
+		},
+		"push, or return": func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+			roots, err := call.ListRoots(ctx)
+			if _, cannot := errors.AsType[*roundtrip.PushError](err); cannot {
+				list, ok := roundtrip.Roots(ctx, "roots")
+				if !ok {
+					return roundtrip.InputRequired(roundtrip.ListRoots("roots")), nil
+				}
+				return server.Text(list[0].URI), nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			return server.Text(roots.Roots[0].URI), nil
+		},
+		"never satisfied": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			return roundtrip.InputRequired(roundtrip.Elicit[Both](fmt.Sprint("q", roundtrip.Number(ctx)), "?")), nil
+		},
+		"fails after": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if roundtrip.Number(ctx) == 1 {
+				return roundtrip.InputRequired(both.Elicit("Where?")), nil
+			}
+			return nil, errors.New("no such region")
+		},
+	}
+}
+
+// runModern drives a tool as a modern client does, answering with answer.
+func runModern(h *harness, tool string, answer func(method string) string) string {
+	more := []string{}
+	for {
+		r := h.call(tool, `{}`, more...)
+		if r.result["resultType"] != "input_required" {
+			if r.err != nil {
+				return fmt.Sprintf("code %d", r.err.Code)
+			}
+			if r.result["isError"] == true {
+				return "error: " + r.firstText()
+			}
+			return r.firstText()
+		}
+		members := []string{}
+		requests, _ := r.result["inputRequests"].(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(requests)) {
+			method, _ := at(requests, key, "method").(string)
+			members = append(members, fmt.Sprintf("%q:%s", key, answer(method)))
+		}
+		more = []string{answers(strings.Join(members, ",")), r.state()}
+	}
+}
+
+// TestWriteOnce: every style of handler says the same to clients of both eras,
+// whatever the person does.
+func TestWriteOnce(t *testing.T) {
+	people := map[string]string{
+		"accepts":        `{"action":"accept","content":{"region":"eu","size":5}}`,
+		"takes defaults": `{"action":"accept","content":{"region":"us"}}`,
+		"declines":       `{"action":"decline"}`,
+		"cancels":        `{"action":"cancel"}`,
+		"is wrong":       `{"action":"accept","content":{"region":"mars"}}`,
+		"says nothing":   `{"action":"accept"}`,
+	}
+	for style, handler := range styles() {
+		for person, form := range people {
+			t.Run(style+" "+person, func(t *testing.T) {
+				h := newHarness(t, nil)
+				server.AddRawTool(h.Server, server.Tool{Name: "tool"}, handler)
+				answer := func(method string) string {
+					switch method {
+					case protocol.MethodListRoots:
+						return `{"roots":[{"uri":"file:///src"}]}`
+					case protocol.MethodCreateMessage:
+						return `{"role":"assistant","content":{"type":"text","text":"Paris"},"model":"m"}`
+					}
+					return form
+				}
+				want := runModern(h, "tool", answer)
+				for _, v := range []protocol.Version{protocol.V20250618, protocol.V20251125} {
+					c := h.enter(v, allCapabilities)
+					c.answer = func(req *protocol.Request) *protocol.Response {
+						return &protocol.Response{Result: json.RawMessage(answer(req.Method))}
+					}
+					if got := c.call("tool", `{}`); got != want {
+						t.Errorf("%s: got %q, modern clients %q", v, got, want)
+					}
+				}
+			})
+		}
+	}
+}
