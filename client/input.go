@@ -20,10 +20,26 @@ type task struct {
 	ask    func(context.Context) (json.RawMessage, error)
 }
 
+// MaxQuestions is how many questions a server may ask in one round. A form can
+// have as many fields; more questions than that nobody answers, and each would
+// be put to a person.
+const MaxQuestions = 100
+
+// countable refuses rounds of more than [MaxQuestions].
+func countable(method string, questions protocol.InputRequests) error {
+	if len(questions) > MaxQuestions {
+		return &ResponseError{method, fmt.Errorf("inputRequests: %d questions, at most %d are answered", len(questions), MaxQuestions)}
+	}
+	return nil
+}
+
 // fulfil answers the questions of one round. All of them are checked before
 // anybody is asked one; then they are asked at the same time, and the first
 // failure cancels the others. It returns when every handler has.
 func (c *Client) fulfil(ctx context.Context, origin Origin, questions protocol.InputRequests) (protocol.InputResponses, error) {
+	if err := countable(origin.Method, questions); err != nil {
+		return nil, err
+	}
 	tasks := make([]task, len(questions))
 	for i, q := range questions {
 		origin.Key = q.Key

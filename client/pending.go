@@ -257,6 +257,9 @@ func decodePending(data []byte) (*Pending, error) {
 	if !ok || len(asked.InputRequests) == 0 {
 		return nil, errors.New("asked: has no questions")
 	}
+	if err := countable(text.Method, asked.InputRequests); err != nil {
+		return nil, err
+	}
 	p, err := newPending(l, text.Round, text.LastID, asked)
 	if err != nil {
 		return nil, err

@@ -79,6 +79,9 @@ func (c *Client) step(ctx context.Context, f *flow) (protocol.Result, *Pending, 
 	if err != nil || asked == nil {
 		return result, nil, err
 	}
+	if err := countable(f.original.method, asked.InputRequests); err != nil {
+		return nil, nil, err
+	}
 	for i, q := range asked.InputRequests {
 		if asked.InputRequests[i].Request, err = c.fit(q); err != nil {
 			return nil, nil, err

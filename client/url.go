@@ -15,10 +15,11 @@ import (
 // (client/elicitation, "URL Mode", safe URL handling).
 func (c *Client) checkURL(q *protocol.ElicitURL) error {
 	// Text that a person or a terminal would read differently from a parser
-	// is refused before anything looks at its meaning: control characters, and
-	// format characters, which reorder text or cannot be seen.
+	// is refused before anything looks at its meaning: control characters,
+	// white space of all kinds, and format characters, which reorder text or
+	// cannot be seen.
 	for _, r := range q.URL {
-		if r <= ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) || r == '\\' || unicode.Is(unicode.Cf, r) {
+		if r <= ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) || r == '\\' || unicode.In(r, unicode.Cf, unicode.Z) {
 			return fmt.Errorf("URL has a character that may not stand in one: %U", r)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // A CompleteCall asks for suggestions while a person types
@@ -39,21 +40,31 @@ func (s *Server) complete(ctx context.Context, in *Incoming, p *protocol.Complet
 	if completer == nil {
 		return &protocol.CompleteResult{}, nil
 	}
-	values, err := completer(ctx, &CompleteCall{
-		Call: newCall(in), Argument: p.Argument.Name, Value: p.Argument.Value, Known: p.Context,
-	})
-	if err != nil {
-		if e, ok := protocol.AsError(err); ok {
-			return nil, e
+	// Through the funnel, which hides the round of a handler that asks this
+	// server in process under its own context: its answers were not given here.
+	where := roundtrip.Call{Version: in.Version, Method: in.Request.Method, Principal: in.Principal}
+	return s.funnel.Do(ctx, where, func(ctx context.Context) (protocol.Result, error) {
+		values, err := completer(ctx, &CompleteCall{
+			Call: newCall(in), Argument: p.Argument.Name, Value: p.Argument.Value, Known: p.Context,
+		})
+		if err != nil {
+			if e, ok := protocol.AsError(err); ok {
+				return nil, e
+			}
+			return nil, s.bug(ctx, in, fmt.Errorf("completion of %q: %w", p.Argument.Name, err))
 		}
-		return nil, s.bug(ctx, in, fmt.Errorf("completion of %q: %w", p.Argument.Name, err))
-	}
+		return completions(values), nil
+	})
+}
+
+// completions is the result with the first of values.
+func completions(values []string) *protocol.CompleteResult {
 	total := int64(len(values))
 	r := &protocol.CompleteResult{Values: values, Total: &total}
 	if len(values) > protocol.MaxCompletions {
 		r.Values, r.HasMore = values[:protocol.MaxCompletions], true
 	}
-	return r, nil
+	return r
 }
 
 func (s *Server) completer(in *Incoming, ref protocol.CompletionRef) (Completer, error) {

@@ -227,7 +227,7 @@ func TestM13PanicsAreAnswered(t *testing.T) {
 		// The connection lives, too.
 		reused := false
 		trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused }}
-		req, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodGet, w.url, nil)
+		req, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodPut, w.url, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

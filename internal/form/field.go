@@ -40,6 +40,7 @@ type field struct {
 	minimum, maximum *bound
 
 	values []string
+	lookup map[string]struct{} // the values; nil for a short list, which is searched in order
 	titles []string // nil for none, otherwise one for each value
 
 	fallback json.RawMessage // the default; nil for none
@@ -130,12 +131,33 @@ func (f *field) checkText(s []byte) string {
 }
 
 func (f *field) checkChoice(s []byte) string {
+	if f.lookup != nil {
+		if _, ok := f.lookup[string(s)]; ok {
+			return ""
+		}
+		return "must be one of the allowed values"
+	}
 	for _, value := range f.values {
 		if value == string(s) {
 			return ""
 		}
 	}
 	return "must be one of the allowed values"
+}
+
+// fewValues is up to how many values a search in order beats a map. A longer
+// list needs one: an answer may hold a million items, each to be found in it.
+const fewValues = 16
+
+// index prepares a long list of values for being searched.
+func (f *field) index() {
+	if len(f.values) <= fewValues {
+		return
+	}
+	f.lookup = make(map[string]struct{}, len(f.values))
+	for _, value := range f.values {
+		f.lookup[value] = struct{}{}
+	}
 }
 
 func (f *field) checkChoices(raw []byte) string {
