@@ -64,6 +64,7 @@ func newServer() (*server.Server, error) {
 	addSchemas(srv)
 	addQuestions(srv)
 	addWizards(srv)
+	addForms(srv)
 	addPrompts(srv)
 	addResources(srv)
 	addChanges(srv)

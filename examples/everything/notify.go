@@ -29,10 +29,8 @@ func progress(ctx context.Context, call *server.ToolCall, _ nothing) (protocol.C
 		if done == 100 {
 			return server.Text("Tool execution completed with progress."), nil
 		}
-		select {
-		case <-time.After(stepTime):
-		case <-ctx.Done(): // the client has gone
-			return nil, context.Cause(ctx)
+		if err := wait(ctx, stepTime); err != nil {
+			return nil, err
 		}
 	}
 }

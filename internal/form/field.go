@@ -41,7 +41,7 @@ type field struct {
 
 	values []string
 	lookup map[string]struct{} // the values; nil for a short list, which is searched in order
-	titles []string // nil for none, otherwise one for each value
+	titles []string            // nil for none, otherwise one for each value
 
 	fallback json.RawMessage // the default; nil for none
 

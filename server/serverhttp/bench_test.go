@@ -159,3 +159,35 @@ func BenchmarkLoopback(b *testing.B) {
 		response.Body.Close()
 	}
 }
+
+// BenchmarkLegacyCall is one call in a session.
+func BenchmarkLegacyCall(b *testing.B) {
+	d := newDriver(serverhttp.New(benchServer(b), nil), "echo")
+	d.header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+	d.do([]byte(initializeBody("2025-11-25")))
+	d.header["Mcp-Session-Id"] = d.w.header["Mcp-Session-Id"]
+	d.header["Mcp-Protocol-Version"] = []string{"2025-11-25"}
+	request := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"message":"hello"}}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if response := d.do(request); !bytes.Contains(response, []byte("hello")) {
+			b.Fatalf("got %s", response)
+		}
+	}
+}
+
+// BenchmarkLegacySession is opening and ending one.
+func BenchmarkLegacySession(b *testing.B) {
+	h := serverhttp.New(benchServer(b), nil)
+	d := newDriver(h, "")
+	request := []byte(initializeBody("2025-11-25"))
+	b.ReportAllocs()
+	for b.Loop() {
+		d.header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+		d.do(request)
+		session := d.w.header.Get("Mcp-Session-Id")
+		if w := serveDirect(b.Context(), h, "DELETE", session, ""); w.Code != http.StatusNoContent {
+			b.Fatalf("got status %d", w.Code)
+		}
+	}
+}

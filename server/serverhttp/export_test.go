@@ -1,6 +1,9 @@
 package serverhttp
 
-import "bytes"
+import (
+	"bytes"
+	"context"
+)
 
 // EventBytes returns how many bytes of events are kept for all sessions.
 func EventBytes(h *Handler) int64 { return h.sessions.store.used.Load() }
@@ -54,3 +57,21 @@ func ParseEventID(s string) (string, bool) {
 	id, ok := parseEventID(s)
 	return id.String(), ok
 }
+
+// Post opens a stream for one request.
+func (l Log) Post() Conn {
+	c := newConnection(nil)
+	s := &stream{log: l.log, open: 1}
+	l.log.mu.Lock()
+	s.attach(c)
+	l.log.mu.Unlock()
+	return Conn{c}
+}
+
+// Send says a message on the stream.
+func (c Conn) Send(ctx context.Context, message string) error {
+	return c.c.stream.send(ctx, []byte(message))
+}
+
+// Finish answers the request.
+func (c Conn) Finish(response string) { c.c.stream.finish([]byte(response)) }

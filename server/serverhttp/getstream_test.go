@@ -1,9 +1,11 @@
 package serverhttp_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -137,4 +139,73 @@ func TestLogBounds(t *testing.T) {
 	if err := log.Say("late"); err == nil {
 		t.Error("something is said after the end")
 	}
+}
+
+// TestLogTotal has streams that have ended make room for others, unless they
+// are being sent.
+func TestLogTotal(t *testing.T) {
+	log := serverhttp.NewLog(1<<20, 5000)
+	slow := log.Post()
+	if err := slow.Send(t.Context(), strings.Repeat("a", 1000)); err != nil {
+		t.Fatal(err)
+	}
+	slow.Finish("response")
+	for range 100 {
+		c := log.Post()
+		if err := c.Send(t.Context(), strings.Repeat("b", 1000)); err != nil {
+			t.Fatal(err)
+		}
+		c.Take()
+		c.Finish("response")
+		c.Take()
+		c.Drop()
+		if log.Used() > 5000 {
+			t.Fatalf("%d bytes are kept, want at most 5000", log.Used())
+		}
+	}
+	if got := strings.Fields(slow.Take()); len(got) != 2 || got[1] != "response" {
+		t.Errorf("got %d events on the stream that was open", len(got))
+	}
+	slow.Drop()
+}
+
+// TestLogWaits holds that a handler waits for a client that is slow, and not
+// for one that is gone.
+func TestLogWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := serverhttp.NewLog(1<<30, 1<<30)
+		c := log.Post()
+		said := 0
+		go func() {
+			for range 30 {
+				if err := c.Send(t.Context(), strings.Repeat("a", 10<<10)); err != nil {
+					t.Error(err)
+				}
+				said++
+			}
+		}()
+		synctest.Wait()
+		if said != 7 {
+			t.Errorf("%d events were said before any was taken, want 7", said)
+		}
+		c.Take()
+		synctest.Wait()
+		if said != 14 {
+			t.Errorf("%d events were said, want 14", said)
+		}
+		c.Drop()
+		synctest.Wait()
+		if said != 30 {
+			t.Errorf("%d events were said, want all", said)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		d := log.Post()
+		if err := d.Send(ctx, strings.Repeat("a", 100<<10)); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		if err := d.Send(ctx, "a"); err == nil {
+			t.Error("a message is taken for a slow client although the request has ended")
+		}
+	})
 }

@@ -3,11 +3,15 @@ package serverhttp_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
@@ -345,4 +349,141 @@ func TestPush(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestDeleteWhileRunning holds that whoever still waits learns that the session
+// is gone, even if the handler takes no notice.
+func TestDeleteWhileRunning(t *testing.T) {
+	srv, steps := legacyServer(t, nil)
+	stubborn := make(chan struct{})
+	server.AddRawTool(srv, server.Tool{Name: "stubborn"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		steps.entered <- ctx
+		<-stubborn
+		return server.Text("at last"), nil
+	})
+	ts, _ := serve(t, srv, nil)
+	for _, tool := range []string{"wait", "stubborn"} {
+		c := openSession(t, ts, "2025-11-25")
+		done := make(chan *reply, 1)
+		go func() { done <- c.call(1, tool) }()
+		ctx := <-steps.entered
+		if got := read(t, c.do(t.Context(), "DELETE", "")); got.status != 204 {
+			t.Fatalf("got status %d", got.status)
+		}
+		<-ctx.Done()
+		if got := <-done; got.status != 404 || got.code() != -32600 {
+			t.Errorf("%s: got status %d: %s", tool, got.status, got.body)
+		}
+	}
+	close(stubborn)
+}
+
+// TestInitializeSize holds that a client cannot have much kept about itself.
+func TestInitializeSize(t *testing.T) {
+	srv, _ := legacyServer(t, nil)
+	ts, h := serve(t, srv, nil)
+	c := &legacyClient{TB: t, ts: ts, client: ts.Client()}
+	large := strings.Replace(initializeBody("2025-11-25"), `"sampling":{}`, `"sampling":{},"experimental":{"x":{"y":"`+strings.Repeat("x", 16<<10)+`"}}`, 1)
+	if got := read(t, c.post(large)); got.status != 413 || serverhttp.Sessions(h) != 0 {
+		t.Errorf("got status %d: %.200s", got.status, got.body)
+	}
+	const padding = 1 << 20
+	before := inUse()
+	var kept []*legacyClient
+	for range 20 {
+		padded := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25"}
+		if got := read(t, padded.post(initializeBody("2025-11-25")+strings.Repeat(" ", padding))); got.status != 200 {
+			t.Fatalf("got status %d", got.status)
+		}
+		kept = append(kept, padded)
+	}
+	if memory := (int64(inUse()) - int64(before)) / int64(len(kept)); memory > padding/4 {
+		t.Errorf("a session keeps %d bytes", memory)
+	}
+}
+
+// TestLegacySlowReader holds that a client which reads nothing stops neither
+// its request nor the others, and takes no more memory than it may.
+func TestLegacySlowReader(t *testing.T) {
+	srv, steps := legacyServer(t, nil)
+	server.AddRawTool(srv, server.Tool{Name: "flood"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		params := []byte(`{"data":"` + strings.Repeat("x", 1<<20) + `"}`)
+		for range 40 {
+			if err := call.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage, Params: params}); err != nil {
+				steps.ended <- err
+				return nil, err
+			}
+		}
+		steps.ended <- nil
+		return server.Text("flooded"), nil
+	})
+	const most = 2 << 20
+	ts, h := serve(t, srv, &serverhttp.Options{WriteTimeout: 50 * time.Millisecond, MaxSessionBytes: most})
+	c := openSession(t, ts, "2025-11-25")
+	conn := dial(t, ts)
+	if err := conn.SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	request := rawRequest(toolCall(1, "flood"), "Mcp-Session-Id: "+c.session)
+	if _, err := io.WriteString(conn, request); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-steps.ended; err != nil {
+		t.Errorf("the handler was stopped: %v", err)
+	}
+	if used := serverhttp.EventBytes(h); used > most {
+		t.Errorf("%d bytes are kept, want at most %d", used, most)
+	}
+	if got := c.call(2, "echo"); got.Error != nil {
+		t.Errorf("got %s", got.body)
+	}
+}
+
+// TestLegacyHTTP2 runs a stream, its resumption and a GET stream over HTTP/2.
+func TestLegacyHTTP2(t *testing.T) {
+	srv, steps := legacyServer(t, nil)
+	ts := httptest.NewUnstartedServer(serverhttp.New(srv, nil))
+	ts.EnableHTTP2 = true
+	ts.StartTLS()
+	t.Cleanup(ts.Close)
+	c := openSession(t, ts, "2025-11-25")
+	get := c.listen("")
+	go func() { <-steps.entered; steps.allow <- struct{}{} }()
+	f := c.callFlow(1, "steps")
+	f.expect(`"progress":1`)
+	f.drop()
+	g := c.listen(f.LastEventID())
+	for range 3 {
+		steps.allow <- struct{}{}
+	}
+	g.expect(`"progress":2`)
+	g.expect(`"progress":3`)
+	g.expect(`"id":1,"result"`)
+	g.end()
+	addTool(srv, "new")
+	get.expect("list_changed")
+	if f.response.ProtoMajor != 2 {
+		t.Errorf("got %s", f.response.Proto)
+	}
+}
+
+// TestPanicOutsideHandlers holds that it ends the request and nothing else.
+func TestPanicOutsideHandlers(t *testing.T) {
+	srv, _ := legacyServer(t, &server.Options{Observer: panicky{}})
+	ts, _ := serve(t, srv, nil)
+	c := openSession(t, ts, "2025-11-25")
+	for range 2 {
+		if got := c.call(1, "panic"); got.code() != -32603 || string(got.ID) != "1" {
+			t.Errorf("got status %d: %s", got.status, got.body)
+		}
+	}
+}
+
+// panicky is an observer that should not have been written.
+type panicky struct{}
+
+func (panicky) Observe(_ context.Context, e roundtrip.Event) {
+	if _, ok := e.(roundtrip.HandlerPanicked); ok {
+		panic("on purpose")
+	}
 }

@@ -52,6 +52,7 @@ func TestBatch(t *testing.T) {
 		{"responses", `[{"jsonrpc":"2.0","id":"x","result":{}}]`, 202, nil},
 		{"what is no message", `[` + pingRequest(1) + `,1,{},{"jsonrpc":"2.0","id":5},[]]`, 200, []string{"1:0", "5:-32600", ":-32600", ":-32600", ":-32600"}},
 		{"nothing that is one", `[1]`, 200, []string{":-32600"}},
+		{"initialize", `[` + initializeBody("2025-03-26") + `,` + pingRequest(1) + `]`, 200, []string{"0:-32600", "1:0"}},
 		{"unknown method", `[{"jsonrpc":"2.0","id":1,"method":"x"}]`, 200, []string{"1:-32601"}},
 	}
 	for mode, c := range clients {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -57,16 +58,38 @@ func (h *Handler) run(x *exchange, r *http.Request, log *eventLog, calls []*call
 	for _, call := range calls {
 		call.in.Back = back
 		go func() {
-			response := h.srv.Serve(call.ctx, call.in)
+			response := h.serveCall(call)
 			h.running.end(&call.task)
-			if call.in.Abandoned() {
-				response = nil
-			}
 			s.respond(response)
 			call.done()
 		}()
 	}
 	c.run(r.Context())
+}
+
+// serveCall returns the response to a call, nil when it must not be answered. A
+// panic outside of handlers, which the server recovers from, is treated as
+// net/http would: it ends nothing but the request.
+func (h *Handler) serveCall(c *call) (response *protocol.Response) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		if hs, ok := c.ctx.Value(http.ServerContextKey).(*http.Server); ok && hs.ErrorLog != nil {
+			hs.ErrorLog.Printf("serverhttp: panic serving %s: %v\n%s", c.in.Request.Method, v, debug.Stack())
+		}
+		response = &protocol.Response{ID: c.in.Request.ID, Error: internalError()}
+	}()
+	response = h.srv.Serve(c.ctx, c.in)
+	if c.in.Abandoned() {
+		return nil
+	}
+	return response
+}
+
+func internalError() *protocol.Error {
+	return &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
 }
 
 // respond says the answer to a request; nil for none.
@@ -77,8 +100,7 @@ func (s *stream) respond(response *protocol.Response) {
 	}
 	message, err := protocol.AppendMessage(nil, response)
 	if err != nil { // cannot happen: the server encodes results
-		internal := &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
-		message, _ = protocol.AppendMessage(nil, &protocol.Response{ID: response.ID, Error: internal})
+		message, _ = protocol.AppendMessage(nil, &protocol.Response{ID: response.ID, Error: internalError()})
 	}
 	s.finish(message)
 }

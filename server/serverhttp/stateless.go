@@ -31,6 +31,9 @@ func (h *Handler) stateless(x *exchange, r *http.Request, p roundtrip.Principal,
 		var end func()
 		c.in, end = h.srv.AdmitStateless(d.requests[i], version, p)
 		c.in.Private = h.opts.Authenticate != nil
+		if d.batch && d.requests[i].Method == protocol.MethodInitialize {
+			c.in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: initialize must not be part of a batch"))
+		}
 		c.done = end
 	}
 	h.run(x, r, &eventLog{}, calls, d)

@@ -1,0 +1,302 @@
+package client_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// oldMessage is any message, as a server written by hand reads it.
+type oldMessage struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  *struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// answer is what a client said to a pushed request, in short: the result, or
+// the code of the error.
+func (m oldMessage) answer() string {
+	if m.Error != nil {
+		return fmt.Sprint(m.Error.Code)
+	}
+	return string(m.Result)
+}
+
+// An oldServer is a server of a legacy revision that does as a test says. What
+// it says and hears is independent of how it is carried.
+type oldServer struct {
+	version string // of initialize; 2025-11-25 when empty
+	caps    string // JSON
+	// refuse answers server/discover, by itself as a legacy server would.
+	refuse func(w http.ResponseWriter, m oldMessage)
+	// call answers tools/call. Push sends a message on the stream of the call,
+	// and returns what the client answers if it is a request.
+	call func(m oldMessage, push func(message string) oldMessage) (result string)
+	// handle, if it returns a text, is the answer to a request.
+	handle func(m oldMessage) string
+
+	mu      sync.Mutex
+	heard   []oldMessage
+	waiting map[string]chan oldMessage
+}
+
+func (s *oldServer) note(m oldMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard = append(s.heard, m)
+	if m.Method == "" {
+		if c := s.waiting[string(m.ID)]; c != nil {
+			delete(s.waiting, string(m.ID))
+			c <- m
+		}
+	}
+}
+
+// methods returns what the client sent, in order, notifications included.
+func (s *oldServer) methods() (list []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.heard {
+		if m.Method != "" {
+			list = append(list, m.Method)
+		}
+	}
+	return list
+}
+
+// params returns the parameters of the last message with the method.
+func (s *oldServer) params(method string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range slices.Backward(s.heard) {
+		if m.Method == method {
+			return string(m.Params)
+		}
+	}
+	return ""
+}
+
+// ask sends a request with write and waits for the answer; without an id it
+// only sends.
+func (s *oldServer) ask(message string, write func(string)) oldMessage {
+	var m oldMessage
+	_ = json.Unmarshal([]byte(message), &m)
+	if m.ID == nil {
+		write(message)
+		return m
+	}
+	c := make(chan oldMessage, 1)
+	s.mu.Lock()
+	if s.waiting == nil {
+		s.waiting = map[string]chan oldMessage{}
+	}
+	s.waiting[string(m.ID)] = c
+	s.mu.Unlock()
+	write(message)
+	return <-c
+}
+
+// reply returns the answer to all requests but tools/call.
+func (s *oldServer) reply(m oldMessage) string {
+	body := `"result":{}`
+	if s.handle != nil {
+		if text := s.handle(m); text != "" {
+			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, text)
+		}
+	}
+	switch m.Method {
+	case "initialize":
+		version, caps := s.version, s.caps
+		if version == "" {
+			version = "2025-11-25"
+		}
+		if caps == "" {
+			caps = `{"tools":{}}`
+		}
+		body = fmt.Sprintf(`"result":{"protocolVersion":%q,"capabilities":%s,"serverInfo":{"name":"old","version":"1"},"instructions":"be gentle"}`, version, caps)
+	case "tools/list":
+		body = `"result":{"tools":[{"name":"t","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"not valid"}}}}],"ttlMs":60000,"cacheScope":"public"}`
+	case "server/discover":
+		body = `"error":{"code":-32601,"message":"Method not found"}`
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, body)
+}
+
+const oldDone = `{"content":[{"type":"text","text":"done"}]}`
+
+func (s *oldServer) result(m oldMessage, push func(string) oldMessage) string {
+	result := oldDone
+	if s.call != nil {
+		result = s.call(m, push)
+	}
+	if strings.HasPrefix(result, `{"code"`) {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, m.ID, result)
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+}
+
+// onLines serves the stream of lines that a client is given.
+func (s *oldServer) onLines(t *testing.T, opts *client.StreamOptions) *client.Stream {
+	t.Helper()
+	fromClient, toServer := io.Pipe()
+	fromServer, toClient := io.Pipe()
+	var mu sync.Mutex
+	write := func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		_, _ = io.WriteString(toClient, line+"\n")
+	}
+	go func() {
+		defer toClient.Close()
+		var calls sync.WaitGroup
+		defer calls.Wait()
+		lines := bufio.NewScanner(fromClient)
+		for lines.Scan() {
+			var m oldMessage
+			if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+				t.Errorf("client wrote %q", lines.Text())
+			}
+			s.note(m)
+			switch {
+			case m.Method == "tools/call":
+				calls.Go(func() {
+					write(s.result(m, func(message string) oldMessage { return s.ask(message, write) }))
+				})
+			case m.Method != "" && m.ID != nil:
+				if text := s.reply(m); !strings.Contains(text, `"silence"`) {
+					write(text)
+				}
+			}
+		}
+	}()
+	return client.NewStream(fromServer, toServer, opts)
+}
+
+// An oldHTTP is an oldServer over Streamable HTTP.
+type oldHTTP struct {
+	*oldServer
+	session string // id; empty: none
+	noGet   bool
+	plain   bool        // answers calls as JSON
+	gets    chan string // what goes out on the stream of the session
+
+	mu       sync.Mutex
+	requests []string // method, session and version of each request
+}
+
+func (s *oldHTTP) seen() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+func (s *oldHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.requests = append(s.requests, strings.TrimSpace(r.Method+" "+r.Header.Get("Mcp-Session-Id")+" "+r.Header.Get("Mcp-Protocol-Version")))
+	s.mu.Unlock()
+	switch r.Method {
+	case http.MethodPost:
+		s.post(w, r)
+	case http.MethodGet:
+		s.get(w, r)
+	}
+}
+
+func (s *oldHTTP) get(w http.ResponseWriter, r *http.Request) {
+	if s.noGet {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.(http.Flusher).Flush()
+	for {
+		select {
+		case message := <-s.gets:
+			fmt.Fprintf(w, "data: %s\n\n", message)
+			w.(http.Flusher).Flush()
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func (s *oldHTTP) post(w http.ResponseWriter, r *http.Request) {
+	var m oldMessage
+	body, _ := io.ReadAll(r.Body)
+	_ = json.Unmarshal(body, &m)
+	s.note(m)
+	if s.refuse != nil && m.Method == "server/discover" {
+		s.refuse(w, m)
+		return
+	}
+	if m.Method == "initialize" && s.session != "" {
+		w.Header().Set("Mcp-Session-Id", s.session)
+	}
+	switch {
+	case m.ID == nil || m.Method == "":
+		w.WriteHeader(http.StatusAccepted)
+	case m.Method != "tools/call":
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, s.reply(m))
+	case s.plain:
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, s.result(m, func(message string) oldMessage {
+			return s.ask(message, func(text string) { s.gets <- text })
+		}))
+	default:
+		w.Header().Set("Content-Type", "text/event-stream")
+		var mu sync.Mutex
+		write := func(text string) {
+			mu.Lock()
+			defer mu.Unlock()
+			fmt.Fprintf(w, "data: %s\n\n", text)
+			w.(http.Flusher).Flush()
+		}
+		write(s.result(m, func(message string) oldMessage { return s.ask(message, write) }))
+	}
+}
+
+// The ways in which an oldServer can be reached: what it asks comes over the
+// stream of the call, over that of the session, or over the only one there is.
+var oldWays = []string{"post stream", "get stream", "lines"}
+
+// reach returns a client of s that has to find out what s speaks.
+func (s *oldServer) reach(t *testing.T, way string, opts *client.Options) *client.Client {
+	t.Helper()
+	if way == "lines" {
+		return newClient(t, s.onLines(t, nil), opts)
+	}
+	web := &oldHTTP{oldServer: s, session: "s1", plain: way == "get stream", gets: make(chan string)}
+	return web.client(t, opts)
+}
+
+func (s *oldHTTP) client(t *testing.T, opts *client.Options) *client.Client {
+	t.Helper()
+	return newClient(t, dialHTTP(t, s, nil), opts)
+}
+
+func dialHTTP(t *testing.T, h http.Handler, opts *clienthttp.Options) *clienthttp.Transport {
+	t.Helper()
+	tr, err := clienthttp.New(serveHTTP(t, h), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+var _ protocol.LegacyPeer = (*clienthttp.Transport)(nil)
