@@ -220,6 +220,9 @@ func TestLegacyProgressExtends(t *testing.T) {
 				time.Sleep(9 * time.Minute)
 				extend()
 			}
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
 			return willing(ctx, q, extend)
 		}
 		if got := c.done(); got != "now" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -63,5 +64,23 @@ func TestDiscoverIsPrivateWithVisible(t *testing.T) {
 	h := newHarness(t, &server.Options{Visible: hideSecrets})
 	if got := h.send(protocol.MethodDiscover, "").result["cacheScope"]; got != "private" {
 		t.Errorf("cacheScope is %v, want private", got)
+	}
+}
+
+// TestHandlerThatEndsItsGoroutine: the client of a line stream gets a response
+// even so, and the id is free again.
+func TestHandlerThatEndsItsGoroutine(t *testing.T) {
+	h := newHarness(t, nil)
+	server.AddRawTool(h.Server, server.Tool{Name: "leave"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+		runtime.Goexit()
+		return nil, nil
+	})
+	w := h.serve(t.Context(), &server.StreamOptions{MaxInFlight: 1})
+	for range 2 {
+		w.send(callLine("1", "leave"))
+		w.fails("1", protocol.CodeInternalError)
+	}
+	if err := w.end(); err != nil {
+		t.Error(err)
 	}
 }

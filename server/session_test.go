@@ -815,3 +815,46 @@ func TestOpenSession(t *testing.T) {
 		x.Close()
 	}
 }
+
+// TestSessionUnsubscribedNews: what changed before is not told after.
+func TestSessionUnsubscribedNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := full(t, nil)
+		c := h.visit(protocol.V20251125)
+		c.initialize("2025-11-25", `{}`)
+		c.request(protocol.MethodSubscribe, `{"uri":"test://r"}`)
+		h.ResourceUpdated("test://r")
+		c.request(protocol.MethodUnsubscribe, `{"uri":"test://r"}`)
+		c.notify(protocol.NotifyInitialized, "")
+		synctest.Wait()
+		if len(c.news) != 0 {
+			t.Errorf("told of %+v", <-c.news)
+		}
+	})
+}
+
+// TestSessionInitializeIsNotCancelled: that request cannot be
+// (basic/utilities/cancellation).
+func TestSessionInitializeIsNotCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
+			return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+				<-hold
+				if ctx.Err() != nil {
+					return nil, context.Cause(ctx)
+				}
+				return next(ctx, in)
+			}
+		}}})
+		c := h.visit(protocol.V20251125)
+		done := make(chan *protocol.Response)
+		go func() { done <- c.initialize("2025-11-25", `{}`) }()
+		synctest.Wait()
+		c.notify(protocol.NotifyCancelled, `{"requestId":1}`)
+		close(hold)
+		if r := <-done; r == nil || r.Error != nil {
+			t.Errorf("initialize was cancelled: %+v", r)
+		}
+	})
+}

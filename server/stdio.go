@@ -250,21 +250,29 @@ func (st *stream) start(ctx context.Context, req *protocol.Request, reply func(*
 	go func() {
 		defer st.requests.Done()
 		defer cancel(nil)
+		// The request is answered even if a handler ends its goroutine, as
+		// testing.T.FailNow does: nobody else would tell the client.
+		response := &protocol.Response{ID: req.ID, Error: internalError()}
+		defer func() { st.answer(req.ID, r, response, reply) }()
 		if in == nil {
 			in = st.server.Admit(req)
 			in.Principal = st.opts.Principal
 		}
 		in.Back = &streamBack{st, r}
-		response := st.server.Serve(ctx, in)
-		// The id is free again before the response is out, for the client may
-		// use it at once.
-		if !st.remove(req.ID, r) {
-			response = nil
-		} else if r.listens && response.Error == nil {
-			st.announceEnd(response)
-		}
-		reply(response)
+		response = st.server.Serve(ctx, in)
 	}()
+}
+
+// answer ends a request with the response, unless the client cancelled it. The
+// id is free again before the response is out, for the client may use it at
+// once.
+func (st *stream) answer(id protocol.ID, r *streamRequest, response *protocol.Response, reply func(*protocol.Response)) {
+	if !st.remove(id, r) {
+		response = nil
+	} else if r.listens && response.Error == nil {
+		st.announceEnd(response)
+	}
+	reply(response)
 }
 
 // add takes a request in, or says why not. It counts as running until
