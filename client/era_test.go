@@ -378,7 +378,8 @@ func TestNegotiationEndsWithItsLastCaller(t *testing.T) {
 }
 
 func TestCloseEndsNegotiation(t *testing.T) {
-	s, begun, _ := blocking(t)
+	s, begun, release := blocking(t)
+	defer release() // before the server is closed, which waits for what it serves
 	c := s.client(t, nil)
 	over := make(chan error, 1)
 	go func() { _, err := c.Negotiate(t.Context()); over <- err }()

@@ -109,6 +109,9 @@ func (c *Client) sendMirrored(ctx context.Context, l leg) (protocol.Result, erro
 		return nil, err
 	}
 	result, err := c.sendAgreed(ctx, l, sent)
+	if c.nego.current.Load() == nil {
+		return result, err // it was no call that the server refused, but the negotiation
+	}
 	if said, ok := protocol.AsError(err); !ok || said.Code != protocol.CodeHeaderMismatch || l.method != protocol.MethodCallTool {
 		return result, err
 	}

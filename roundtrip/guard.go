@@ -12,6 +12,10 @@ import (
 // may be presented again until it expires, which is fine for handlers whose
 // effects can be repeated and required by the protocol's statelessness.
 //
+// A guard knows of states only: a request without one, whose answers are taken
+// because the host accepts unsolicited ones ([Call].AcceptCold), passes it as
+// often as it is sent.
+//
 // Implementations shared between replicas must claim atomically. All methods
 // may be called concurrently. An error refuses the request: a guard that
 // cannot be asked must not let anything through.

@@ -3,6 +3,8 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"reflect"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -39,6 +41,11 @@ func (s *Server) encode(in *Incoming, result protocol.Result) (json.RawMessage, 
 		// What a client in process does with its copy must not reach others.
 		return bytes.Clone(p.encoded), p.err
 	}
+	if asks, ok := result.(*protocol.InputRequiredResult); ok && asks != nil {
+		if err := askable(in, asks); err != nil {
+			return nil, err
+		}
+	}
 	if in.session != nil {
 		return protocol.EncodeResult(in.Version, in.Request.Method, result)
 	}
@@ -58,6 +65,25 @@ func (s *Server) encode(in *Incoming, result protocol.Result) (json.RawMessage, 
 		data = s.info.splice(data)
 	}
 	return data, nil
+}
+
+// askable refuses questions that did not come by way of the funnel, where they
+// are gated and get the state without which their answers count for nothing. A
+// middleware may pass on what a handler asks; it cannot ask by itself.
+func askable(in *Incoming, asks *protocol.InputRequiredResult) error {
+	if asks.Draft != nil {
+		return errors.New("questions must be returned by a handler, not by middleware")
+	}
+	var declared protocol.ClientCapabilities
+	if in.Meta.Capabilities != nil {
+		declared = *in.Meta.Capabilities
+	}
+	for _, q := range asks.InputRequests {
+		if missing := declared.Missing(q.Request); !missing.IsZero() {
+			return fmt.Errorf("question %q of a middleware: the client does not support: %s", clip(q.Key), missing)
+		}
+	}
+	return nil
 }
 
 // merge returns a copy of result, whose _meta is meta, with the server's name

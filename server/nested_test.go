@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -83,4 +84,46 @@ func TestHandlerThatEndsItsGoroutine(t *testing.T) {
 	if err := w.end(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestMiddlewareCannotAsk: its questions would pass the capability gate by, and
+// without a state their answers would never count.
+func TestMiddlewareCannotAsk(t *testing.T) {
+	drafted := roundtrip.InputRequired(roundtrip.Elicit[count]("n", "How many?"))
+	built := &protocol.InputRequiredResult{InputRequests: drafted.InputRequests, RequestState: protocol.StateText("x")}
+	for _, tc := range []struct {
+		name         string
+		capabilities string
+		result       *protocol.InputRequiredResult
+		bug          string
+	}{
+		{"drafted", allCapabilities, drafted, "not by middleware"},
+		{"built by hand", `{}`, built, "does not support: elicitation.form"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(server.Handler) server.Handler {
+				return func(context.Context, *server.Incoming) (protocol.Result, error) { return tc.result, nil }
+			}}})
+			server.AddRawTool(h.Server, server.Tool{Name: "t"}, asksCount)
+			h.capabilities = tc.capabilities
+			h.call("t", "").refused(protocol.CodeInternalError)
+			h.wantBug(tc.bug)
+		})
+	}
+}
+
+// TestLongURIsMatchNoTemplate: matching costs time for each byte and template.
+func TestLongURIsMatchNoTemplate(t *testing.T) {
+	h := newHarness(t, nil)
+	server.AddResourceTemplate(h.Server, server.ResourceTemplate{URITemplate: "x:{+rest}", Name: "x"},
+		func(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+			return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "read"}}}, nil
+		})
+	read := func(length int) reply {
+		return h.send(protocol.MethodReadResource, fmt.Sprintf(`"uri":"x:%s"`, strings.Repeat("a", length-2)))
+	}
+	if r := read(16 << 10); r.err != nil {
+		t.Errorf("16 KiB: %s", r.raw)
+	}
+	read(16<<10+1).refused(protocol.CodeInvalidParams, "not found")
 }

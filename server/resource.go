@@ -29,7 +29,8 @@ type Resource struct {
 type ResourceTemplate struct {
 	// URITemplate is an RFC 6570 template with expressions of two kinds:
 	// {name} stands for one or more characters that are not reserved in URIs,
-	// {+name} for one or more characters of any kind.
+	// {+name} for one or more characters of any kind. URIs of more than 16 KiB
+	// match no template.
 	URITemplate string
 	Name        string
 	Title       string

@@ -18,7 +18,7 @@ import (
 
 // TestGoSDKClient: the official Go SDK's client, our server.
 func TestGoSDKClient(t *testing.T) {
-	matrix(t, wiretest.Server, []route{{"http", openGoSDKOverHTTP}, {"stream", openGoSDKOverStream}}, map[string]defect{
+	matrix(t, modern, wiretest.Server, goSDKRoutes(modern), map[string]defect{
 		"state alone": {
 			what: "a result that only asks to come back is taken as final, and empty",
 			want: "", legs: 1, asked: 1,
@@ -30,20 +30,32 @@ func TestGoSDKClient(t *testing.T) {
 	})
 }
 
-func openGoSDKOverHTTP(t *testing.T, who *person, mute bool) (peer, said) {
-	endpoint, said := listen(t, serverhttp.New(newSubject(t), nil))
-	return connectGoSDK(t, who, mute, &mcp.StreamableClientTransport{Endpoint: endpoint}), said
+// TestGoSDKClientLegacy: the same client, told to speak older revisions.
+func TestGoSDKClientLegacy(t *testing.T) {
+	for _, revision := range legacy() {
+		t.Run(revision, func(t *testing.T) {
+			matrix(t, revision, wiretest.Server, goSDKRoutes(revision), nil)
+		})
+	}
 }
 
-func openGoSDKOverStream(t *testing.T, who *person, mute bool) (peer, said) {
-	ours, said := serveSubject(t)
-	return connectGoSDK(t, who, mute, &mcp.IOTransport{Reader: ours.r, Writer: ours.w}), said
+func goSDKRoutes(revision string) []route {
+	return []route{
+		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {
+			endpoint, said := listen(t, serverhttp.New(newSubject(t), nil))
+			return connectGoSDK(t, who, mute, revision, &mcp.StreamableClientTransport{Endpoint: endpoint}), said
+		}},
+		{"stream", func(t *testing.T, who *person, mute bool) (peer, said) {
+			ours, said := serveSubject(t)
+			return connectGoSDK(t, who, mute, revision, &mcp.IOTransport{Reader: ours.r, Writer: ours.w}), said
+		}},
+	}
 }
 
 // goSDK is a session of the official Go SDK.
 type goSDK struct{ *mcp.ClientSession }
 
-func connectGoSDK(t *testing.T, who *person, mute bool, transport mcp.Transport) peer {
+func connectGoSDK(t *testing.T, who *person, mute bool, revision string, transport mcp.Transport) peer {
 	t.Helper()
 	opts := &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}}
 	if !mute {
@@ -55,7 +67,7 @@ func connectGoSDK(t *testing.T, who *person, mute bool, transport mcp.Transport)
 			c.AddRoots(&mcp.Root{URI: uri})
 		}
 	}
-	session, err := c.Connect(within(t, patience), transport, nil)
+	session, err := c.Connect(within(t, patience), transport, &mcp.ClientSessionOptions{ProtocolVersion: revision})
 	if err != nil {
 		t.Fatal(err)
 	}

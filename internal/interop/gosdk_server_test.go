@@ -28,7 +28,7 @@ func TestGoSDKServer(t *testing.T) {
 			return connectRondo(t, client.NewStream(ours.r, ours.w, nil), who, mute), said
 		}},
 	}
-	matrix(t, wiretest.Client, routes, map[string]defect{
+	matrix(t, modern, wiretest.Client, routes, map[string]defect{
 		"state alone": {
 			what: "a result that only asks to come back is sent as complete and empty",
 			want: "", legs: 1, asked: 1,

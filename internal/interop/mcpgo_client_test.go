@@ -19,7 +19,7 @@ import (
 
 // TestMCPGoClient: mcp-go's client, our server.
 func TestMCPGoClient(t *testing.T) {
-	matrix(t, wiretest.Server, []route{{"http", openMCPGoOverHTTP}, {"stream", openMCPGoOverStream}}, map[string]defect{
+	matrix(t, modern, wiretest.Server, mcpGoRoutes(modern), map[string]defect{
 		"cannot be asked": {
 			what: "the error does not say what is missing, although the server does: requiredCapabilities is not read",
 			want: `missing required client capability: ""`, fails: true, legs: 1, asked: 1,
@@ -31,33 +31,45 @@ func TestMCPGoClient(t *testing.T) {
 	})
 }
 
-func openMCPGoOverHTTP(t *testing.T, who *person, mute bool) (peer, said) {
-	endpoint, said := listen(t, serverhttp.New(newSubject(t), nil))
-	over, err := transport.NewStreamableHTTP(endpoint)
-	if err != nil {
-		t.Fatal(err)
+// TestMCPGoClientLegacy: the same client, told to speak older revisions.
+func TestMCPGoClientLegacy(t *testing.T) {
+	for _, revision := range legacy() {
+		t.Run(revision, func(t *testing.T) {
+			matrix(t, revision, wiretest.Server, mcpGoRoutes(revision), nil)
+		})
 	}
-	return connectMCPGo(t, who, mute, over), said
 }
 
-func openMCPGoOverStream(t *testing.T, who *person, mute bool) (peer, said) {
-	ours, said := serveSubject(t)
-	return connectMCPGo(t, who, mute, transport.NewIO(ours.r, ours.w, io.NopCloser(strings.NewReader("")))), said
+func mcpGoRoutes(revision string) []route {
+	return []route{
+		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {
+			endpoint, said := listen(t, serverhttp.New(newSubject(t), nil))
+			over, err := transport.NewStreamableHTTP(endpoint)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return connectMCPGo(t, who, mute, revision, over), said
+		}},
+		{"stream", func(t *testing.T, who *person, mute bool) (peer, said) {
+			ours, said := serveSubject(t)
+			return connectMCPGo(t, who, mute, revision, transport.NewIO(ours.r, ours.w, io.NopCloser(strings.NewReader("")))), said
+		}},
+	}
 }
 
 // mcpGo is a client of mcp-go.
 type mcpGo struct{ *client.Client }
 
-func connectMCPGo(t *testing.T, who *person, mute bool, over transport.Interface) peer {
+func connectMCPGo(t *testing.T, who *person, mute bool, revision string, over transport.Interface) peer {
 	t.Helper()
-	var opts []client.ClientOption
+	opts := []client.ClientOption{client.WithProtocolVersion(revision)}
 	if !mute {
-		opts = []client.ClientOption{
+		opts = append(opts,
 			client.WithElicitationHandler(mcpGoPerson{who}), client.WithSamplingHandler(mcpGoPerson{who}), client.WithRootsHandler(mcpGoPerson{who}),
 			client.WithClientCapabilities(mcp.ClientCapabilities{
 				Elicitation: &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}},
 			}),
-		}
+		)
 	}
 	c := client.NewClient(over, opts...)
 	if err := c.Start(t.Context()); err != nil {

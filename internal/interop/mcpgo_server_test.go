@@ -32,7 +32,7 @@ func TestMCPGoServer(t *testing.T) {
 		}},
 	}
 	const cannotAsk = "a handler of resources has contents to return and nothing else"
-	matrix(t, wiretest.Client, routes, map[string]defect{
+	matrix(t, modern, wiretest.Client, routes, map[string]defect{
 		"resource":          {what: cannotAsk, want: "opened", legs: 1},
 		"resource template": {what: cannotAsk, want: "opened", legs: 1},
 		"resource twice":    {what: cannotAsk, want: "opened", legs: 2},

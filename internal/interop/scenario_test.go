@@ -48,6 +48,10 @@ type scenario struct {
 	fails    bool // want is part of an error
 	progress int  // reports of progress
 	again    bool // the same is done twice, and nobody may remember the first answer
+
+	// What depends on the revision and is set by in.
+	pushes  int  // questions that the server sends as requests
+	refused bool // want is part of the text of a tool that failed
 }
 
 // scenarios is the matrix's one axis; the peers and their routes are the other.
@@ -121,6 +125,7 @@ type defect struct {
 	fails bool
 	legs  int
 	asked int // how often each question is put
+	pushes int // questions that are sent as requests
 	// silent says that progress need not arrive.
 	silent bool
 }
@@ -132,9 +137,9 @@ type route struct {
 	open func(t *testing.T, who *person, mute bool) (peer, said)
 }
 
-// matrix takes a client through all scenarios over its routes. Defects are those of the peer, by scenario or by
-// scenario/route; ours is the side whose messages must conform.
-func matrix(t *testing.T, ours wiretest.From, routes []route, defects map[string]defect) {
+// matrix takes a client through all scenarios over its routes, on which revision is spoken. Defects are those of the peer, by
+// scenario or by scenario/route; ours is the side whose messages must conform.
+func matrix(t *testing.T, revision string, ours wiretest.From, routes []route, defects map[string]defect) {
 	unused := maps.Clone(defects)
 	for _, s := range scenarios() {
 		for _, r := range routes {
@@ -145,7 +150,7 @@ func matrix(t *testing.T, ours wiretest.From, routes []route, defects map[string
 			}
 			delete(unused, s.name)
 			delete(unused, name)
-			t.Run(name, func(t *testing.T) { s.run(t, ours, r, d) })
+			t.Run(name, func(t *testing.T) { s.in(revision).run(t, revision, ours, r, d) })
 		}
 	}
 	for name := range unused {
@@ -153,7 +158,7 @@ func matrix(t *testing.T, ours wiretest.From, routes []route, defects map[string
 	}
 }
 
-func (s scenario) run(t *testing.T, ours wiretest.From, r route, d defect) {
+func (s scenario) run(t *testing.T, revision string, ours wiretest.From, r route, d defect) {
 	who := newPerson(t, s.answers)
 	client, said := r.open(t, who, s.mute)
 	ctx := within(t, patience)
@@ -161,10 +166,10 @@ func (s scenario) run(t *testing.T, ours wiretest.From, r route, d defect) {
 	if s.again {
 		runs = 2
 	}
-	want, fails, legsWanted, asked := s.want, s.fails, s.legs, runs
+	asked := runs
 	if d.what != "" {
 		t.Logf("defect of the peer: %s", d.what)
-		want, fails, legsWanted, asked = d.want, d.fails, d.legs, d.asked
+		s.want, s.fails, s.refused, s.legs, asked, s.pushes = d.want, d.fails, false, d.legs, d.asked, d.pushes
 	}
 	for range runs {
 		got, err := client.do(ctx, s.request)
@@ -172,10 +177,12 @@ func (s scenario) run(t *testing.T, ours wiretest.From, r route, d defect) {
 			got = strings.Join(slices.Sorted(strings.FieldsSeq(got)), " ")
 		}
 		switch {
-		case fails && (err == nil || !strings.Contains(err.Error(), want)):
-			t.Errorf("got %q, %v, want an error about %q", got, err, want)
-		case !fails && (err != nil || got != want):
-			t.Errorf("got %q, %v, want %q", got, err, want)
+		case s.fails && (err == nil || !strings.Contains(err.Error(), s.want)):
+			t.Errorf("got %q, %v, want an error about %q", got, err, s.want)
+		case s.refused && (err != nil || !strings.HasPrefix(got, "error: ") || !strings.Contains(got, s.want)):
+			t.Errorf("got %q, %v, want a failed tool and %q", got, err, s.want)
+		case !s.fails && !s.refused && (err != nil || got != s.want):
+			t.Errorf("got %q, %v, want %q", got, err, s.want)
 		}
 	}
 	who.wantAsked(asked)
@@ -190,11 +197,13 @@ func (s scenario) run(t *testing.T, ours wiretest.From, r route, d defect) {
 		}
 	}
 	messages := said()
-	conform(t, modern, ours, messages)
-	if n := legs(messages, s.request.Method); n != legsWanted {
-		t.Errorf("%s was sent %d times, want %d", s.request.Method, n, legsWanted)
+	if n := conform(t, revision, ours, messages); n != s.pushes {
+		t.Errorf("the server sent %d questions, want %d", n, s.pushes)
 	}
-	if n := legs(messages, "initialize"); n != 0 {
-		t.Error("the client fell back to an older revision")
+	if n := legs(messages, s.request.Method); n != s.legs {
+		t.Errorf("%s was sent %d times, want %d", s.request.Method, n, s.legs)
+	}
+	if n := legs(messages, protocol.MethodInitialize); n != 0 && revision == modern || n != 1 && revision != modern {
+		t.Errorf("%d sessions were opened", n)
 	}
 }

@@ -21,7 +21,7 @@ import (
 func TestTSClient(t *testing.T) {
 	ts := startTS(t)
 	pinned := map[string]string{"pin": modern}
-	matrix(t, wiretest.Server, []route{{"http", ts.opener(pinned)}}, map[string]defect{
+	matrix(t, modern, wiretest.Server, []route{{"http", ts.opener(pinned)}}, map[string]defect{
 		"resource twice": {
 			what: "what took an answer is cached all the same, and the second reading is served from there",
 			want: "opened: it is tested", legs: 2, asked: 1,
@@ -29,7 +29,7 @@ func TestTSClient(t *testing.T) {
 	})
 	// It finds out by itself which revision is spoken. Its default is another: to speak as if it were 2025.
 	t.Run("negotiation", func(t *testing.T) {
-		named(t, "single round").run(t, wiretest.Server, route{open: ts.opener("auto")}, defect{})
+		named(t, "single round").run(t, modern, wiretest.Server, route{open: ts.opener("auto")}, defect{})
 	})
 }
 

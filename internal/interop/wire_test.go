@@ -9,15 +9,14 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/specdata"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
+	"github.com/rondo-mcp/rondo/protocol"
 )
-
-// modern is the revision that is spoken here.
-const modern = "2026-07-28"
 
 // patience bounds whatever should take milliseconds. Child processes take their time to start.
 const patience = 30 * time.Second
@@ -101,37 +100,70 @@ type recorded struct {
 	io.Closer
 }
 
-// conform holds what one side said against the published schema of a revision.
-func conform(t testing.TB, revision string, from wiretest.From, messages []wiretest.Message) {
+// conform holds what one side said against the published schema of a revision, and what both said against the other era. It
+// returns how many requests the server sent. Until a client of both eras opens a session it speaks the modern revision.
+func conform(t testing.TB, revision string, ours wiretest.From, messages []wiretest.Message) (pushes int) {
 	t.Helper()
-	if _, ok := specdata.Schema(revision); !ok {
+	_, published := specdata.Schema(revision)
+	if !published {
 		t.Log("the published schemas are not beside the project: messages are not checked against them")
-		return
 	}
-	methods := map[string]string{} // of requests, by id
-	checked := 0
+	methods := map[wiretest.From]map[string]string{wiretest.Client: {}, wiretest.Server: {}} // of requests, by who sent them and id
+	opened := revision == modern || legs(messages, protocol.MethodInitialize) == 0
+	checked, exchange := 0, ""
 	for _, message := range messages {
+		if message.From == wiretest.Client {
+			exchange = message.HTTP
+		}
+		if len(message.Body) == 0 || message.From != ours && !json.Valid(message.Body) {
+			continue
+		}
 		var head struct {
 			ID     json.RawMessage `json:"id"`
 			Method string          `json:"method"`
 		}
-		if json.Unmarshal(message.Body, &head) != nil {
-			if message.From == from && len(message.Body) > 0 {
-				t.Errorf("%s said what is no JSON: %.200s", from, message.Body)
-			}
+		if err := json.Unmarshal(message.Body, &head); err != nil {
+			t.Errorf("%s said what is no message: %.200s", message.From, message.Body)
 			continue
 		}
-		if head.Method != "" && message.From == wiretest.Client {
-			methods[string(head.ID)] = head.Method
+		spoken := revision
+		if opened = opened || head.Method == protocol.MethodInitialize; !opened {
+			spoken = modern
 		}
-		if message.From == from {
+		answers := ""
+		switch {
+		case head.Method == "":
+			answers = methods[other(message.From)][string(head.ID)]
+		case head.ID != nil:
+			methods[message.From][string(head.ID)] = head.Method
+			if message.From == wiretest.Server {
+				pushes++
+				if ours == wiretest.Server && strings.HasPrefix(exchange, http.MethodGet) {
+					t.Errorf("%s is not on the stream of the request it relates to", head.Method)
+				}
+			}
+		}
+		if err := apart(spoken, message.From, message.Body); err != nil {
+			t.Errorf("%s, in %s: %v\n%.500s", message.From, spoken, err, message.Body)
+		}
+		if message.From == ours {
 			checked++
-			wiretest.Validate(t, revision, from, message.Body, methods[string(head.ID)])
+			if published {
+				wiretest.Validate(t, spoken, ours, message.Body, answers)
+			}
 		}
 	}
 	if checked == 0 {
-		t.Errorf("%s said nothing", from)
+		t.Errorf("%s said nothing", ours)
 	}
+	return pushes
+}
+
+func other(from wiretest.From) wiretest.From {
+	if from == wiretest.Client {
+		return wiretest.Server
+	}
+	return wiretest.Client
 }
 
 // legs counts the requests of a method.

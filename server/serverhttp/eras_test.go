@@ -53,7 +53,7 @@ func addWizard(srv *server.Server) {
 	})
 }
 
-// answers are what the person says, by what is in the question. accept is the
+// accept is what the person says to a question, the
 // same in both eras.
 func accept(message, name string) string {
 	switch {

@@ -25,14 +25,19 @@ func (h *Handler) other(x *exchange, r *http.Request, p roundtrip.Principal) {
 		h.get(x, r, p)
 		return
 	}
-	ids := r.Header[headerSession]
-	s, f := h.session(ids, p)
-	if f == nil {
-		h.sessions.release(s)
-		f = h.sessions.remove(ids[0], p)
-	}
+	h.remove(x, r, p)
+}
+
+// remove ends a session.
+func (h *Handler) remove(x *exchange, r *http.Request, p roundtrip.Principal) {
+	s, f := h.session(r.Header[headerSession], p)
 	if f != nil {
 		x.fail(f)
+		return
+	}
+	defer h.sessions.release(s)
+	if !h.sessions.remove(s) {
+		x.fail(sessionGone())
 		return
 	}
 	x.w.WriteHeader(http.StatusNoContent)

@@ -169,6 +169,33 @@ func TestLogTotal(t *testing.T) {
 	slow.Drop()
 }
 
+// TestLogKeepsUnsent holds that the bounds are not kept at the cost of a client
+// that is there, and are of one that is not.
+func TestLogKeepsUnsent(t *testing.T) {
+	for name, log := range map[string]serverhttp.Log{
+		"session": serverhttp.NewLog(2000, 1<<20), "total": serverhttp.NewLog(1<<20, 2000),
+	} {
+		c := log.Post()
+		for range 10 {
+			if err := c.Send(t.Context(), strings.Repeat("a", 500)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := len(strings.Fields(c.Take())); got != 10 {
+			t.Errorf("%s: got %d events, want all 10", name, got)
+		}
+		c.Drop()
+		for range 10 {
+			if err := c.Send(t.Context(), strings.Repeat("a", 500)); err != nil {
+				t.Fatal(err)
+			}
+			if log.Used() > 2000 {
+				t.Errorf("%s: %d bytes are kept, want at most 2000", name, log.Used())
+			}
+		}
+	}
+}
+
 // TestLogWaits holds that a handler waits for a client that is slow, and not
 // for one that is gone.
 func TestLogWaits(t *testing.T) {

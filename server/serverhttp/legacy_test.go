@@ -364,6 +364,7 @@ func TestDeleteWhileRunning(t *testing.T) {
 	ts, _ := serve(t, srv, nil)
 	for _, tool := range []string{"wait", "stubborn"} {
 		c := openSession(t, ts, "2025-11-25")
+		get := c.listen("")
 		done := make(chan *reply, 1)
 		go func() { done <- c.call(1, tool) }()
 		ctx := <-steps.entered
@@ -371,6 +372,7 @@ func TestDeleteWhileRunning(t *testing.T) {
 			t.Fatalf("got status %d", got.status)
 		}
 		<-ctx.Done()
+		get.end()
 		if got := <-done; got.status != 404 || got.code() != -32600 {
 			t.Errorf("%s: got status %d: %s", tool, got.status, got.body)
 		}

@@ -156,19 +156,19 @@ func (t *sessions) expire(s *session) {
 	}
 }
 
-// remove ends a session on its client's wish.
-func (t *sessions) remove(id string, p roundtrip.Principal) *fault {
+// remove ends a session on its client's wish. It reports false when it has
+// ended already.
+func (t *sessions) remove(s *session) bool {
 	t.mu.Lock()
-	s := t.byID[id]
-	if s == nil || s.principal != p {
-		t.mu.Unlock()
-		return sessionGone()
+	open := t.byID[s.id] == s
+	if open {
+		delete(t.byID, s.id)
 	}
-	delete(t.byID, id)
-	t.idle.remove(s.ticket)
 	t.mu.Unlock()
-	s.end()
-	return nil
+	if open {
+		s.end()
+	}
+	return open
 }
 
 // close opens no more sessions and ends the streams that would not end by
@@ -211,10 +211,11 @@ func (t *sessions) all() []*session {
 	return all
 }
 
-// end cancels what runs, lets pushes fail, and ends the streams.
+// end ends the streams, cancels what runs and lets pushes fail. What handlers
+// make of that is not sent any more: the session is gone.
 func (s *session) end() {
-	s.core.Close()
 	s.log.end()
+	s.core.Close()
 }
 
 func shuttingDown() *fault {

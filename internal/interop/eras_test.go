@@ -1,0 +1,141 @@
+package interop_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/wiretest"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// The revisions that are spoken here: modern is the one without sessions, and the others, which have them, are legacy.
+const (
+	modern    = "2026-07-28"
+	v20251125 = "2025-11-25"
+	v20250618 = "2025-06-18"
+	v20250326 = "2025-03-26"
+	v20241105 = "2024-11-05"
+)
+
+// legacy are the revisions with sessions.
+func legacy() []string { return []string{v20251125, v20250618, v20250326, v20241105} }
+
+// in returns what a scenario is in a revision. Legacy revisions put each question to the client while the one request runs,
+// and older ones know fewer kinds of questions: whoever asks one of the others is told, and nobody is asked.
+func (s scenario) in(revision string) scenario {
+	if revision == modern {
+		return s
+	}
+	s.legs, s.pushes = 1, len(s.answers)
+	if s.again {
+		s.legs, s.pushes = 2, 2*s.pushes
+	}
+	if s.mute && s.request.Method == protocol.MethodCallTool { // a failure of the tool there, not of the request
+		s.fails, s.refused = false, true
+	}
+	if since := s.request.asks(); revision < since {
+		s.answers, s.pushes, s.want, s.progress = nil, 0, "elicitation", min(s.progress, 1)
+		s.refused = s.request.Method == protocol.MethodCallTool
+		s.fails = !s.refused
+	}
+	return s
+}
+
+// asks returns the revision since which there is what a handler asks for.
+func (r request) asks() (since string) {
+	switch r.Target {
+	case "", "nowhere", "plain", "poll", "summarize", "tidy":
+		return v20241105
+	case "sign_in", "survey":
+		return v20251125
+	default:
+		return v20250618 // forms
+	}
+}
+
+// apart tells what is of another era in a message of a revision. It looks at both sides alike, and only at what may not be
+// there at all: the schemas, whose objects are open, let it through.
+func apart(revision string, from wiretest.From, raw []byte) error {
+	var m struct {
+		ID     json.RawMessage
+		Method string
+		Params map[string]json.RawMessage
+		Result map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return err
+	}
+	if revision == modern {
+		switch {
+		case from == wiretest.Server && m.Method != "" && m.ID != nil:
+			return fmt.Errorf("the server sends a request, %s", m.Method)
+		case from == wiretest.Client && m.Method == "":
+			return fmt.Errorf("the client sends a response")
+		case slices.Contains([]string{"initialize", "notifications/initialized", "ping", "logging/setLevel"}, m.Method):
+			return fmt.Errorf("there is no %s", m.Method)
+		}
+		return nil
+	}
+	if slices.Contains([]string{"server/discover", "subscriptions/listen", "notifications/subscriptions/acknowledged"}, m.Method) {
+		return fmt.Errorf("there is no %s", m.Method)
+	}
+	for _, body := range []map[string]json.RawMessage{m.Params, m.Result} {
+		for _, name := range []string{"resultType", "inputRequests", "inputResponses", "requestState", "ttlMs", "cacheScope"} {
+			if _, ok := body[name]; ok {
+				return fmt.Errorf("there is no %s", name)
+			}
+		}
+		var meta map[string]json.RawMessage
+		if body["_meta"] != nil {
+			if err := json.Unmarshal(body["_meta"], &meta); err != nil {
+				return err
+			}
+		}
+		for name := range meta {
+			if strings.HasPrefix(name, "io.modelcontextprotocol/") && name != "io.modelcontextprotocol/related-task" {
+				return fmt.Errorf("there is no _meta %s", name)
+			}
+		}
+	}
+	return nil
+}
+
+// TestApart tries the judge.
+func TestApart(t *testing.T) {
+	const id = `{"jsonrpc":"2.0","id":1,`
+	for _, tt := range []struct {
+		name, revision string
+		from           wiretest.From
+		raw, want      string // part of the error; empty: none
+	}{
+		{"call", modern, wiretest.Client, id + `"method":"tools/call","params":{"name":"x","inputResponses":{}}}`, ""},
+		{"result", modern, wiretest.Server, id + `"result":{"resultType":"input_required","requestState":"s"}}`, ""},
+		{"push", modern, wiretest.Server, id + `"method":"elicitation/create","params":{}}`, "the server sends a request"},
+		{"server ping", modern, wiretest.Server, id + `"method":"ping"}`, "the server sends a request"},
+		{"answer", modern, wiretest.Client, id + `"result":{"action":"accept"}}`, "the client sends a response"},
+		{"handshake", modern, wiretest.Client, id + `"method":"initialize","params":{}}`, "no initialize"},
+		{"notification", modern, wiretest.Server, `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`, ""},
+		{"legacy push", v20251125, wiretest.Server, id + `"method":"elicitation/create","params":{"_meta":{"progressToken":1}}}`, ""},
+		{"legacy answer", v20251125, wiretest.Client, id + `"result":{"action":"accept","content":{"resultType":"x"}}}`, ""},
+		{"legacy task", v20251125, wiretest.Server, id + `"result":{"_meta":{"io.modelcontextprotocol/related-task":{}}}}`, ""},
+		{"legacy error", v20251125, wiretest.Server, id + `"error":{"code":1,"message":"x"}}`, ""},
+		{"legacy question in a result", v20251125, wiretest.Server, id + `"result":{"resultType":"input_required"}}`, "no resultType"},
+		{"legacy complete", v20251125, wiretest.Server, id + `"result":{"resultType":"complete","content":[]}}`, "no resultType"},
+		{"legacy cache hints", v20250618, wiretest.Server, id + `"result":{"tools":[],"ttlMs":0}}`, "no ttlMs"},
+		{"legacy retry", v20250618, wiretest.Client, id + `"method":"tools/call","params":{"name":"x","requestState":"s"}}`, "no requestState"},
+		{"legacy probe", v20251125, wiretest.Client, id + `"method":"server/discover","params":{}}`, "no server/discover"},
+		{"legacy request with _meta", v20251125, wiretest.Client,
+			id + `"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`, "io.modelcontextprotocol/protocolVersion"},
+		{"legacy result with _meta", v20251125, wiretest.Server, id + `"result":{"_meta":{"io.modelcontextprotocol/serverInfo":{}}}}`, "io.modelcontextprotocol/serverInfo"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := apart(tt.revision, tt.from, []byte(tt.raw))
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
