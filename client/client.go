@@ -50,9 +50,7 @@ func (c *Client) Capabilities() protocol.ClientCapabilities { return c.caps }
 // there is one, and closes the peer. It does not wait for handlers.
 func (c *Client) Close() error {
 	c.end(ErrClosed)
-	c.nego.mu.Lock() // after this, no negotiation begins
-	c.nego.mu.Unlock()
-	c.nego.wait.Wait()
+	c.nego.end()
 	if conn := c.nego.current.Load(); conn.legacy() {
 		_ = conn.session.peer.Close() // best effort: the server may be gone
 	}

@@ -74,6 +74,17 @@ type negotiator struct {
 	wait    sync.WaitGroup
 }
 
+// end waits for what is under way, once the client's life has ended.
+func (g *negotiator) end() {
+	g.mu.Lock() // whoever holds it may begin one more; nobody does after them
+	running := g.running
+	g.mu.Unlock()
+	if running != nil {
+		<-running.done
+	}
+	g.wait.Wait()
+}
+
 // A negotiation is on its way for everybody who waits for it.
 type negotiation struct {
 	done    chan struct{} // closed once conn and err are set

@@ -194,21 +194,9 @@ type oldHTTP struct {
 	noGet   bool
 	plain   bool        // answers calls as JSON
 	gets    chan string // what goes out on the stream of the session
-
-	mu       sync.Mutex
-	requests []string // method, session and version of each request
-}
-
-func (s *oldHTTP) seen() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.requests)
 }
 
 func (s *oldHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	s.requests = append(s.requests, strings.TrimSpace(r.Method+" "+r.Header.Get("Mcp-Session-Id")+" "+r.Header.Get("Mcp-Protocol-Version")))
-	s.mu.Unlock()
 	switch r.Method {
 	case http.MethodPost:
 		s.post(w, r)

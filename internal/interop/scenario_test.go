@@ -120,11 +120,11 @@ func named(t *testing.T, name string) scenario {
 
 // A defect is what a peer makes of a scenario although it should not.
 type defect struct {
-	what  string // for the reader
-	want  string // part of the text, or of the error
-	fails bool
-	legs  int
-	asked int // how often each question is put
+	what   string // for the reader
+	want   string // part of the text, or of the error
+	fails  bool
+	legs   int
+	asked  int // how often each question is put
 	pushes int // questions that are sent as requests
 	// silent says that progress need not arrive.
 	silent bool
