@@ -24,7 +24,9 @@ type Call struct {
 	outlet *outlet // nil: nowhere
 }
 
+// newCall returns what a handler is about to be called with.
 func newCall(in *Incoming) Call {
+	in.outlet.enter()
 	return Call{Version: in.Version, Principal: in.Principal, Meta: in.Meta, in: in, outlet: in.outlet}
 }
 

@@ -22,10 +22,25 @@ type outlet struct {
 	mu       sync.Mutex
 	back     protocol.Back // nil: nowhere
 	ended    bool
-	progress float64 // the last that was sent
+	progress float64 // the last that the handler reported since it was entered
+	sent     float64 // the last that was sent
 }
 
-func newOutlet(back protocol.Back) *outlet { return &outlet{back: back, progress: math.Inf(-1)} }
+func newOutlet(back protocol.Back) *outlet {
+	return &outlet{back: back, progress: math.Inf(-1), sent: math.Inf(-1)}
+}
+
+// enter has a handler begin. In a session it does so several times while one
+// request runs, and each time may report what it did before, as it may where
+// each time is a request of its own.
+func (o *outlet) enter() {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.progress = math.Inf(-1)
+}
 
 // Notify implements [protocol.Back].
 func (o *outlet) Notify(ctx context.Context, n *protocol.Notification) error {
@@ -56,7 +71,9 @@ func (o *outlet) end() {
 // (basic/patterns/progress). progress must be larger than in the call before;
 // total is 0 when it is not known; message is optional. Without a progress
 // token nothing is sent. Progress that does not increase is an error and not
-// sent, and so is what comes after the request has ended.
+// sent, and so is what comes after the request has ended. A handler that runs
+// again after a question may begin anew: what a client has heard already is not
+// sent to it again.
 func (c *Call) Progress(ctx context.Context, progress, total float64, message string) error {
 	if c.Meta.ProgressToken.IsZero() || c.outlet == nil {
 		return nil
@@ -81,6 +98,10 @@ func (c *Call) Progress(ctx context.Context, progress, total float64, message st
 		return fmt.Errorf("server: progress: %v is not more than %v before", progress, c.outlet.progress)
 	}
 	c.outlet.progress = progress
+	if progress <= c.outlet.sent {
+		return nil
+	}
+	c.outlet.sent = progress
 	return c.outlet.send(ctx, &protocol.Notification{Method: protocol.NotifyProgress, Params: params})
 }
 

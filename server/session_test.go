@@ -649,6 +649,37 @@ func TestSessionProgressExtends(t *testing.T) {
 	})
 }
 
+// TestSessionProgressAgain: a handler that runs again reports what it did before,
+// as it may, and the client hears of each step once.
+func TestSessionProgressAgain(t *testing.T) {
+	h := newHarness(t, nil)
+	server.AddRawTool(h.Server, server.Tool{Name: "slow"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		for i := range 2 {
+			if err := call.Progress(ctx, float64(i), 3, ""); err != nil {
+				return nil, err
+			}
+		}
+		if err := call.Progress(ctx, 1, 3, ""); err == nil {
+			t.Error("progress that does not increase is no error")
+		}
+		if _, ok := roundtrip.AcceptedContent[Reason](ctx, "confirm"); !ok {
+			return roundtrip.InputRequired(roundtrip.Elicit[Reason]("confirm", "Sure?")), nil
+		}
+		return server.Text("done"), call.Progress(ctx, 2, 3, "")
+	})
+	c := h.enter(protocol.V20251125, allCapabilities)
+	c.answer = answering(acceptedNow)
+	if got := told(c.request(protocol.MethodCallTool, `{"name":"slow","_meta":{"progressToken":"p"}}`)); got != "done" {
+		t.Errorf("got %q", got)
+	}
+	want := []string{
+		`{"progressToken":"p","progress":0,"total":3}`, `{"progressToken":"p","progress":1,"total":3}`, `{"progressToken":"p","progress":2,"total":3}`,
+	}
+	if got := c.noted(protocol.NotifyProgress); !slices.Equal(got, want) {
+		t.Errorf("sent %s, want %s", got, want)
+	}
+}
+
 // TestSessionDelivers to its own questions only.
 func TestSessionDelivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
