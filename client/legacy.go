@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -20,7 +21,13 @@ type session struct {
 	subs   subscribers
 
 	mu   sync.Mutex
-	legs map[protocol.ID]leg // that run
+	legs map[protocol.ID]running
+}
+
+// A running leg has been sent and not been answered.
+type running struct {
+	ctx  context.Context // of the call, for what turns up on another stream
+	back *legacyBack
 }
 
 var _ protocol.BackCaller = (*session)(nil)
@@ -28,7 +35,7 @@ var _ protocol.BackCaller = (*session)(nil)
 // initialize opens a session. It offers the newest legacy revision and takes
 // what the server chooses, if this client speaks it.
 func (c *Client) initialize(ctx context.Context, peer protocol.LegacyPeer) (*connection, error) {
-	s := &session{client: c, legs: map[protocol.ID]leg{}}
+	s := &session{client: c, legs: map[protocol.ID]running{}}
 	s.pushes.session = s
 	s.subs.session = s
 	caps := c.caps
@@ -117,7 +124,7 @@ func (s *session) send(ctx context.Context, l leg, back *legacyBack) (protocol.R
 	if back == nil {
 		back = &legacyBack{session: s, leg: l}
 	}
-	s.enter(req.ID, l)
+	s.enter(req.ID, running{ctx, back})
 	defer s.leave(req.ID)
 	resp, err := s.peer.Handle(ctx, req, back)
 	if failed := back.notify.failure(); failed != nil {
@@ -129,10 +136,10 @@ func (s *session) send(ctx context.Context, l leg, back *legacyBack) (protocol.R
 	return s.client.open(version, req, resp)
 }
 
-func (s *session) enter(id protocol.ID, l leg) {
+func (s *session) enter(id protocol.ID, r running) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.legs[id] = l
+	s.legs[id] = r
 }
 
 func (s *session) leave(id protocol.ID) {
@@ -147,11 +154,29 @@ func (s *session) origin() (o Origin) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.legs) == 1 {
-		for _, l := range s.legs {
-			o.Method, o.Target = l.method, l.target
+		for _, r := range s.legs {
+			o.Method, o.Target = r.back.leg.method, r.back.leg.target
 		}
 	}
 	return o
+}
+
+// reported returns the leg that n reports the progress of, if it runs. Some
+// servers send such reports on the stream that is for what belongs to no
+// request.
+func (s *session) reported(n *protocol.Notification) (r running, ok bool) {
+	var p protocol.Progress
+	if n.Method != protocol.NotifyProgress || jsonx.Decode(n.Params, &p) != nil || p.Token.IsZero() {
+		return running{}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.legs {
+		if b := r.back.notify; b != nil && b.token == p.Token {
+			return r, true
+		}
+	}
+	return running{}, false
 }
 
 // sendLegacy sends one leg in a session, as often as it takes until the person
@@ -265,6 +290,10 @@ func (s *session) Notify(ctx context.Context, n *protocol.Notification) error {
 		return errors.New("client: nil notification")
 	}
 	if s.take(n) {
+		return nil
+	}
+	if r, ok := s.reported(n); ok {
+		_ = r.back.Notify(r.ctx, n) // a failure is the call's, and not the stream's
 		return nil
 	}
 	back := s.client.newBack(protocol.ID{}, nil, nil)

@@ -464,9 +464,6 @@ func TestLegacyProgressAndNotifications(t *testing.T) {
 			}
 			return oldDone
 		}}
-		if way == "get stream" {
-			t.Skip("progress comes on the stream of its request")
-		}
 		r, err := s.reach(t, way, opts).CallTool(t.Context(), "greet", nil)
 		wantDone(t, r, err)
 		if got := <-progressed; got != 1 {

@@ -1,0 +1,549 @@
+package clienthttp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// An inProcess is an http.RoundTripper that calls a handler, so that time can be
+// made up: what it is made of blocks as synctest wants it.
+type inProcess struct{ handler http.Handler }
+
+func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	body, out := io.Pipe()
+	w := &pipeWriter{header: http.Header{}, out: out, begun: make(chan struct{})}
+	context.AfterFunc(r.Context(), func() { _ = out.CloseWithError(r.Context().Err()) })
+	go func() {
+		defer cancel()
+		p.handler.ServeHTTP(w, r.WithContext(ctx))
+		w.WriteHeader(http.StatusOK)
+		_ = out.CloseWithError(w.lost)
+	}()
+	select {
+	case <-w.begun:
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	return &http.Response{
+		StatusCode: w.status, Header: w.header, Request: r, ContentLength: -1, Body: closer{body, cancel},
+	}, nil
+}
+
+type closer struct {
+	*io.PipeReader
+	cancel func()
+}
+
+func (c closer) Close() error { c.cancel(); return c.PipeReader.Close() }
+
+type pipeWriter struct {
+	header http.Header
+	out    *io.PipeWriter
+	begun  chan struct{}
+	once   sync.Once
+	status int
+	lost   error // that the connection ends with
+}
+
+func (w *pipeWriter) Header() http.Header { return w.header }
+
+func (w *pipeWriter) WriteHeader(status int) {
+	w.once.Do(func() {
+		w.status, w.header = status, w.header.Clone()
+		close(w.begun)
+	})
+}
+
+func (w *pipeWriter) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.out.Write(b)
+}
+
+// An oldServer keeps a session as a test says.
+type oldServer struct {
+	id     string
+	call   http.HandlerFunc // POST of the request
+	resume http.HandlerFunc // GET with Last-Event-ID
+	listen http.HandlerFunc // GET without; 405 when nil
+	end    http.HandlerFunc // DELETE
+
+	mu   sync.Mutex
+	seen []string // method, session, version, last event, JSON-RPC method
+	when []time.Time
+}
+
+func (s *oldServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var m struct{ Method string }
+	if r.Body != nil {
+		_ = json.NewDecoder(r.Body).Decode(&m)
+	}
+	s.mu.Lock()
+	s.seen = append(s.seen, strings.Join(slices.DeleteFunc([]string{
+		r.Method, r.Header.Get("Mcp-Session-Id"), r.Header.Get("Mcp-Protocol-Version"), r.Header.Get("Last-Event-Id"), m.Method,
+	}, func(s string) bool { return s == "" }), " "))
+	s.when = append(s.when, time.Now())
+	s.mu.Unlock()
+	next := answer(202, "", "")
+	switch {
+	case r.Method == http.MethodDelete && s.end != nil:
+		next = s.end
+	case r.Method == http.MethodDelete:
+		next = answer(200, "", "")
+	case r.Method == http.MethodGet && r.Header.Get("Last-Event-Id") != "":
+		next = s.resume
+	case r.Method == http.MethodGet && s.listen != nil:
+		next = s.listen
+	case r.Method == http.MethodGet:
+		next = answer(405, "", "")
+	case m.Method == protocol.MethodInitialize:
+		if s.id != "" {
+			w.Header().Set("Mcp-Session-Id", s.id)
+		}
+		next = answer(200, media, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`)
+	case m.Method == protocol.MethodCallTool && s.call != nil:
+		next = s.call
+	}
+	next(w, r)
+}
+
+// requests returns what has been seen since the session was opened.
+func (s *oldServer) requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.seen), func(line string) bool { return strings.Contains(line, "initialize") })
+}
+
+// asked is the way back of a session. It answers with what is asked.
+type asked struct {
+	notes chan string
+	call  func(context.Context, *protocol.Request) (*protocol.Response, error)
+}
+
+func (a *asked) Notify(_ context.Context, n *protocol.Notification) error {
+	if a.notes != nil {
+		a.notes <- n.Method
+	}
+	return nil
+}
+
+func (a *asked) Call(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
+	if a.call != nil {
+		return a.call(ctx, req)
+	}
+	return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{}`)}, nil
+}
+
+// open returns a session with s. Transport and session end with the test's
+// bubble.
+func (s *oldServer) open(t *testing.T, back protocol.BackCaller) (protocol.LegacySession, *clienthttp.Transport) {
+	t.Helper()
+	tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
+		HTTPClient: &http.Client{Transport: inProcess{s}},
+		Header:     http.Header{"Mcp-Session-Id": {"forged"}, "Mcp-Protocol-Version": {"forged"}, "Last-Event-Id": {}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, resp, err := tr.OpenSession(t.Context(), &protocol.Request{
+		ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: json.RawMessage(`{}`),
+	}, back)
+	if err != nil || resp.Error != nil || x == nil {
+		t.Fatalf("open: %v, %+v", err, resp)
+	}
+	if err := x.Notify(t.Context(), &protocol.Notification{Method: protocol.NotifyInitialized}); err != nil {
+		t.Fatal(err)
+	}
+	return x, tr
+}
+
+// in runs a test with time of its own, in which everything must end.
+func in(t *testing.T, s *oldServer, back protocol.BackCaller, test func(*testing.T, protocol.LegacySession)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		x, tr := s.open(t, back)
+		test(t, x)
+		_ = x.Close()
+		_ = tr.Close()
+	})
+}
+
+func events(text ...string) http.HandlerFunc { return answer(200, stream, strings.Join(text, "")) }
+
+func event(id, data string) string { return fmt.Sprintf("id: %s\ndata: %s\n\n", id, data) }
+
+func TestSessionOnTheWire(t *testing.T) {
+	for _, id := range []string{"", "s!~"} {
+		s := &oldServer{id: id, call: answer(200, media, result)}
+		in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
+			resp, err := x.Handle(t.Context(), request(), nil)
+			if err != nil || string(resp.Result) != `{"x":1}` {
+				t.Errorf("got %+v, %v", resp, err)
+			}
+			if x.Err() != nil {
+				t.Errorf("ended: %v", x.Err())
+			}
+		})
+		const both = " 2025-06-18"
+		with := strings.TrimRight("POST "+id, " ") + both
+		want := []string{
+			"POST initialize",
+			with + " notifications/initialized",
+			strings.Replace(with, "POST", "GET", 1),
+			with + " tools/call",
+		}
+		if id != "" {
+			want = append(want, strings.Replace(with, "POST", "DELETE", 1))
+		}
+		if !slices.Equal(s.seen, want) {
+			t.Errorf("got %q, want %q", s.seen, want)
+		}
+	}
+}
+
+// A server may end the connection and have the client come back for more
+// (SEP-1699).
+func TestResume(t *testing.T) {
+	var polls int
+	poll := func(w http.ResponseWriter, r *http.Request) {
+		polls++
+		if polls == 12 {
+			events(event("e12", fmt.Sprintf(note, 12)), event("e13", result))(w, r)
+			return
+		}
+		events(fmt.Sprintf("id: e%d\nretry: 700\ndata:\n\n", polls))(w, r)
+	}
+	s := &oldServer{id: "s", call: poll, resume: poll}
+	in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
+		back := &collect{}
+		resp, err := x.Handle(t.Context(), request(), back)
+		if err != nil || string(resp.Result) != `{"x":1}` || len(back.got) != 1 {
+			t.Fatalf("got %+v, %v, %v", resp, err, back.got)
+		}
+	})
+	if polls != 12 {
+		t.Errorf("%d connections, want 12", polls)
+	}
+	for i := 4; i < len(s.seen)-1; i++ {
+		if want := fmt.Sprintf("GET s 2025-06-18 e%d", i-3); s.seen[i] != want {
+			t.Errorf("got %s, want %s", s.seen[i], want)
+		}
+		// Never earlier than the server said, and not much later.
+		if d := s.when[i].Sub(s.when[i-1]); d < 700*time.Millisecond || d > 800*time.Millisecond {
+			t.Errorf("came back after %v", d)
+		}
+	}
+}
+
+func TestResumeFails(t *testing.T) {
+	first := event("e1", fmt.Sprintf(note, 1))
+	lost := func(w http.ResponseWriter, r *http.Request) {
+		w.(*pipeWriter).lost = errors.New("connection reset")
+		events(first)(w, r)
+	}
+	const withdrawn = "POST s 2025-06-18 notifications/cancelled"
+	tests := []struct {
+		name   string
+		call   http.HandlerFunc
+		resume []http.HandlerFunc // the last one repeats
+		err    error              // nil: the response comes
+		gets   int
+		told   bool // that nobody waits any more
+		least  time.Duration
+	}{
+		{"no event id", events(fmt.Sprintf("data: "+note+"\n\n", 1)), nil, clienthttp.ErrNoResponse, 0, true, 0},
+		{"not allowed", events(first), []http.HandlerFunc{answer(405, "", "")}, clienthttp.ErrNoResponse, 1, true, time.Second / 2},
+		{"bad request", events(first), []http.HandlerFunc{answer(400, "text/plain", "no such event")}, clienthttp.ErrNoResponse, 1, true, 0},
+		{"a page", events(first), []http.HandlerFunc{answer(200, "text/html", "<html>")}, clienthttp.ErrNoResponse, 1, true, 0},
+		{"session gone", events(first), []http.HandlerFunc{answer(404, "", "")}, protocol.ErrSessionGone, 1, false, 0},
+		{"lost, then found", lost, []http.HandlerFunc{events(event("e2", result))}, nil, 1, false, 0},
+		{"server starts anew", events(first), []http.HandlerFunc{answer(503, "", ""), answer(502, "", ""), events("data: " + result + "\n\n")}, nil, 3, false, 3 * time.Second},
+		{"never anything", events(first), []http.HandlerFunc{events("")}, clienthttp.ErrNoResponse, clienthttp.MaxResumptions, true, 10 * time.Second},
+		{"never there", events(first), []http.HandlerFunc{answer(503, "", "")}, clienthttp.ErrNoResponse, clienthttp.MaxResumptions, true, 10 * time.Second},
+		{"forbidden for a while", events(first), []http.HandlerFunc{answer(401, "", ""), events("data: " + result + "\n\n")}, nil, 2, false, 0},
+		{"waits long", events("retry: 99999999999\n" + first), []http.HandlerFunc{events(event("e2", result))}, nil, 1, false, clienthttp.MaxRetry},
+		{"wants no wait", events("retry: 0\n" + first), []http.HandlerFunc{events(event("e2", result))}, nil, 1, false, clienthttp.MinRetry},
+		{"id that fits no header", events(event(strings.Repeat("x", 2000), fmt.Sprintf(note, 1))), nil, clienthttp.ErrNoResponse, 0, true, 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			gets := 0
+			s := &oldServer{id: "s", call: test.call}
+			s.resume = func(w http.ResponseWriter, r *http.Request) {
+				gets++
+				test.resume[min(gets, len(test.resume))-1](w, r)
+			}
+			in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
+				start := time.Now()
+				resp, err := x.Handle(t.Context(), request(), nil)
+				if !errors.Is(err, test.err) || (err == nil) != (resp != nil) {
+					t.Errorf("got %+v, %v, want %v", resp, err, test.err)
+				}
+				if took := time.Since(start); took < test.least || took > test.least+100*time.Second {
+					t.Errorf("took %v, want %v or a little more", took, test.least)
+				}
+				synctest.Wait()
+				if told := slices.Contains(s.requests(), withdrawn); told != test.told {
+					t.Errorf("told %v, want %v: %q", told, test.told, s.requests())
+				}
+				if gone := errors.Is(x.Err(), protocol.ErrSessionGone); gone != (test.err == protocol.ErrSessionGone) {
+					t.Errorf("session: %v", x.Err())
+				}
+			})
+			if gets != test.gets {
+				t.Errorf("%d resumptions, want %d", gets, test.gets)
+			}
+		})
+	}
+}
+
+// What ends a session, and what does not.
+func TestSessionStatus(t *testing.T) {
+	tests := []struct {
+		name string
+		id   string
+		call http.HandlerFunc
+		gone bool
+		err  bool
+	}{
+		{"404", "s", answer(404, "", ""), true, true},
+		{"404 with a message", "s", answer(404, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32001,"message":"Session not found"}}`), true, true},
+		{"404 of a method", "s", answer(404, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"m"}}`), false, false},
+		{"404 without a session", "", answer(404, "", ""), false, true},
+		{"400", "s", answer(400, "", ""), false, true},
+		{"500", "s", answer(500, "", ""), false, true},
+		{"another id", "s", answer(200, media, strings.Replace(result, "7", "8", 1)), false, true},
+		{"garbage", "s", answer(200, media, "<html>"), false, true},
+		{"garbage in a stream", "s", events("data: <html>\n\n"), false, true},
+		{"null in a stream", "s", events("data: null\n\ndata: {}\n\n"), false, true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := &oldServer{id: test.id, call: test.call}
+			in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
+				resp, err := x.Handle(t.Context(), request(), nil)
+				if (err != nil) != test.err || errors.Is(err, protocol.ErrSessionGone) != test.gone {
+					t.Errorf("got %+v, %v", resp, err)
+				}
+				select {
+				case <-x.Done():
+					if !test.gone {
+						t.Error("session has ended")
+					}
+				default:
+					if test.gone {
+						t.Error("session has not ended")
+					}
+				}
+				if !test.gone {
+					return
+				}
+				if _, err := x.Handle(t.Context(), request(), nil); !errors.Is(err, protocol.ErrSessionGone) {
+					t.Errorf("afterwards: %v", err)
+				}
+			})
+			deleted := slices.ContainsFunc(s.seen, func(line string) bool { return strings.HasPrefix(line, "DELETE") })
+			if deleted != (test.id != "" && !test.gone) {
+				t.Errorf("DELETE %v: %q", deleted, s.seen)
+			}
+		})
+	}
+}
+
+func TestSessionIDMustBeVisible(t *testing.T) {
+	for _, id := range []string{"a b", "é", "a\tb", strings.Repeat("x", 2000)} {
+		synctest.Test(t, func(t *testing.T) {
+			tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{HTTPClient: &http.Client{Transport: inProcess{&oldServer{id: id}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tr.Close()
+			x, _, err := tr.OpenSession(t.Context(), &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize}, &asked{})
+			if x != nil || err == nil {
+				t.Errorf("%.20q: no error", id)
+			}
+		})
+	}
+}
+
+// A closed connection tells a legacy server nothing, so it is told in words.
+func TestSessionCancel(t *testing.T) {
+	s := &oldServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", stream)
+		w.WriteHeader(200)
+		<-r.Context().Done()
+	}}
+	in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
+		enough := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(enough) })
+		if _, err := x.Handle(ctx, request(), nil); !errors.Is(err, enough) {
+			t.Errorf("got %v", err)
+		}
+		synctest.Wait()
+		if got := s.requests(); !slices.Contains(got, "POST s 2025-06-18 notifications/cancelled") {
+			t.Errorf("sent %q", got)
+		}
+	})
+}
+
+// The stream of the session comes back after the last event, more slowly the
+// more often there is nothing.
+func TestListen(t *testing.T) {
+	n := 0
+	hear := func(w http.ResponseWriter, r *http.Request) {
+		n++
+		switch {
+		case n <= 2:
+			events(event(fmt.Sprintf("g%d", n), fmt.Sprintf(note, n)), "data: <html>\n\n", "data: "+result+"\n\n", "event: other\ndata: x\n\n")(w, r)
+		case n == 3:
+			answer(503, "", "")(w, r)
+		default:
+			w.Header().Set("Content-Type", stream)
+			w.WriteHeader(200)
+			<-r.Context().Done()
+		}
+	}
+	s := &oldServer{id: "s", listen: hear, resume: hear}
+	back := &asked{notes: make(chan string, 8)}
+	in(t, s, back, func(t *testing.T, x protocol.LegacySession) {
+		time.Sleep(time.Minute)
+		want := []string{
+			"GET s 2025-06-18", "GET s 2025-06-18 g1", "GET s 2025-06-18 g2", "GET s 2025-06-18 g2",
+		}
+		if got := s.requests(); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if len(back.notes) != 2 {
+			t.Errorf("heard %d notifications, want 2", len(back.notes))
+		}
+	})
+}
+
+func TestListenEnds(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		gets   int
+		gone   bool
+	}{{405, 1, false}, {400, 1, false}, {404, 1, true}, {302, 1, false}, {503, 4, false}, {429, 4, false}} {
+		s := &oldServer{id: "s", listen: answer(test.status, "", "")}
+		in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
+			time.Sleep(12 * time.Second)
+			gets := len(s.requests())
+			if (test.gets == 1) != (gets == 1) || gets > 6 {
+				t.Errorf("%d: %d requests", test.status, gets)
+			}
+			if gone := errors.Is(x.Err(), protocol.ErrSessionGone); gone != test.gone {
+				t.Errorf("%d: session %v", test.status, x.Err())
+			}
+		})
+	}
+}
+
+// An end that the server does not answer, or refuses, holds nobody up.
+func TestSessionClose(t *testing.T) {
+	for name, end := range map[string]http.HandlerFunc{
+		"silent":      func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"not allowed": answer(405, "", ""),
+		"broken":      answer(500, "", ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &oldServer{id: "s", end: end, listen: func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", stream)
+				w.WriteHeader(200)
+				<-r.Context().Done()
+			}}
+			in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
+				start := time.Now()
+				err := x.Close()
+				if (name == "not allowed") != (err == nil) {
+					t.Errorf("got %v", err)
+				}
+				if took := time.Since(start); took > 3*time.Second {
+					t.Errorf("took %v", took)
+				}
+				if err := x.Close(); err != nil {
+					t.Errorf("again: %v", err)
+				}
+				if _, err := x.Handle(t.Context(), request(), nil); !errors.Is(err, clienthttp.ErrClosed) {
+					t.Errorf("afterwards: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// What the server asks ends with the request that it asks for, and is then not
+// answered.
+func TestAskedEndsWithTheRequest(t *testing.T) {
+	ended := make(chan error, 1)
+	back := &asked{}
+	back.call = func(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return nil, context.Cause(ctx)
+	}
+	s := &oldServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", stream)
+		_, _ = io.WriteString(w, `data: {"jsonrpc":"2.0","id":"a","method":"roots/list"}`+"\n\n")
+		time.Sleep(time.Second)
+		_, _ = io.WriteString(w, "data: "+result+"\n\n")
+	}}
+	in(t, s, back, func(t *testing.T, x protocol.LegacySession) {
+		if _, err := x.Handle(t.Context(), request(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err == nil {
+			t.Error("no cause")
+		}
+		synctest.Wait()
+		if got := s.requests(); len(got) != 2 { // GET and the request
+			t.Errorf("sent %q", got)
+		}
+	})
+}
+
+// Revision 2025-03-26 has batches, and no other.
+func TestBatch(t *testing.T) {
+	batch := "data: [" + fmt.Sprintf(note, 1) + "," + result + "]\n\n"
+	for version, ok := range map[string]bool{"2025-03-26": true, "2025-06-18": false} {
+		inner := &oldServer{id: "s", call: events(batch)}
+		synctest.Test(t, func(t *testing.T) {
+			tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{HTTPClient: &http.Client{Transport: inProcess{
+				http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if len(inner.seen) == 0 {
+						inner.seen = append(inner.seen, "")
+						answer(200, media, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"`+version+`","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`)(w, r)
+						return
+					}
+					inner.ServeHTTP(w, r)
+				}),
+			}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tr.Close()
+			x, _, err := tr.OpenSession(t.Context(), &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize}, &asked{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer x.Close()
+			if _, err := x.Handle(t.Context(), request(), nil); (err == nil) != ok {
+				t.Errorf("%s: got %v", version, err)
+			}
+		})
+	}
+}
