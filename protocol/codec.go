@@ -335,9 +335,11 @@ func decodeMeta(data []byte, meta *Meta) error {
 
 func decodeCallTool(data []byte) (Result, error) {
 	r := &CallToolResult{}
+	content := false
 	err := jsonx.Members(data, func(key, value []byte) (err error) {
 		switch string(key) {
 		case "content":
+			content = true
 			r.Content, err = decodeContents(value)
 		case "structuredContent":
 			r.StructuredContent = value
@@ -350,6 +352,11 @@ func decodeCallTool(data []byte) (Result, error) {
 		}
 		return err
 	})
+	// An object that says nothing at all is no success. Servers in use leave
+	// the blocks out where there is structured content.
+	if err == nil && !content && r.StructuredContent == nil {
+		err = fmt.Errorf("content: must be present")
+	}
 	return r, err
 }
 
