@@ -56,6 +56,29 @@
 // ([CacheOptions]); [WithRefresh] asks all the same. [Client.Listen] reports
 // what changes, and drops it from the cache.
 //
+// # Servers of older revisions
+//
+// The client speaks revision 2026-07-28 and, to servers that do not, the older
+// ones from 2024-11-05 to 2025-11-25, over any peer that is a
+// [protocol.LegacyPeer]. Before the first call it asks the server what it is
+// (server/discover); a server that does not understand the question is offered
+// a session (initialize). Errors that may pass, such as 5xx, 429 or a broken
+// connection, decide nothing. [Client.Negotiated] says what was found and
+// [Options.Assume] spares the next client the question.
+//
+// In a session the server puts its questions by itself, while a call runs. The
+// same handlers answer them after the same checks, [Options.MaxPushes] at a
+// time; what cannot be answered is an error to the server, which then decides
+// what becomes of the call ([Options.PushFailed]). Nothing else changes for the
+// caller: [Client.Discover] says what initialize said, [Client.Listen] reports
+// the same events, -32042 is a visit and a retry. Only what those revisions lack
+// is missing: nothing is cached, and there are no rounds to take apart, so
+// [Client.Begin] returns results and [Client.Resume] fails.
+//
+// A session that the server has ended is an error that is a
+// [protocol.ErrSessionGone]. The call is not repeated, for what the session held
+// is lost; the next call opens a new one.
+//
 // # Mirrored arguments
 //
 // A tool may have some of its arguments copied into HTTP headers. The client
@@ -72,7 +95,8 @@
 // is a [*TransportError]; a response that makes no sense, a [*ResponseError];
 // too many rounds, a [*RoundsExceededError]; a question nobody may be asked, a
 // [*QuestionError]; an answer that could not be had, an [*AnswerError]; a
-// server that takes too long, a [*TimeoutError]. A handler's own error is
+// server that takes too long, a [*TimeoutError]; one that speaks no revision of
+// this client's, a [*NegotiationError]. A handler's own error is
 // within the AnswerError, so errors.As finds a protocol.Error there too if the
 // handler returned one: look for the AnswerError first.
 //

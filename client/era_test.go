@@ -11,10 +11,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
-	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -260,43 +260,47 @@ func TestEraOptions(t *testing.T) {
 // A server that is put back to an older version in the middle is noticed, and
 // errors that only look like it are looked into once in a while.
 func TestEraChanges(t *testing.T) {
-	var old atomic.Bool
-	s := &oldServer{}
-	s.handle = func(m oldMessage) string {
-		if m.Method == "server/discover" && !old.Load() {
-			return bothEras
+	synctest.Test(t, func(t *testing.T) {
+		var old atomic.Bool
+		s := &oldServer{}
+		s.handle = func(m oldMessage) string {
+			if m.Method == "server/discover" && !old.Load() {
+				return bothEras
+			}
+			return ""
 		}
-		return ""
-	}
-	s.call = func(m oldMessage, _ func(string) oldMessage) string {
-		if strings.Contains(string(m.Params), "protocolVersion") && (old.Load() || strings.Contains(string(m.Params), "odd")) {
-			return `{"code":-32600,"message":"no session"}`
+		s.call = func(m oldMessage, _ func(string) oldMessage) string {
+			if strings.Contains(string(m.Params), "protocolVersion") && (old.Load() || strings.Contains(string(m.Params), "odd")) {
+				return `{"code":-32600,"message":"no session"}`
+			}
+			return oldDone
 		}
-		return oldDone
-	}
-	for _, test := range []struct {
-		name string
-		wait bool
-		want protocol.Version
-	}{{"at once", false, protocol.V20260728}} {
-		t.Run(test.name, func(t *testing.T) {
-			c := s.reach(t, "post stream", nil)
-			r, err := c.CallTool(t.Context(), "t", nil)
-			wantDone(t, r, err)
-			for range 3 { // a verdict that has just been found is not doubted
+		c := newClient(t, s.onLines(t, nil), nil)
+		odd := func(want int) {
+			t.Helper()
+			for range 3 {
 				if _, err := c.CallTool(t.Context(), "odd", nil); err == nil {
 					t.Error("no error")
 				}
 			}
-			if got := s.methods(); len(got) != 5 || c.Negotiated() != test.want {
-				t.Errorf("sent %v", got)
+			probes := 0
+			for _, m := range s.methods() {
+				if m == "server/discover" {
+					probes++
+				}
 			}
-		})
-	}
-	t.Run("assumed", func(t *testing.T) {
-		old.Store(true)
-		c := s.reach(t, "post stream", &client.Options{Assume: protocol.V20260728})
+			if probes != want || c.Negotiated() != protocol.V20260728 {
+				t.Errorf("probed %d times, want %d; negotiated %s", probes, want, c.Negotiated())
+			}
+		}
 		r, err := c.CallTool(t.Context(), "t", nil)
+		wantDone(t, r, err)
+		odd(1) // what has just been found out is not doubted
+		time.Sleep(2 * time.Minute)
+		odd(2)
+		time.Sleep(2 * time.Minute)
+		old.Store(true)
+		r, err = c.CallTool(t.Context(), "t", nil)
 		wantDone(t, r, err)
 		if c.Negotiated() != protocol.V20251125 {
 			t.Errorf("got %s", c.Negotiated())
@@ -435,5 +439,3 @@ func TestLegacySessionGone(t *testing.T) {
 		t.Errorf("%d sessions opened, want 2: %v", opened, s.methods())
 	}
 }
-
-var _ = clienthttp.ErrClosed

@@ -12,13 +12,15 @@ import (
 // An Origin says where a question comes from, so that a person can be told who
 // asks and why.
 type Origin struct {
-	// Key is the server's name for the question, unique within its round.
+	// Key is the server's name for the question, unique within its round. With a
+	// legacy server it is the id of its request, or of the visit.
 	Key string
 	// Method and Target are the request that the server will not complete
 	// without an answer: its method, and the name of the tool or prompt or the
-	// URI of the resource.
+	// URI of the resource. Both are empty when a legacy server does not say.
 	Method, Target string
-	// Round counts from 1 the rounds of the call.
+	// Round counts from 1 the rounds of the call, with a legacy server its
+	// questions; 0 when it does not say to what request they belong.
 	Round int
 }
 
@@ -57,7 +59,10 @@ func (q *FormQuestion) fill(content json.RawMessage) (json.RawMessage, error) {
 }
 
 // A URLQuestion asks the person to visit a URL. The answer says whether the
-// person agreed to, not what happened there.
+// person agreed to, not what happened there. Servers of revision 2025-11-25 may
+// refuse a request until somebody has been there (-32042): the request is then
+// sent again as soon as the handler accepts, once for each visit, so a handler
+// that can tell should return when the person is done.
 type URLQuestion struct {
 	Origin
 	// Message is the server's text. It must not be trusted.

@@ -10,6 +10,22 @@
 // stream, whichever the server likes. Ending the context of a request closes
 // its stream, and a server takes that for a cancellation.
 //
+// # Sessions of older revisions
+//
+// A [Transport] is a [protocol.LegacyPeer]: package client opens sessions over
+// it with servers that know no other way. It then sends Mcp-Session-Id and the
+// revision with every request, keeps a stream open for what the server says by
+// itself (GET; 405 is fine), and ends the session (DELETE) when the client is
+// closed. A stream that breaks is taken up where it broke if the server numbers
+// its events: after the time that the server asks for, else after [DefaultRetry]
+// and more each time. A request gives up after [MaxResumptions] attempts in a
+// row that bring nothing; the stream of the session goes on trying. When the
+// context of a request ends the server is told so in words, since to such a
+// server a closed connection means nothing.
+//
+// The older transport of two endpoints (HTTP+SSE, revision 2024-11-05) is not
+// spoken.
+//
 // # Limits
 //
 // Redirects are not followed: arguments and credentials go to the endpoint

@@ -33,11 +33,15 @@ func (s scenario) in(revision string) scenario {
 	if s.again {
 		s.legs, s.pushes = 2, 2*s.pushes
 	}
+	s.progress = min(s.progress, 1)                            // what has been reported for a request is not reported again
 	if s.mute && s.request.Method == protocol.MethodCallTool { // a failure of the tool there, not of the request
 		s.fails, s.refused = false, true
 	}
 	if since := s.request.asks(); revision < since {
-		s.answers, s.pushes, s.want, s.progress = nil, 0, "elicitation", min(s.progress, 1)
+		s.answers, s.pushes, s.want = nil, 0, "revision "+revision
+		if s.mute {
+			s.want = "elicitation"
+		}
 		s.refused = s.request.Method == protocol.MethodCallTool
 		s.fails = !s.refused
 	}

@@ -18,12 +18,12 @@ import (
 // TestGoSDKServer: our client, the official Go SDK's server.
 func TestGoSDKServer(t *testing.T) {
 	routes := []route{
-		{"http", openGoSDKServer(&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})},
-		{"events", openGoSDKServer(&mcp.StreamableHTTPOptions{Stateless: true})},
+		{"http", openGoSDKServer(false, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})},
+		{"events", openGoSDKServer(false, &mcp.StreamableHTTPOptions{Stateless: true})},
 		{"stream", func(t *testing.T, who *person, mute bool) (peer, said) {
 			ours, theirs, said := stream(t)
 			serve(t, theirs, func(ctx context.Context) {
-				_ = newGoSDKServer().Run(ctx, &mcp.IOTransport{Reader: theirs.r, Writer: theirs.w})
+				_ = newGoSDKServer(false).Run(ctx, &mcp.IOTransport{Reader: theirs.r, Writer: theirs.w})
 			})
 			return connectRondo(t, client.NewStream(ours.r, ours.w, nil), who, mute), said
 		}},
@@ -40,29 +40,76 @@ func TestGoSDKServer(t *testing.T) {
 	})
 }
 
-// openGoSDKServer needs Stateless: other handlers of theirs speak older revisions only.
-func openGoSDKServer(opts *mcp.StreamableHTTPOptions) func(*testing.T, *person, bool) (peer, said) {
+// TestGoSDKServerLegacy: our client finds out that a server speaks older revisions only, or speaks one because it is told to.
+func TestGoSDKServerLegacy(t *testing.T) {
+	routes := []route{
+		{"http", openGoSDKServer(true, nil)},
+		{"returned", openGoSDKServer(false, nil)},
+		{"stream", func(t *testing.T, who *person, mute bool) (peer, said) {
+			ours, theirs, said := stream(t)
+			serve(t, theirs, func(ctx context.Context) {
+				_ = newGoSDKServer(true).Run(ctx, &mcp.IOTransport{Reader: theirs.r, Writer: theirs.w})
+			})
+			return connectRondoLegacy(t, client.NewStream(ours.r, ours.w, nil), who, mute), said
+		}},
+	}
+	hints := defect{what: "cache hints are of another era", harmless: true, leaks: "there is no ttlMs"}
+	const oneRound = "what a handler returns is put to the client once, and what it returns then leaves as it is"
+	const nameless = "a visit has no elicitationId"
+	unread := defect{what: "a handler of resources cannot return questions", fails: true, want: "nil information", legs: 1}
+	unreadTwice := unread
+	unreadTwice.legs = 2
+	matrix(t, v20251125, wiretest.Client, routes, map[string]defect{
+		"list tools": hints, "list prompts": hints, "list resources": hints, "list templates": hints,
+		"resource": hints, "resource template": hints, "resource twice": hints,
+		"resource/returned": unread, "resource template/returned": unread, "resource twice/returned": unreadTwice,
+		"three rounds/returned":             {what: oneRound, legs: 1, asked: uncounted, pushes: 1, leaks: "there is no inputRequests"},
+		"defaults/returned":                 {what: oneRound, legs: 1, asked: uncounted, pushes: 1, leaks: "there is no inputRequests"},
+		"decline in a later round/returned": {what: oneRound, legs: 1, asked: uncounted, pushes: 1, leaks: "there is no inputRequests"},
+		"state alone/returned":              {what: "a state alone leaves as it is", legs: 1, leaks: "there is no requestState"},
+		"cannot be asked/returned":          {what: "the request fails and not the tool", fails: true, want: "elicitation", legs: 1, asked: 1},
+		"cannot visit/returned":             {what: "the request fails and not the tool", fails: true, want: "elicitation", legs: 1, asked: 1},
+		"URL/returned":                      {what: nameless, fails: true, want: "elicitationId", legs: 1, pushes: 1},
+		"URL declined/returned":             {what: nameless, fails: true, want: "elicitationId", legs: 1, pushes: 1},
+		"all at once/returned":              {what: nameless, fails: true, want: "elicitationId", legs: 1, asked: uncounted, pushes: 4},
+	})
+}
+
+// openGoSDKServer speaks older revisions only unless it is Stateless.
+func openGoSDKServer(push bool, opts *mcp.StreamableHTTPOptions) func(*testing.T, *person, bool) (peer, said) {
 	return func(t *testing.T, who *person, mute bool) (peer, said) {
-		s := newGoSDKServer()
+		s := newGoSDKServer(push)
 		endpoint, said := listen(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, opts))
 		return dialRondo(t, endpoint, who, mute), said
 	}
 }
 
-// newGoSDKServer returns a server of the official Go SDK that plays the script.
-func newGoSDKServer() *mcp.Server {
+// newGoSDKServer returns a server of the official Go SDK that plays the script: its handlers return their questions, or push
+// them while they run.
+func newGoSDKServer(push bool) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "script", Version: "1.0.0"}, nil)
+	h := goSDKHandlers{push}
 	for _, name := range scripted() {
-		s.AddTool(&mcp.Tool{Name: name, Description: "Of the script.", InputSchema: json.RawMessage(`{"type":"object"}`)}, goSDKTool)
+		s.AddTool(&mcp.Tool{Name: name, Description: "Of the script.", InputSchema: json.RawMessage(`{"type":"object"}`)}, h.tool)
 	}
-	s.AddPrompt(&mcp.Prompt{Name: "brief", Description: "Of the script.", Arguments: []*mcp.PromptArgument{{Name: "topic"}}}, goSDKPrompt)
-	s.AddResource(&mcp.Resource{Name: "codes", URI: "vault://codes"}, goSDKResource)
-	s.AddResourceTemplate(&mcp.ResourceTemplate{Name: "box", URITemplate: "vault://box/{box}"}, goSDKResource)
+	s.AddPrompt(&mcp.Prompt{Name: "brief", Description: "Of the script.", Arguments: []*mcp.PromptArgument{{Name: "topic"}}}, h.prompt)
+	s.AddResource(&mcp.Resource{Name: "codes", URI: "vault://codes"}, h.resource)
+	s.AddResourceTemplate(&mcp.ResourceTemplate{Name: "box", URITemplate: "vault://box/{box}"}, h.resource)
 	return s
 }
 
-func goSDKTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	t := turn{target: req.Params.Name, replies: goSDKReplies(req.Params.InputResponses), state: req.Params.RequestState}
+type goSDKHandlers struct{ push bool }
+
+func (h goSDKHandlers) play(ctx context.Context, session *mcp.ServerSession, t turn, responses mcp.InputResponseMap) step {
+	if h.push {
+		return pushed(t, func(q question) (reply, error) { return goSDKPut(ctx, session, q) })
+	}
+	t.replies = goSDKReplies(responses)
+	return script(t)
+}
+
+func (h goSDKHandlers) tool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	t := turn{target: req.Params.Name, state: req.Params.RequestState}
 	if len(req.Params.Arguments) > 0 {
 		if err := json.Unmarshal(req.Params.Arguments, &t.args); err != nil {
 			return nil, err
@@ -71,7 +118,7 @@ func goSDKTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResu
 	if token := req.Params.GetProgressToken(); token != nil && t.target == "slow" {
 		_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: 1, Total: 2})
 	}
-	s := script(t)
+	s := h.play(ctx, req.Session, t, req.Params.InputResponses)
 	result := &mcp.CallToolResult{IsError: s.failed, InputRequests: goSDKQuestions(s.ask), RequestState: s.state}
 	if s.text != "" {
 		result.Content = []mcp.Content{&mcp.TextContent{Text: s.text}}
@@ -79,9 +126,9 @@ func goSDKTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResu
 	return result, nil
 }
 
-func goSDKPrompt(_ context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-	s := script(turn{target: req.Params.Name, args: req.Params.Arguments,
-		replies: goSDKReplies(req.Params.InputResponses), state: req.Params.RequestState})
+func (h goSDKHandlers) prompt(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+	t := turn{target: req.Params.Name, args: req.Params.Arguments, state: req.Params.RequestState}
+	s := h.play(ctx, req.Session, t, req.Params.InputResponses)
 	if s.failed {
 		return nil, errors.New(s.text)
 	}
@@ -92,8 +139,8 @@ func goSDKPrompt(_ context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptRe
 	return result, nil
 }
 
-func goSDKResource(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-	s := script(turn{target: req.Params.URI, replies: goSDKReplies(req.Params.InputResponses), state: req.Params.RequestState})
+func (h goSDKHandlers) resource(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	s := h.play(ctx, req.Session, turn{target: req.Params.URI, state: req.Params.RequestState}, req.Params.InputResponses)
 	if s.failed {
 		return nil, errors.New(s.text)
 	}
@@ -103,6 +150,28 @@ func goSDKResource(_ context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadRe
 		result.Cacheable = mcp.Cacheable{TTLMs: 60_000, CacheScope: "private"}
 	}
 	return result, nil
+}
+
+// goSDKPut puts one question to the client and waits.
+func goSDKPut(ctx context.Context, session *mcp.ServerSession, q question) (reply, error) {
+	var response mcp.InputResponse
+	var err error
+	switch asked := goSDKQuestions([]question{q})[q.key].(type) {
+	case *mcp.ListRootsParams:
+		response, err = session.ListRoots(ctx, asked)
+	case *mcp.CreateMessageParams:
+		response, err = session.CreateMessageWithTools(ctx, &mcp.CreateMessageWithToolsParams{MaxTokens: asked.MaxTokens,
+			Messages: []*mcp.SamplingMessageV2{{Role: "user", Content: []mcp.Content{&mcp.TextContent{Text: q.message}}}}})
+	case *mcp.ElicitParams:
+		if q.url != "" {
+			asked.ElicitationID = "visit-" + q.key
+		}
+		response, err = session.Elicit(ctx, asked)
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	return goSDKReplies(mcp.InputResponseMap{q.key: response})[q.key], nil
 }
 
 // goSDKQuestions is nil for none: an empty map is something else there.

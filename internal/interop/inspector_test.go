@@ -61,7 +61,7 @@ func TestInspector(t *testing.T) {
 		t.Run(in.name+"/http", func(t *testing.T) {
 			endpoint, said := record(t, serveEverything(t, everything))
 			in.run(t, dir, "modern", endpoint)
-			conform(t, modern, wiretest.Server, said())
+			conform(t, modern, wiretest.Server, said(), "")
 		})
 	}
 	// It finds out by itself which revision is spoken. Its default is another: to speak as if it were 2025.

@@ -36,7 +36,7 @@ func endure(t *testing.T, handler func() http.Handler, mistakes []mistake) {
 				t.Errorf("got %q, %v, want %q", got, err, m.want)
 			}
 			who.wantAsked(m.asked)
-			conform(t, modern, wiretest.Client, said())
+			conform(t, modern, wiretest.Client, said(), "")
 		})
 	}
 }

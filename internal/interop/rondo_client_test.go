@@ -18,18 +18,38 @@ type rondo struct {
 	who *person
 }
 
-// dialRondo connects our client to an endpoint.
+// A dialer connects our client to an endpoint.
+type dialer func(t *testing.T, endpoint string, who *person, mute bool) peer
+
+// dialRondo finds out what is spoken there.
 func dialRondo(t *testing.T, endpoint string, who *person, mute bool) peer {
+	return connectRondo(t, over(t, endpoint), who, mute)
+}
+
+// dialRondoLegacy opens a session.
+func dialRondoLegacy(t *testing.T, endpoint string, who *person, mute bool) peer {
+	return connectRondoLegacy(t, over(t, endpoint), who, mute)
+}
+
+func over(t *testing.T, endpoint string) protocol.Peer {
 	t.Helper()
 	transport, err := clienthttp.New(endpoint, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return connectRondo(t, transport, who, mute)
+	return transport
 }
 
 func connectRondo(t *testing.T, transport protocol.Peer, who *person, mute bool) peer {
-	opts := &client.Options{Timeout: silence}
+	return newRondo(t, transport, who, mute, &client.Options{Timeout: silence})
+}
+
+// connectRondoLegacy has our client open a session with a server that speaks newer revisions, too.
+func connectRondoLegacy(t *testing.T, transport protocol.Peer, who *person, mute bool) peer {
+	return newRondo(t, transport, who, mute, &client.Options{Timeout: silence, Era: protocol.Legacy})
+}
+
+func newRondo(t *testing.T, transport protocol.Peer, who *person, mute bool, opts *client.Options) peer {
 	if !mute {
 		opts.ElicitForm = func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 			return who.result(q.Message)

@@ -2,8 +2,10 @@ package interop_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 )
 
 // What the servers of others do is written down once, here: what the subject does, in terms that each of them can be put in.
@@ -108,6 +110,34 @@ func script(t turn) step {
 		})
 	}
 	return step{text: "nothing is called " + t.target, failed: true}
+}
+
+// pushed plays all turns of a script at once, as a handler does that puts its questions while the request runs: put puts one
+// and waits for the reply.
+func pushed(t turn, put func(question) (reply, error)) step {
+	for {
+		s := script(t)
+		if s.text != "" {
+			return s
+		}
+		t.state, t.replies = s.state, replies{}
+		var mu sync.Mutex
+		var failed error
+		var all sync.WaitGroup
+		for _, q := range s.ask {
+			all.Go(func() {
+				r, err := put(q)
+				mu.Lock()
+				defer mu.Unlock()
+				t.replies[q.key] = r
+				failed = errors.Join(failed, err)
+			})
+		}
+		all.Wait()
+		if failed != nil {
+			return step{text: failed.Error(), failed: true}
+		}
+	}
 }
 
 // guarded asks one question and goes on only if it is accepted.
