@@ -72,12 +72,13 @@ func TestMCPGoServerLegacy(t *testing.T) {
 		defects["cannot visit"+route] = defect{what: anyway, want: text, legs: 1, asked: 1, pushes: 1}
 	}
 	for _, route := range []string{"/returned", "/returned stream"} {
+		// Which of the other questions are out when one cannot be sent is up to chance.
 		defects["resource"+route] = defect{what: unread, want: "opened", legs: 1}
 		defects["resource template"+route] = defect{what: unread, want: "opened", legs: 1}
 		defects["resource twice"+route] = defect{what: unread, want: "opened", legs: 2}
 		defects["URL"+route] = defect{what: nameless, fails: true, want: "elicitationId", legs: 1}
 		defects["URL declined"+route] = defect{what: nameless, fails: true, want: "elicitationId", legs: 1}
-		defects["all at once"+route] = defect{what: nameless, fails: true, want: "elicitationId", legs: 1, asked: uncounted, pushes: 3}
+		defects["all at once"+route] = defect{what: nameless, fails: true, want: "elicitationId", legs: 1, asked: uncounted, pushes: uncounted}
 		defects["state alone"+route] = defect{what: noState, fails: true, want: "busy", legs: 1}
 		defects["cannot be asked"+route] = defect{what: anyway, fails: true, want: "method not found", legs: 1, asked: 1, pushes: 1}
 		defects["cannot visit"+route] = defect{what: nameless, fails: true, want: "elicitationId", legs: 1, asked: 1}
