@@ -1,0 +1,2 @@
+// Package elicitation routes an upstream server's question to the client whose call caused it.
+package elicitation
