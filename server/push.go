@@ -143,6 +143,9 @@ type pusher struct {
 	version protocol.Version
 	outlet  *outlet
 	back    BackSender
+	// leaving is held for reading while a question is withdrawn, so that the
+	// request is not over before the client knows.
+	leaving sync.RWMutex
 }
 
 var _ roundtrip.Pusher = (*pusher)(nil)
@@ -166,13 +169,24 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, exten
 		return a.result, a.err
 	case <-ctx.Done():
 	}
-	if _, waiting := p.session.pushes.take(asked.id); !waiting {
-		// The answer came at the same moment; it is as good as any.
-		a := <-asked.answers
-		return a.result, a.err
+	if p.giveUp(asked, context.Cause(ctx)) {
+		return nil, context.Cause(ctx)
 	}
-	p.withdraw(asked, context.Cause(ctx))
-	return nil, context.Cause(ctx)
+	// The answer came at the same moment; it is as good as any.
+	a := <-asked.answers
+	return a.result, a.err
+}
+
+// giveUp withdraws a question that is still waiting, and reports whether it
+// was.
+func (p *pusher) giveUp(asked *push, why error) bool {
+	p.leaving.RLock()
+	defer p.leaving.RUnlock()
+	_, waiting := p.session.pushes.take(asked.id)
+	if waiting {
+		p.withdraw(asked, why)
+	}
+	return waiting
 }
 
 // withdraw tells the client that nobody waits for its answer
@@ -196,7 +210,10 @@ func (p *pusher) end() {
 	if p == nil {
 		return
 	}
-	for _, asked := range p.session.pushes.of(p) {
+	p.leaving.Lock()
+	left := p.session.pushes.of(p)
+	p.leaving.Unlock()
+	for _, asked := range left {
 		p.withdraw(asked, errWithdrawn)
 		asked.answers <- pushAnswer{err: errWithdrawn}
 	}

@@ -149,6 +149,7 @@ func TestPushesAreBounded(t *testing.T) {
 					failed <- err
 				}()
 			}
+			synctest.Wait() // for all to be on their way, or refused: what was never sent is not withdrawn
 			return server.Text((<-failed).Error()), nil
 		})
 		c := h.enter(protocol.V20251125, allCapabilities)
