@@ -11,7 +11,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 )
 
@@ -25,7 +24,7 @@ func TestGoSDKServer(t *testing.T) {
 			serve(t, theirs, func(ctx context.Context) {
 				_ = newGoSDKServer(false).Run(ctx, &mcp.IOTransport{Reader: theirs.r, Writer: theirs.w})
 			})
-			return connectRondo(t, client.NewStream(ours.r, ours.w, nil), who, mute), said
+			return connectRondo(t, overLines(ours.r, ours.w), who, mute), said
 		}},
 	}
 	matrix(t, modern, wiretest.Client, routes, map[string]defect{
@@ -50,7 +49,7 @@ func TestGoSDKServerLegacy(t *testing.T) {
 			serve(t, theirs, func(ctx context.Context) {
 				_ = newGoSDKServer(true).Run(ctx, &mcp.IOTransport{Reader: theirs.r, Writer: theirs.w})
 			})
-			return connectRondoLegacy(t, client.NewStream(ours.r, ours.w, nil), who, mute), said
+			return connectRondoLegacy(t, overLines(ours.r, ours.w), who, mute), said
 		}},
 	}
 	hints := defect{what: "cache hints are of another era", harmless: true, leaks: "there is no ttlMs"}

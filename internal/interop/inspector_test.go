@@ -15,6 +15,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/specdata"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // An inspection is one run of the MCP Inspector on its command line.
@@ -56,17 +57,36 @@ func inspections() []inspection {
 // TestInspector: the MCP Inspector, examples/everything.
 func TestInspector(t *testing.T) {
 	dir, everything := installed(t), buildEverything(t)
-	for _, in := range inspections() {
-		t.Run(in.name+"/process", func(t *testing.T) { in.run(t, dir, "modern", everything) })
-		t.Run(in.name+"/http", func(t *testing.T) {
-			endpoint, said := record(t, serveEverything(t, everything))
-			in.run(t, dir, "modern", endpoint)
-			conform(t, modern, wiretest.Server, said(), "")
-		})
+	for _, revision := range []string{modern, v20251125} {
+		for _, in := range inspections() {
+			t.Run(revision+"/"+in.name+"/process", func(t *testing.T) {
+				program, said := recordProcess(t, quote(everything))
+				in.inspect(t, dir, revision, program, said)
+			})
+			t.Run(revision+"/"+in.name+"/http", func(t *testing.T) {
+				endpoint, said := record(t, serveEverything(t, everything))
+				in.inspect(t, dir, revision, endpoint, said)
+			})
+		}
 	}
 	// It finds out by itself which revision is spoken. Its default is another: to speak as if it were 2025.
 	t.Run("negotiation/process", func(t *testing.T) { inspections()[0].run(t, dir, "auto", everything) })
 	t.Run("negotiation/http", func(t *testing.T) { inspections()[0].run(t, dir, "auto", serveEverything(t, everything)) })
+}
+
+// inspect runs an inspection in a revision and looks at what is said.
+func (in inspection) inspect(t *testing.T, dir nodeDir, revision, target string, said said) {
+	t.Helper()
+	era := "legacy"
+	if revision == modern {
+		era = "modern"
+	}
+	in.run(t, dir, era, target)
+	messages := said()
+	conform(t, revision, wiretest.Server, messages, "")
+	if n := legs(messages, protocol.MethodInitialize); n != 0 && revision == modern || n == 0 && revision != modern {
+		t.Errorf("%d sessions were opened", n)
+	}
 }
 
 // run has target, a program or a URL, inspected.

@@ -12,7 +12,6 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -27,7 +26,7 @@ func TestMCPGoServer(t *testing.T) {
 			serve(t, theirs, func(ctx context.Context) {
 				runMCPGo(ctx, theirs, false)
 			})
-			return connectRondo(t, client.NewStream(ours.r, ours.w, nil), who, mute), said
+			return connectRondo(t, overLines(ours.r, ours.w), who, mute), said
 		}},
 	}
 	const cannotAsk = "a handler of resources has contents to return and nothing else"
@@ -48,7 +47,7 @@ func TestMCPGoServerLegacy(t *testing.T) {
 		return func(t *testing.T, who *person, mute bool) (peer, said) {
 			ours, theirs, said := stream(t)
 			serve(t, theirs, func(ctx context.Context) { runMCPGo(ctx, theirs, push) })
-			return connectRondoLegacy(t, client.NewStream(ours.r, ours.w, nil), who, mute), said
+			return connectRondoLegacy(t, overLines(ours.r, ours.w), who, mute), said
 		}
 	}
 	routes := []route{
@@ -72,7 +71,6 @@ func TestMCPGoServerLegacy(t *testing.T) {
 		defects["cannot visit"+route] = defect{what: anyway, want: text, legs: 1, asked: 1, pushes: 1}
 	}
 	for _, route := range []string{"/returned", "/returned stream"} {
-		// Which of the other questions are out when one cannot be sent is up to chance.
 		defects["resource"+route] = defect{what: unread, want: "opened", legs: 1}
 		defects["resource template"+route] = defect{what: unread, want: "opened", legs: 1}
 		defects["resource twice"+route] = defect{what: unread, want: "opened", legs: 2}

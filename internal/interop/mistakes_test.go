@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
@@ -27,7 +28,11 @@ func endure(t *testing.T, handler func() http.Handler, mistakes []mistake) {
 		t.Run(m.name, func(t *testing.T) {
 			endpoint, said := listen(t, handler())
 			who := newPerson(t, m.answers)
-			c := dialRondo(t, endpoint, who, false)
+			opts := &client.Options{Timeout: patience}
+			if m.want == "timeout" {
+				opts.Timeout = silence
+			}
+			c := newRondo(t, over(t, endpoint), who, false, opts)
 			got, err := c.do(within(t, patience), m.request)
 			if err != nil {
 				got = kindOf(err)
@@ -40,6 +45,9 @@ func endure(t *testing.T, handler func() http.Handler, mistakes []mistake) {
 		})
 	}
 }
+
+// silence is how long our client waits for a server that never answers.
+const silence = 2 * time.Second
 
 // kindOf names the kind of an error of our client.
 func kindOf(err error) string {

@@ -3,19 +3,23 @@
 package interop_test
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // What npm fetches. The Inspector does not start on Node 20, which many machines have; npm can bring its own.
 const (
 	nodeVersion      = "22.23.3"
 	tsClientVersion  = "2.4.0"
+	tsSDKVersion     = "1.32.2"
 	inspectorVersion = "2.12.0"
 )
 
@@ -24,6 +28,7 @@ func nodePackages() []string {
 	return []string{
 		"node@" + nodeVersion,
 		"@modelcontextprotocol/client@" + tsClientVersion,
+		"@modelcontextprotocol/sdk@" + tsSDKVersion,
 		"@modelcontextprotocol/inspector@" + inspectorVersion,
 	}
 }
@@ -50,7 +55,7 @@ func installed(t *testing.T) nodeDir {
 		t.Fatal(err)
 	}
 	cache = filepath.Join(cache, "rondo-interop")
-	name := "node-" + nodeVersion + "-client-" + tsClientVersion + "-inspector-" + inspectorVersion
+	name := "node-" + nodeVersion + "-client-" + tsClientVersion + "-sdk-" + tsSDKVersion + "-inspector-" + inspectorVersion
 	dir := nodeDir(filepath.Join(cache, name))
 	if _, err := os.Stat(string(dir)); errors.Is(err, fs.ErrNotExist) {
 		fetch(t, cache, dir)
@@ -60,6 +65,41 @@ func installed(t *testing.T) nodeDir {
 		t.Fatalf("Node in %s does not run (%q, %v): remove it to fetch it again", dir, got, err)
 	}
 	return dir
+}
+
+// A nodeProcess is a script of testdata that runs.
+type nodeProcess struct {
+	in   io.WriteCloser
+	out  io.ReadCloser
+	kill func() error
+}
+
+// startNode runs a script, which must end, and have nothing to complain about, when its standard input ends.
+func startNode(t *testing.T, script string, args ...string) nodeProcess {
+	t.Helper()
+	dir := installed(t)
+	cmd := exec.Command(dir.node(), append([]string{filepath.Join("testdata", script), string(dir)}, args...)...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		defer time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }).Stop()
+		if err := cmd.Wait(); err != nil || stderr.Len() > 0 {
+			t.Errorf("%s: %v\n%s", script, err, &stderr)
+		}
+	})
+	return nodeProcess{in, out, cmd.Process.Kill}
 }
 
 func fetch(t *testing.T, cache string, dir nodeDir) {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"testing"
-	"time"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
@@ -41,12 +41,17 @@ func over(t *testing.T, endpoint string) protocol.Peer {
 }
 
 func connectRondo(t *testing.T, transport protocol.Peer, who *person, mute bool) peer {
-	return newRondo(t, transport, who, mute, &client.Options{Timeout: silence})
+	return newRondo(t, transport, who, mute, &client.Options{Timeout: patience})
 }
 
 // connectRondoLegacy has our client open a session with a server that speaks newer revisions, too.
 func connectRondoLegacy(t *testing.T, transport protocol.Peer, who *person, mute bool) peer {
-	return newRondo(t, transport, who, mute, &client.Options{Timeout: silence, Era: protocol.Legacy})
+	return newRondo(t, transport, who, mute, &client.Options{Timeout: patience, Era: protocol.Legacy})
+}
+
+// overLines returns our client's way to the other end of a stream, whatever time that takes to say what it speaks.
+func overLines(r io.ReadCloser, w io.WriteCloser) protocol.Peer {
+	return client.NewStream(r, w, &client.StreamOptions{ProbeTimeout: patience})
 }
 
 func newRondo(t *testing.T, transport protocol.Peer, who *person, mute bool, opts *client.Options) peer {
@@ -73,9 +78,6 @@ func newRondo(t *testing.T, transport protocol.Peer, who *person, mute bool, opt
 	t.Cleanup(func() { _ = c.Close() })
 	return rondo{c, who}
 }
-
-// silence is how long our client waits for a server that says nothing: some never do.
-const silence = 2 * time.Second
 
 // result is the answer of the person to a form or a visit.
 func (p *person) result(question string) (*protocol.ElicitResult, error) {

@@ -121,20 +121,22 @@ func named(t *testing.T, name string) scenario {
 // A defect is what a peer makes of a scenario although it should not.
 type defect struct {
 	what   string // for the reader
-	want   string // part of the text, or of the error
+	want   string // the text, or part of the error
 	fails  bool
 	legs   int
 	asked  int // how often each question is put, or uncounted
-	pushes int // questions that are sent as requests, or uncounted
+	pushes int // questions that are sent as requests
 	// leaks names what the peer says that is of another era, in the words of apart.
 	leaks string
+	// within says that want is part of the text of a tool that failed.
+	within bool
 	// harmless says that what comes of the scenario is what should.
 	harmless bool
 	// silent says that progress need not arrive.
 	silent bool
 }
 
-// uncounted says that some questions are put and others are not.
+// uncounted says that some questions are put and others are not, or not always the same.
 const uncounted = -1
 
 // A route is a way from a client to a server, one of which is ours. open connects a client with that person behind it, or with
@@ -178,7 +180,7 @@ func (s scenario) run(t *testing.T, revision string, ours wiretest.From, r route
 		t.Logf("defect of the peer: %s", d.what)
 	}
 	if d.what != "" && !d.harmless {
-		s.want, s.fails, s.refused, s.legs, asked, s.pushes = d.want, d.fails, false, d.legs, d.asked, d.pushes
+		s.want, s.fails, s.refused, s.legs, asked, s.pushes = d.want, d.fails, d.within, d.legs, d.asked, d.pushes
 	}
 	for range runs {
 		got, err := client.do(ctx, s.request)

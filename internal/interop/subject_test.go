@@ -46,15 +46,23 @@ type database struct {
 // newSubject returns our server, with a handler for every way of asking.
 func newSubject(t testing.TB) *server.Server {
 	t.Helper()
-	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "subject", Version: "1.0.0"}})
+	srv, err := subject()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = srv.Close() })
+	return srv
+}
+
+func subject() (*server.Server, error) {
+	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "subject", Version: "1.0.0"}})
+	if err != nil {
+		return nil, err
+	}
 	addTools(srv)
 	addPrompts(srv)
 	addResources(srv)
-	return srv
+	return srv, nil
 }
 
 // serveSubject serves the subject on a stream and returns the client's end.

@@ -4,13 +4,10 @@ package interop_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os/exec"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/wiretest"
@@ -19,67 +16,79 @@ import (
 
 // TestTSClient: the TypeScript SDK's client, in a process of its own, our server.
 func TestTSClient(t *testing.T) {
-	ts := startTS(t)
+	ts := startTS(t, "client")
 	pinned := map[string]string{"pin": modern}
-	matrix(t, modern, wiretest.Server, []route{{"http", ts.opener(pinned)}}, map[string]defect{
+	matrix(t, modern, wiretest.Server, ts.routes(pinned), map[string]defect{
 		"resource twice": {
 			what: "what took an answer is cached all the same, and the second reading is served from there",
 			want: "opened: it is tested", legs: 2, asked: 1,
 		},
+		"progress": {
+			what:     "progress that is read together with the response is dropped: who waits for it is let go of first",
+			harmless: true, silent: true,
+		},
 	})
 	// It finds out by itself which revision is spoken. Its default is another: to speak as if it were 2025.
-	t.Run("negotiation", func(t *testing.T) {
-		named(t, "single round").run(t, modern, wiretest.Server, route{open: ts.opener("auto")}, defect{})
-	})
+	for _, r := range ts.routes("auto") {
+		t.Run("negotiation/"+r.name, func(t *testing.T) { named(t, "single round").run(t, modern, wiretest.Server, r, defect{}) })
+	}
+}
+
+// TestTSClientLegacy: the same client, told to open a session.
+func TestTSClientLegacy(t *testing.T) {
+	ts := startTS(t, "client")
+	matrix(t, v20251125, wiretest.Server, ts.routes("legacy"), nil)
+}
+
+// TestTSSDKLegacy: the generation before, which knows older revisions only.
+func TestTSSDKLegacy(t *testing.T) {
+	ts := startTS(t, "sdk")
+	matrix(t, v20251125, wiretest.Server, ts.routes(nil), nil)
 }
 
 // tsProcess is testdata/client.mjs, which connects to one server after another. Its methods must not overlap.
 type tsProcess struct {
-	in     io.Writer
-	out    *bufio.Scanner
-	stderr bytes.Buffer // read after the process has ended
-	kill   func() error
-	lastID int
+	nodeProcess
+	lines     *bufio.Scanner
+	lastID    int
+	connected bool
 }
 
-func startTS(t *testing.T) *tsProcess {
+// startTS starts a process with the client of a package.
+func startTS(t *testing.T, module string) *tsProcess {
 	t.Helper()
-	dir := installed(t)
-	cmd := exec.Command(dir.node(), "testdata/client.mjs", string(dir))
-	ts := &tsProcess{}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = &ts.stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ts.in, ts.out, ts.kill = in, bufio.NewScanner(out), cmd.Process.Kill
-	t.Cleanup(func() {
-		_ = in.Close()
-		if err := cmd.Wait(); err != nil || ts.stderr.Len() > 0 {
-			t.Errorf("client.mjs: %v\n%s", err, &ts.stderr)
-		}
-	})
-	return ts
+	process := startNode(t, "client.mjs", module)
+	return &tsProcess{nodeProcess: process, lines: bufio.NewScanner(process.out)}
 }
 
-// opener returns how to connect the process to the subject, in the revision that negotiate says.
-func (ts *tsProcess) opener(negotiate any) func(*testing.T, *person, bool) (peer, said) {
-	return func(t *testing.T, who *person, mute bool) (peer, said) {
-		endpoint, said := listen(t, serverhttp.New(newSubject(t), nil))
-		client := tsClient{ts, who}
-		where := map[string]any{"endpoint": endpoint, "mute": mute, "negotiate": negotiate}
-		if _, err := client.tell(within(t, patience), "connect", where); err != nil {
-			t.Fatal(err)
-		}
-		return client, said
+// routes are those to the subject, in the revision that negotiate says: over HTTP, and to a process that the client starts.
+func (ts *tsProcess) routes(negotiate any) []route {
+	return []route{
+		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {
+			endpoint, said := listen(t, serverhttp.New(newSubject(t), nil))
+			return ts.connect(t, who, map[string]any{"endpoint": endpoint, "mute": mute, "negotiate": negotiate}), said
+		}},
+		{"process", func(t *testing.T, who *person, mute bool) (peer, said) {
+			program, said := recordProcess(t, subjectProcess(t))
+			client := ts.connect(t, who, map[string]any{"program": program, "mute": mute, "negotiate": negotiate})
+			return client, func() []wiretest.Message {
+				client.disconnect()
+				return said()
+			}
+		}},
 	}
+}
+
+// connect connects the process to a server until the end of the test.
+func (ts *tsProcess) connect(t *testing.T, who *person, where map[string]any) tsClient {
+	t.Helper()
+	client := tsClient{ts, who}
+	ts.connected = true
+	if _, err := client.tell(within(t, patience), "connect", where); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.disconnect)
+	return client
 }
 
 // tsClient is the process with a person behind it.
@@ -92,6 +101,19 @@ func (c tsClient) do(ctx context.Context, r request) (string, error) {
 	return c.tell(ctx, "request", r)
 }
 
+// disconnect ends what would keep the server's end of the test waiting: in a session a stream is open until then.
+func (c tsClient) disconnect() {
+	if !c.connected {
+		return
+	}
+	c.connected = false
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := c.tell(ctx, "disconnect", true); err != nil {
+		c.who.t.Error(err)
+	}
+}
+
 // tell has something done, and answers what the process asks until it is.
 func (c tsClient) tell(ctx context.Context, what string, value any) (string, error) {
 	defer context.AfterFunc(ctx, func() { _ = c.kill() })()
@@ -99,7 +121,7 @@ func (c tsClient) tell(ctx context.Context, what string, value any) (string, err
 	if err := c.write(map[string]any{"id": c.lastID, what: value}); err != nil {
 		return "", err
 	}
-	for c.out.Scan() {
+	for c.lines.Scan() {
 		var heard struct {
 			ID       int     `json:"id"`
 			Text     string  `json:"text"`
@@ -108,8 +130,8 @@ func (c tsClient) tell(ctx context.Context, what string, value any) (string, err
 			Question string  `json:"question"`
 			Progress bool    `json:"progress"`
 		}
-		if err := json.Unmarshal(c.out.Bytes(), &heard); err != nil {
-			return "", fmt.Errorf("client.mjs says %q: %w", c.out.Text(), err)
+		if err := json.Unmarshal(c.lines.Bytes(), &heard); err != nil {
+			return "", fmt.Errorf("client.mjs says %q: %w", c.lines.Text(), err)
 		}
 		switch {
 		case heard.Progress:
@@ -119,14 +141,14 @@ func (c tsClient) tell(ctx context.Context, what string, value any) (string, err
 				return "", err
 			}
 		case heard.ID != c.lastID:
-			return "", fmt.Errorf("client.mjs says %q, not in its turn", c.out.Text())
+			return "", fmt.Errorf("client.mjs says %q, not in its turn", c.lines.Text())
 		case heard.Error != nil:
 			return "", errors.New(*heard.Error)
 		default:
 			return heard.Text, nil
 		}
 	}
-	return "", errors.Join(errors.New("client.mjs has ended"), c.out.Err(), ctx.Err())
+	return "", errors.Join(errors.New("client.mjs has ended"), c.lines.Err(), ctx.Err())
 }
 
 func (c tsClient) write(message any) error {

@@ -1,10 +1,15 @@
 // A client of the TypeScript SDK that does what it is told, a line of JSON each way.
 //
-//	node client.mjs FOLDER-WITH-NODE_MODULES
+//	node client.mjs FOLDER-WITH-NODE_MODULES [sdk]
+//
+// The package is @modelcontextprotocol/client, or @modelcontextprotocol/sdk, the generation before, which knows older revisions
+// only.
 //
 // It is told   {"id":1,"connect":{"endpoint":"http://…","mute":false,"negotiate":{"pin":"2026-07-28"}}}
+//              {"id":1,"connect":{"program":"/bin/server","mute":true,"negotiate":"legacy"}}
 //              {"id":2,"request":{"method":"tools/call","target":"deploy","args":{"env":"prod"},"progress":false}}
 //              {"answer":1,"text":"decline"}
+//              {"id":3,"disconnect":true}
 // and says     {"id":2,"text":"deployed"}, {"id":2,"error":"…"}
 //              {"ask":1,"question":"Deploy to prod?"}
 //              {"progress":true}
@@ -13,40 +18,52 @@ import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 
 const require = createRequire(process.argv[2] + '/');
-const { Client, StreamableHTTPClientTransport } = require('@modelcontextprotocol/client');
+const old = process.argv[3] === 'sdk';
+const from = paths => Object.assign({}, ...paths.map(path => require('@modelcontextprotocol/' + path)));
+const { Client, StdioClientTransport, StreamableHTTPClientTransport } = old
+    ? from(['sdk/client/index.js', 'sdk/client/stdio.js', 'sdk/client/streamableHttp.js'])
+    : from(['client', 'client/stdio']);
+const schemas = old ? from(['sdk/types.js']) : {};
+const asked = (method, schema) => (old ? schemas[schema] : method); // how a handler is registered
 
 const say = message => process.stdout.write(JSON.stringify(message) + '\n');
 
 const waiting = new Map(); // by number, who waits for an answer
-let asked = 0;
+let number = 0;
 const ask = question =>
     new Promise(resolve => {
-        waiting.set(++asked, resolve);
-        say({ ask: asked, question });
+        waiting.set(++number, resolve);
+        say({ ask: number, question });
     });
 
 let client;
 
-async function connect({ endpoint, mute, negotiate }) {
-    await client?.close();
+async function disconnect() {
+    await client.close();
+    return '';
+}
+
+async function connect({ endpoint, program, mute, negotiate }) {
     const capabilities = mute ? {} : { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
     client = new Client({ name: 'interop', version: '1.0.0' }, { capabilities, versionNegotiation: { mode: negotiate } });
     if (!mute) {
-        client.setRequestHandler('elicitation/create', async ({ params }) => {
+        client.setRequestHandler(asked('elicitation/create', 'ElicitRequestSchema'), async ({ params }) => {
             const answer = await ask(params.message);
             if (answer === 'decline' || answer === 'cancel') return { action: answer };
             return params.mode === 'url' ? { action: 'accept' } : { action: 'accept', content: JSON.parse(answer) };
         });
-        client.setRequestHandler('sampling/createMessage', async ({ params }) => ({
+        client.setRequestHandler(asked('sampling/createMessage', 'CreateMessageRequestSchema'), async ({ params }) => ({
             role: 'assistant',
             model: 'model-1',
             content: { type: 'text', text: await ask([params.messages[0].content].flat()[0].text) }
         }));
-        client.setRequestHandler('roots/list', async () => ({
+        client.setRequestHandler(asked('roots/list', 'ListRootsRequestSchema'), async () => ({
             roots: (await ask('roots')).split(' ').map(uri => ({ uri }))
         }));
     }
-    await client.connect(new StreamableHTTPClientTransport(new URL(endpoint)));
+    await client.connect(
+        program ? new StdioClientTransport({ command: program }) : new StreamableHTTPClientTransport(new URL(endpoint))
+    );
     return '';
 }
 
@@ -58,6 +75,7 @@ async function perform({ method, target, args, progress }) {
         case 'tools/call': {
             const result = await client.callTool(
                 { name: target, arguments: args },
+                ...(old ? [undefined] : []), // a schema for the result
                 progress ? { onprogress: () => say({ progress: true }) } : undefined
             );
             return (result.isError ? 'error: ' : '') + texts(result.content);
@@ -81,14 +99,14 @@ async function perform({ method, target, args, progress }) {
 }
 
 for await (const line of createInterface({ input: process.stdin })) {
-    const { id, connect: where, request, answer, text } = JSON.parse(line);
+    const { id, connect: where, disconnect: leave, request, answer, text } = JSON.parse(line);
     if (answer) {
         waiting.get(answer)(text);
         waiting.delete(answer);
         continue;
     }
     // Not awaited: answers must be read meanwhile.
-    (where ? connect(where) : perform(request)).then(
+    (where ? connect(where) : leave ? disconnect() : perform(request)).then(
         text => say({ id, text }),
         error => say({ id, error: error.message })
     );

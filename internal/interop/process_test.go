@@ -1,0 +1,83 @@
+//go:build node
+
+package interop_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/wiretest"
+)
+
+// asSubject makes this program the subject, on standard input and output, instead of the tests of it.
+const asSubject = "RONDO_INTEROP_SUBJECT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asSubject) == "" {
+		os.Exit(m.Run())
+	}
+	srv, err := subject()
+	if err == nil {
+		err = srv.ServeStdio(context.Background())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// subjectProcess is the command of a shell that serves the subject.
+func subjectProcess(t *testing.T) (command string) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return asSubject + "=yes " + quote(program)
+}
+
+// recordProcess returns a program that runs a command of the shell and writes down what passes through it. What the client says
+// comes first: of a process the order is not known. Who asks what was said waits until the program, and all of its parts, have
+// ended.
+func recordProcess(t *testing.T, command string) (recording string, _ said) {
+	t.Helper()
+	dir := t.TempDir()
+	recording, running := filepath.Join(dir, "recorded"), filepath.Join(dir, "running")
+	if err := syscall.Mkfifo(running, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	parts, err := os.OpenFile(running, os.O_RDONLY|syscall.O_NONBLOCK, 0) // open before the others are, it does not wait for them
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = parts.Close() })
+	script := "#!/bin/sh\ncd " + quote(dir) + "\nexec 3> running\ntee client | " + command + " | tee server\n"
+	if err := os.WriteFile(recording, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return recording, func() []wiretest.Message {
+		if _, err := io.Copy(io.Discard, parts); err != nil { // it ends when nobody holds the other end
+			t.Fatal(err)
+		}
+		var lines wiretest.Log
+		for _, from := range []wiretest.From{wiretest.Client, wiretest.Server} {
+			data, err := os.ReadFile(filepath.Join(dir, string(from)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := lines.Lines(from, io.Discard).Write(data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return lines.Messages()
+	}
+}
+
+// quote makes one word of the shell.
+func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

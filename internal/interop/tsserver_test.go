@@ -1,0 +1,40 @@
+//go:build node
+
+package interop_test
+
+import (
+	"bufio"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/wiretest"
+)
+
+// TestTSSDKServer: our client, and a server of the generation of the TypeScript SDK that knows older revisions only. The client
+// finds that out by itself.
+func TestTSSDKServer(t *testing.T) {
+	routes := []route{
+		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {
+			address, err := bufio.NewReader(startNode(t, "server.mjs", "http").out).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			endpoint, said := record(t, strings.TrimSpace(address))
+			return dialRondo(t, endpoint, who, mute), said
+		}},
+		{"process", func(t *testing.T, who *person, mute bool) (peer, said) {
+			server := startNode(t, "server.mjs", "stdio")
+			var lines wiretest.Log
+			to := recorded{lines.Lines(wiretest.Client, server.in), server.in}
+			from := readCloser{io.TeeReader(server.out, lines.Lines(wiretest.Server, io.Discard)), server.out}
+			return connectRondo(t, overLines(from, to), who, mute), lines.Messages
+		}},
+	}
+	matrix(t, v20251125, wiretest.Client, routes, nil)
+}
+
+type readCloser struct {
+	io.Reader
+	io.Closer
+}
