@@ -1,2 +1,85 @@
-// Package elicitation routes an upstream server's question to the client whose call caused it.
+// Package elicitation routes an upstream server's question to the client whose
+// call caused it, and the answer back.
+//
+// A gateway stands between clients and upstream servers. While it serves a
+// client's tools/call by calling a tool upstream, the upstream may send
+// elicitation/create: the person behind that client, and nobody else, is to be
+// asked. A [Router] keeps the books for that. The gateway tells it which sessions
+// there are, which call upstream is made for which request of which client, and
+// hands it the frames that come in.
+//
+//	router, err := elicitation.New(&elicitation.Options{Logger: logger, Registerer: registry})
+//	session, err := router.Attach(elicitation.SessionInfo{ID: id, Principal: who, Capabilities: declared})
+//	defer session.Detach()
+//
+//	// For each request that is passed on:
+//	call, err := router.Begin(ctx, elicitation.Origin{Session: session}, elicitation.Frames(stream), upstream)
+//	defer call.End()
+//
+//	// When the upstream asks:
+//	result, err := call.Elicit(ctx, params, nil)
+//
+//	// When a client sends a response:
+//	disposition, err := router.Complete(ctx, session.From(), response)
+//
+// # Blocking and split
+//
+// [Call.Elicit] delivers the question and waits for the answer; it suits SDKs
+// that call a function for each elicitation. [Call.Offer] returns the frame to
+// be sent and calls back; it suits hosts that shuffle frames, and needs no
+// goroutine while a person thinks. SDKs whose callbacks do not say which call
+// they belong to use [Router.ElicitFrom], with a connection for each call or
+// [Router.Exclusive].
+//
+// # What is guaranteed
+//
+//   - A question goes to the client of one call. When it cannot be told which,
+//     it is refused ([ErrAmbiguousOrigin]).
+//   - Nothing is sent to a client that has not declared the mode: -32601 when it
+//     has not declared elicitation at all, -32602 when not this mode. An empty
+//     elicitation object means form mode.
+//   - Ids on the client's side are 128 random bits of the router's. A reply
+//     counts only from the session and the principal that was asked; all others
+//     leave the question as it is. [Disposition] says what a reply was.
+//   - A question has one outcome, whatever arrives at the same moment, and with
+//     it goes one log entry, one count, and its slot.
+//   - A router that is full refuses and says when to try again. It never drops
+//     what is pending.
+//   - Of the client's result only the action, the content of an accept, and
+//     _meta are passed on, decoded strictly and encoded anew.
+//
+// # Events
+//
+// With [Options.Logger] each event is one entry named elicitation.created,
+// elicitation.delivered, elicitation.completed, elicitation.timeout,
+// elicitation.error, elicitation.cancelled or elicitation.rejected, with the
+// fields request_id, upstream_session, downstream_session, message, action and
+// duration_ms, and where they say more mode, call_id, reason, by, code, violation
+// and error. elicitation.leaked tells of a call whose host forgot [Call.End].
+// message is the text of the question, escaped and cut at 256 characters unless
+// a [Redactor] replaces it. Answers and URLs are in no log, metric or error.
+//
+// # Metrics
+//
+//	elicitation_requests_total            questions created
+//	elicitation_completed_total{action}   questions answered
+//	elicitation_timeout_total             questions that nobody answered in time
+//	elicitation_errors_total{reason}      questions that failed
+//	elicitation_cancelled_total{by}       questions withdrawn
+//	elicitation_pending                   questions that wait
+//	elicitation_duration_seconds          from creation to the end, whatever it was
+//	elicitation_rejected_total{reason}    questions refused; they are not requests
+//
+// In every scrape requests = completed + timeouts + errors + cancelled + pending.
+//
+// # Replicas
+//
+// Routers of several replicas that share a [Bus] find each other's questions: a
+// reply may arrive at any of them. Without one a router is alone.
+//
+// # Concurrency and contexts
+//
+// Everything may be used by any number of goroutines. The context given to
+// [Router.Begin] is the client's request, the one given to [Call.Elicit] the
+// upstream's; the question ends with whichever ends first.
 package elicitation

@@ -1,0 +1,78 @@
+package elicitation
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A Bus connects the routers of several replicas: it knows which replica owns a
+// question that is in flight, and carries a message to the owner and its answer
+// back. A Bus value is one replica's end of it. [NewHub] connects routers of one
+// process; other packages do so over a network. Package bustest checks an
+// implementation against this contract.
+//
+// Keys are made by the router: at most 64 bytes of lower-case letters, digits
+// and dots, unguessable, and never used again once released. Messages and
+// answers are opaque, mostly under a kilobyte, and at most [MaxBusMessage].
+//
+// Replicas on a bus trust each other: whoever can send on it can answer any
+// question.
+//
+// All methods may be called concurrently.
+type Bus interface {
+	// Listen installs the function that answers messages which other replicas
+	// send to what this one has claimed. It is called once, before anything
+	// else; a second call is an error. The function may be called concurrently,
+	// returns promptly, and does not keep message. It also gets messages for
+	// claims that were released a moment ago.
+	Listen(answer func(ctx context.Context, key string, message []byte) []byte) error
+
+	// Claim makes this replica the owner of key. When it returns nil, Send of
+	// any replica finds the owner. The claim ends with Release, with Close, when
+	// ttl has passed (it may last somewhat longer), or when this replica dies:
+	// implementations find that out by themselves, by a lease or a heartbeat,
+	// within a time that they document.
+	//
+	// A key that another replica owns is [ErrClaimed]. When the bus cannot be
+	// reached Claim returns an error no later than ctx ends.
+	Claim(ctx context.Context, key string, ttl time.Duration) error
+
+	// Release ends a claim. It returns at once and does what it can in the
+	// background: what gets lost ends with its ttl. A key that this replica has
+	// not claimed is ignored.
+	Release(key string)
+
+	// Send carries message to the owner of key and returns its answer. The
+	// owner may be this replica.
+	//
+	// It fails at once, without waiting for ctx to end, with [ErrUnclaimed] when
+	// nobody owns key and with [ErrOwnerGone] when the owner is known but no
+	// longer there. Both mean that the message was not handled. With any other
+	// error, that of ctx included, it may have been.
+	Send(ctx context.Context, key string, message []byte) ([]byte, error)
+
+	// Close leaves the bus and frees all claims of this replica. A Send of
+	// another replica to one of them is ErrOwnerGone or ErrUnclaimed from then
+	// on; the other methods return [ErrBusClosed]. Close may be called again.
+	// The router does not call it: who opened the bus closes it, after
+	// [Router.Shutdown].
+	Close() error
+}
+
+// MaxBusMessage is the longest message or answer on a [Bus], in bytes: an answer
+// of the largest content, its envelope, and room.
+const MaxBusMessage = 2 << 20
+
+// The errors of a [Bus].
+var (
+	// ErrUnclaimed says that nobody owns the key: it never was claimed, was
+	// released, or its owner died and the claim has been freed since.
+	ErrUnclaimed = errors.New("elicitation bus: nobody owns the key")
+	// ErrOwnerGone says that the replica that owns the key is no longer there.
+	ErrOwnerGone = errors.New("elicitation bus: the replica that owns the key is gone")
+	// ErrClaimed says that another replica owns the key.
+	ErrClaimed = errors.New("elicitation bus: another replica owns the key")
+	// ErrBusClosed says that this replica has left the bus.
+	ErrBusClosed = errors.New("elicitation bus: closed")
+)

@@ -1,0 +1,165 @@
+package elicitation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// An UpstreamKey names one connection to an upstream server. Two connections,
+// also to the same server, have different keys.
+type UpstreamKey string
+
+// An Origin is the request of a client that a call upstream serves.
+type Origin struct {
+	// Session is the client. It is required.
+	Session *Session
+	// Principal is who sent the request, zero: the session's.
+	Principal Principal
+	// Request is the id of the client's request; it may be zero. Audit has it.
+	Request protocol.ID
+	// CallID is a name of the host's by which [Router.ElicitFrom] can tell the
+	// calls on one connection apart, "": none.
+	CallID string
+	// Related is the id that the request has upstream, for the same purpose;
+	// [Call.Relate] sets it later. Zero: not known.
+	Related protocol.ID
+	// Capabilities are what the client declared with this request, nil: what
+	// it declared for the session.
+	Capabilities *protocol.ClientCapabilities
+	// PauseClock stops the time limit of the request while a person is asked,
+	// and returns what starts it again; nil: there is none to stop. It is called
+	// once for each question, both functions promptly return, and must not use
+	// the router. [ToolClock] is one.
+	PauseClock func() (resume func())
+}
+
+// A Call is a request of a client while an upstream serves it. All methods may
+// be called concurrently.
+type Call struct {
+	router   *Router
+	ctx      context.Context // the request's lifetime, from Begin to End
+	origin   Origin
+	via      Via
+	upstream UpstreamKey
+	began    time.Time
+	stop     func() bool // stops watching ctx
+
+	// Guarded by router.mu.
+	related protocol.ID
+	entries []*entry
+	over    bool // ended, or its context is
+	ended   bool
+	swept   bool // was over at the last sweep, and not ended
+}
+
+// Begin says that a request of a client is about to be served by an upstream:
+// what the upstream asks on that connection, until [Call.End], may be for this
+// client. When ctx ends, questions are withdrawn, and no more are taken. An
+// empty upstream key stands for a connection of this call's own, on which
+// [Router.ElicitFrom] finds nothing.
+//
+// Every Begin needs an End. It is [ErrNoSession] when the session is detached,
+// and [ErrShutdown] after [Router.Shutdown].
+func (r *Router) Begin(ctx context.Context, origin Origin, via Via, upstream UpstreamKey) (*Call, error) {
+	if origin.Session == nil || origin.Session.router != r {
+		return nil, errors.New("elicitation call: Origin.Session is not one of this router")
+	}
+	if origin.Principal == (Principal{}) {
+		origin.Principal = origin.Session.info.Principal
+	}
+	c := &Call{
+		router: r, ctx: ctx, origin: origin, via: via, upstream: upstream,
+		began: time.Now(), related: origin.Related,
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.draining:
+		return nil, fmt.Errorf("elicitation call: %w", ErrShutdown)
+	case origin.Session.detached:
+		return nil, fmt.Errorf("elicitation call: %w", ErrNoSession)
+	}
+	origin.Session.calls[c] = struct{}{}
+	if upstream != "" {
+		u := r.upstreamAt(upstream)
+		u.calls = append(u.calls, c)
+	}
+	r.calls[c] = struct{}{}
+	r.armSweep()
+	c.stop = context.AfterFunc(ctx, func() { c.halt(ByClient) })
+	return c, nil
+}
+
+// End says that the call is over. Questions that are still pending are
+// withdrawn. It may be called again.
+func (c *Call) End() {
+	c.stop()
+	c.halt(ByCall)
+	r := c.router
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.ended {
+		return
+	}
+	c.ended = true
+	delete(c.origin.Session.calls, c)
+	delete(r.calls, c)
+	if len(r.calls) == 0 {
+		r.sweep.Stop()
+	}
+	if u := r.upstreams[c.upstream]; u != nil {
+		u.calls = slices.DeleteFunc(u.calls, func(other *Call) bool { return other == c })
+		r.dropUpstream(c.upstream)
+	}
+}
+
+// halt withdraws what is pending and lets nothing more begin.
+func (c *Call) halt(by CancelledBy) {
+	c.router.mu.Lock()
+	c.over = true
+	waiting := slices.Clone(c.entries)
+	c.router.mu.Unlock()
+	for _, e := range waiting {
+		e.finish(cancelled(by, context.Cause(c.ctx)))
+	}
+}
+
+// Relate sets the id that the request has upstream, once it is known.
+func (c *Call) Relate(id protocol.ID) {
+	c.router.mu.Lock()
+	defer c.router.mu.Unlock()
+	c.related = id
+}
+
+// Lost says that the way back to the client is gone for good. Questions that are
+// pending fail with err as their cause; the call goes on. A host whose clients
+// can come back and answer does not call it.
+func (c *Call) Lost(err error) {
+	c.router.mu.Lock()
+	waiting := slices.Clone(c.entries)
+	c.router.mu.Unlock()
+	for _, e := range waiting {
+		e.finish(failed(ReasonStreamLost, protocol.Errorf(protocol.CodeInternalError, "The client's stream was lost"), err))
+	}
+}
+
+// Origin returns what Begin was told, with the principal filled in.
+func (c *Call) Origin() Origin { return c.origin }
+
+// UpstreamCapabilities are what a gateway may declare to the upstream for this
+// call: the modes of elicitation that its client can be asked in.
+func (c *Call) UpstreamCapabilities() protocol.ClientCapabilities {
+	return upstreamCapabilities(c.capabilities(), c.origin.Session.info.Version)
+}
+
+func (c *Call) capabilities() protocol.ClientCapabilities {
+	if c.origin.Capabilities != nil {
+		return *c.origin.Capabilities
+	}
+	return c.origin.Session.info.Capabilities
+}

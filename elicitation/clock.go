@@ -1,0 +1,64 @@
+package elicitation
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A ToolClock is a time limit that does not run while a person is asked. Its
+// Pause is an [Origin.PauseClock]. Its methods may be called concurrently.
+type ToolClock struct {
+	mu      sync.Mutex
+	left    time.Duration // while stopped; else as of since
+	since   time.Time
+	pauses  int
+	timer   *time.Timer
+	stopped bool
+}
+
+// NewToolClock returns a copy of ctx that ends with
+// [context.DeadlineExceeded] as its cause after limit, and the clock that tells
+// the time. The time between a Pause and its resume does not count. cancel frees
+// what the clock holds, as that of [context.WithCancel] does. A limit of 0 or
+// less has passed at once.
+func NewToolClock(ctx context.Context, limit time.Duration) (_ context.Context, _ *ToolClock, cancel context.CancelFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	c := &ToolClock{left: limit, since: time.Now()}
+	c.timer = time.AfterFunc(limit, func() {
+		c.mu.Lock()
+		passed := !c.stopped && c.pauses == 0 && time.Since(c.since) >= c.left
+		c.mu.Unlock()
+		if passed {
+			end(context.DeadlineExceeded)
+		}
+	})
+	return ctx, c, func() {
+		c.mu.Lock()
+		c.stopped = true
+		c.timer.Stop()
+		c.mu.Unlock()
+		end(context.Canceled)
+	}
+}
+
+// Pause stops the clock until resume is called. Several pauses may overlap; the
+// clock runs again when all are over. resume may be called again.
+func (c *ToolClock) Pause() (resume func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pauses++; c.pauses == 1 && !c.stopped {
+		c.timer.Stop()
+		c.left -= time.Since(c.since)
+	}
+	return sync.OnceFunc(c.resume)
+}
+
+func (c *ToolClock) resume() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pauses--; c.pauses == 0 && !c.stopped {
+		c.since = time.Now()
+		c.timer.Reset(max(c.left, 0))
+	}
+}

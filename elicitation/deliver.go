@@ -1,0 +1,142 @@
+package elicitation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+var (
+	errNoVia = errors.New("elicitation call: Begin was given no Via: use Offer")
+	errStuck = errors.New("elicitation: the transport did not take the question in time")
+)
+
+// withdrawTimeout bounds the attempt to tell a client that nobody waits for its
+// answer any more.
+const withdrawTimeout = time.Second
+
+// begin returns the context of a delivery: the call's values, ending with the
+// question. It reports false when the question has ended already.
+func (e *entry) begin() (context.Context, bool) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(e.call.ctx))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state.terminal() {
+		cancel()
+		return ctx, false
+	}
+	e.abandon = cancel
+	return ctx, true
+}
+
+// deliver writes the request by the call's frames. It runs on a goroutine of its
+// own, since a transport that is stuck must not keep the upstream waiting
+// longer than the question lasts.
+func (e *entry) deliver(wire *protocol.Request) {
+	ctx, ok := e.begin()
+	if !ok {
+		return
+	}
+	err := guarded(func() error { return e.call.via.frames.Deliver(ctx, wire) })
+	if err != nil {
+		e.undelivered(err)
+		return
+	}
+	e.delivered()
+	e.mu.Lock()
+	late := e.state.terminal() && !e.answered
+	e.mu.Unlock()
+	if late {
+		// It went out although nobody waited for it any more.
+		sendWithdrawal(e.call.via.frames, withdrawal(e.id, "nobody waits for the answer any more"))
+	}
+}
+
+// ask has the call's Asker put the question. It runs on a goroutine of its own
+// for the same reason.
+func (e *entry) ask(wire *protocol.Request) {
+	ctx, ok := e.begin()
+	if !ok {
+		return
+	}
+	asked := Asked{ID: hexID(e.id), Params: wire.Params}
+	var raw []byte
+	err := guarded(func() (err error) {
+		if asked.Question, err = protocol.DecodeInputRequest(protocol.MethodElicit, wire.Params); err != nil {
+			return err
+		}
+		raw, err = e.call.via.asker.Ask(ctx, asked, e.delivered)
+		return err
+	})
+	if err == nil {
+		e.settle(raw)
+		return
+	}
+	if wire, ok := protocol.AsError(err); ok {
+		e.finish(refusedByClient(wire))
+		return
+	}
+	e.undelivered(err)
+}
+
+// guarded runs code of the host's, on a goroutine where a panic would end the
+// process.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("elicitation: delivery panicked: %v", p)
+		}
+	}()
+	return f()
+}
+
+// withdrawal is the notification that takes a question back, nil when there is
+// nothing to take back. By the router's own frames it is sent here, in the
+// background. e.mu is held, and so is the question's slot.
+func (e *entry) withdrawal(was state, end ending) *protocol.Notification {
+	if end.replied || end.state == stateFailed || e.call.via.asker != nil {
+		return nil // an Asker sees its context end, and says so as its SDK does
+	}
+	n := withdrawal(e.id, end.explanation())
+	if !e.byRouter {
+		return n
+	}
+	if was == stateDelivered {
+		e.router.sending.Go(func() { sendWithdrawal(e.call.via.frames, n) })
+	}
+	return nil // else deliver sends it, if the question goes out after all
+}
+
+func withdrawal(id protocol.ID, reason string) *protocol.Notification {
+	params, err := jsonx.Encode(protocol.Cancelled{RequestID: id, Reason: reason})
+	if err != nil {
+		return nil // cannot be: an id and a constant
+	}
+	return &protocol.Notification{Method: protocol.NotifyCancelled, Params: params}
+}
+
+func sendWithdrawal(frames FrameDeliverer, n *protocol.Notification) {
+	if n == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
+	defer cancel()
+	_ = guarded(func() error { return frames.Deliver(ctx, n) }) // a client that is gone need not be told
+}
+
+// explanation tells the client why its answer is not needed.
+func (end ending) explanation() string {
+	switch {
+	case end.state == stateTimedOut:
+		return "the question timed out"
+	case end.err != nil && end.err.By == ByUpstream:
+		return "the server withdrew the question"
+	case end.err != nil && end.err.By == ByShutdown:
+		return "the gateway is shutting down"
+	}
+	return "the request that asked has ended"
+}

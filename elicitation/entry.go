@@ -1,0 +1,224 @@
+package elicitation
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// state is where a question stands:
+//
+//	Created → Delivered → Completed | TimedOut | Cancelled | Failed
+//	Created ──────────────────────↗
+type state uint8
+
+const (
+	stateCreated state = iota
+	stateDelivered
+	stateCompleted
+	stateTimedOut
+	stateCancelled
+	stateFailed
+)
+
+func (s state) terminal() bool { return s >= stateCompleted }
+
+// An entry is one question while it is pending.
+type entry struct {
+	router     *Router
+	call       *Call
+	id         protocol.ID
+	upstreamID protocol.ID
+	upToken    protocol.ProgressToken
+	kind       protocol.InputKind
+	message    string          // fit for logs
+	schema     json.RawMessage // to check the answer, nil: not checked
+	visit      *visit          // of a URL with an elicitationId
+	progress   func(*protocol.Progress)
+	done       func(Outcome)
+	created    time.Time
+	timeout    time.Duration
+	claimed    bool
+	byRouter   bool // the router delivers it, by frames
+
+	// mu is held over a change of state and the events that tell of it, so that
+	// the events of a question come in the order of its states. The router's
+	// lock may be taken while it is held, never the other way round.
+	mu       sync.Mutex
+	state    state
+	expires  time.Time
+	timer    *time.Timer
+	release  func() bool        // stops watching the upstream's context
+	resume   func()             // starts the host's clock again
+	abandon  context.CancelFunc // ends a delivery that is under way
+	answered bool               // the client has replied
+}
+
+// An ending is the terminal state of a question and why.
+type ending struct {
+	state  state
+	result *protocol.ElicitResult // when completed
+	err    *Error                 // otherwise
+	detail string                 // what content does not fit, fit for logs
+	// replied says that the client has answered: the question was delivered,
+	// whatever the transport reports, and there is nothing to withdraw.
+	replied bool
+}
+
+func failed(reason Reason, wire *protocol.Error, err error) ending {
+	return ending{state: stateFailed, err: &Error{Reason: reason, Wire: wire, Err: err}}
+}
+
+func timedOut() ending {
+	return ending{state: stateTimedOut, err: &Error{Reason: ReasonTimeout, Wire: protocol.Errorf(protocol.CodeTimeout, MessageTimeout)}}
+}
+
+func cancelled(by CancelledBy, cause error) ending {
+	wire := protocol.Errorf(protocol.CodeFlowEnded, "Elicitation cancelled")
+	switch by {
+	case BySession:
+		wire = protocol.Errorf(protocol.CodeMethodNotFound, MessageNoSession)
+	case ByClient, ByCall:
+		wire = protocol.Errorf(protocol.CodeFlowEnded, "Elicitation cancelled: the request that caused it has ended")
+	case ByShutdown:
+		wire = protocol.Errorf(protocol.CodeBusy, "The gateway is shutting down")
+	}
+	return ending{state: stateCancelled, err: &Error{Reason: ReasonCancelled, By: by, Wire: wire, Err: cause}}
+}
+
+// finish ends the question. Whoever calls it first decides the outcome, and that
+// call alone counts it, tells of it and frees its slot; it reports whether this
+// one did.
+func (e *entry) finish(end ending) bool {
+	e.mu.Lock()
+	if e.state.terminal() {
+		e.mu.Unlock()
+		return false
+	}
+	r, was := e.router, e.state
+	if was == stateCreated && end.replied {
+		// The reply overtook the transport's word that the question is out.
+		e.event(EventDelivered, nil)
+		was = stateDelivered
+	}
+	e.state, e.answered = end.state, end.replied
+	if end.err != nil {
+		end.err.RequestID = hexID(e.id)
+	}
+	withdraw := e.withdrawal(was, end)
+	r.unpublish(e, end)
+	took := time.Since(e.created)
+	r.metrics.ended(end, took)
+	e.event(end.kind(), &end)
+	release, resume, abandon := e.release, e.resume, e.abandon
+	e.timer.Stop()
+	e.mu.Unlock()
+
+	if release != nil {
+		release()
+	}
+	if resume != nil {
+		resume()
+	}
+	if abandon != nil {
+		abandon()
+	}
+	if e.claimed {
+		r.opts.Bus.Release(requestKey(e.id))
+	}
+	e.done(Outcome{Result: end.result, Err: end.err, Withdraw: withdraw})
+	return true
+}
+
+func (end ending) kind() EventKind {
+	switch end.state {
+	case stateCompleted:
+		return EventCompleted
+	case stateTimedOut:
+		return EventTimeout
+	case stateCancelled:
+		return EventCancelled
+	}
+	return EventError
+}
+
+// delivered says that the transport has taken the question.
+func (e *entry) delivered() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state != stateCreated {
+		return
+	}
+	e.state = stateDelivered
+	e.event(EventDelivered, nil)
+	e.until(e.created.Add(e.timeout))
+}
+
+func (e *entry) undelivered(err error) {
+	e.finish(failed(ReasonDelivery, protocol.Errorf(protocol.CodeInternalError, "Elicitation could not be delivered"), err))
+}
+
+// until sets when the question expires. e.mu is held.
+func (e *entry) until(t time.Time) {
+	if e.expires.Equal(t) {
+		return
+	}
+	e.expires = t
+	e.timer.Reset(time.Until(t))
+}
+
+// expire is what the timer calls. It may come late, after the time was put off.
+func (e *entry) expire() {
+	e.mu.Lock()
+	early := time.Now().Before(e.expires)
+	stuck := e.state == stateCreated && e.expires.Before(e.created.Add(e.timeout))
+	e.mu.Unlock()
+	switch {
+	case early:
+	case stuck:
+		e.undelivered(errStuck)
+	default:
+		e.finish(timedOut())
+	}
+}
+
+// extend starts the timeout anew, within the absolute maximum. It reports
+// whether the question was still pending.
+func (e *entry) extend() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state.terminal() {
+		return false
+	}
+	if e.state == stateCreated {
+		e.state = stateDelivered
+		e.event(EventDelivered, nil)
+	}
+	last := e.created.Add(e.router.opts.MaxTimeout)
+	next := time.Now().Add(e.timeout)
+	if next.After(last) {
+		next = last
+	}
+	if next.After(e.expires) {
+		e.until(next)
+	}
+	return true
+}
+
+// newID returns 128 random bits in hexadecimal.
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// hexID is an id of newID without the quotes that it has on the wire.
+func hexID(id protocol.ID) string {
+	s := id.String()
+	return s[1 : len(s)-1]
+}

@@ -1,0 +1,115 @@
+package elicitation
+
+import (
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// An EventKind is the name of an event, as logs have it.
+type EventKind string
+
+// The events. Of each question that exists there is one EventCreated, at most
+// one EventDelivered after it, and then exactly one of the next four.
+const (
+	EventCreated   EventKind = "elicitation.created"
+	EventDelivered EventKind = "elicitation.delivered"
+	EventCompleted EventKind = "elicitation.completed"
+	EventTimeout   EventKind = "elicitation.timeout"
+	EventError     EventKind = "elicitation.error"
+	EventCancelled EventKind = "elicitation.cancelled"
+	// EventRejected tells of a question that was turned away: it never existed.
+	EventRejected EventKind = "elicitation.rejected"
+	// EventLeaked tells of a call that is over and that its host has not ended.
+	EventLeaked EventKind = "elicitation.leaked"
+)
+
+// An Event tells what happened to a question. It never holds answers or URLs.
+type Event struct {
+	Kind EventKind
+	Time time.Time
+	// RequestID is the router's id of the question; empty in EventRejected and
+	// EventLeaked.
+	RequestID string
+	// Upstream and Session are the two ends. Session is SessionInfo.LogName; it
+	// is empty when no call was found.
+	Upstream UpstreamKey
+	Session  string
+	// Principal, CallID and Request are those of the [Origin].
+	Principal Principal
+	CallID    string
+	Request   protocol.ID
+	// Mode is the kind of question; empty in EventRejected and EventLeaked.
+	Mode protocol.InputKind
+	// Message is the text of the question, redacted, escaped and cut.
+	Message string
+	// Action is what the person did, in EventCompleted.
+	Action protocol.ElicitAction
+	// Reason is set in EventError and EventRejected, By in EventCancelled.
+	Reason Reason
+	By     CancelledBy
+	// Code is the JSON-RPC code that the upstream gets, 0 for an answer.
+	Code int64
+	// Violation says how accepted content does not fit the form, without its
+	// values; empty when it fits or was not looked at.
+	Violation string
+	// Err is why delivery failed, fit for logs.
+	Err string
+	// Duration is the time since EventCreated; in EventLeaked, since Begin.
+	Duration time.Duration
+}
+
+// An AuditSink gets every event, for a record that must not depend on log levels,
+// or for logs and traces of another kind than those built in.
+type AuditSink interface {
+	// Audit is called in the order of a question's events, while nothing else
+	// happens to that question; it returns promptly and does not call the
+	// router. Calls about different questions may overlap.
+	Audit(e Event)
+}
+
+// recording tells whether anybody wants events.
+func (r *Router) recording() bool { return r.opts.Logger != nil || r.opts.Audit != nil }
+
+func (r *Router) emit(e *Event) {
+	if r.opts.Logger != nil {
+		writeLog(r.opts.Logger, e)
+	}
+	if r.opts.Audit != nil {
+		r.opts.Audit.Audit(*e)
+	}
+}
+
+// describe fills in what a call knows.
+func (c *Call) describe(e *Event) {
+	e.Session, e.Principal, e.CallID, e.Request = c.origin.Session.log, c.origin.Principal, c.origin.CallID, c.origin.Request
+}
+
+// event tells of a change of state. e.mu is held.
+func (e *entry) event(kind EventKind, end *ending) {
+	if !e.router.recording() {
+		return
+	}
+	ev := Event{
+		Kind: kind, Time: time.Now(), RequestID: hexID(e.id), Upstream: e.call.upstream, Mode: e.kind, Message: e.message,
+	}
+	ev.Duration = ev.Time.Sub(e.created)
+	e.call.describe(&ev)
+	if end != nil {
+		ev.Violation = logged(end.detail)
+		if end.result != nil {
+			ev.Action = end.result.Action
+		}
+		if err := end.err; err != nil {
+			ev.By, ev.Code = err.By, err.Wire.Code
+			if end.state == stateFailed {
+				ev.Reason = err.Reason
+			}
+			// An SDK's error may quote the answer that it could not read.
+			if err.Err != nil && (err.Reason == ReasonDelivery && e.call.via.asker == nil || err.Reason == ReasonStreamLost) {
+				ev.Err = logged(withoutQuery(err.Err.Error()))
+			}
+		}
+	}
+	e.router.emit(&ev)
+}

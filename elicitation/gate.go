@@ -1,0 +1,38 @@
+package elicitation
+
+import (
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// modes are the modes of elicitation that a client can be asked in. URL mode
+// begins with revision 2025-11-25, whatever a client declares; elicitation as a
+// whole with 2025-06-18.
+func modes(c protocol.ClientCapabilities, v protocol.Version) (form, url bool) {
+	if c.Elicitation == nil || v < protocol.V20250618 {
+		return false, false
+	}
+	return c.Elicitation.Form, c.Elicitation.URL && v >= protocol.V20251125
+}
+
+func upstreamCapabilities(c protocol.ClientCapabilities, v protocol.Version) protocol.ClientCapabilities {
+	form, url := modes(c, v)
+	if !form && !url {
+		return protocol.ClientCapabilities{}
+	}
+	return protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: form, URL: url}}
+}
+
+// gate refuses what the client of a call has not declared. It is asked before
+// anything is sent, and, with an empty kind, before the question is even read.
+func (c *Call) gate(kind protocol.InputKind) *Error {
+	form, url := modes(c.capabilities(), c.origin.Session.info.Version)
+	switch {
+	case !form && !url:
+		return refusal(ReasonCapability, protocol.Errorf(protocol.CodeMethodNotFound, "Client does not support elicitation"))
+	case kind == protocol.KindElicitForm && !form:
+		return refusal(ReasonMode, protocol.Errorf(protocol.CodeInvalidParams, "Client does not support form elicitation"))
+	case kind == protocol.KindElicitURL && !url:
+		return refusal(ReasonMode, protocol.Errorf(protocol.CodeInvalidParams, "Client does not support URL elicitation"))
+	}
+	return nil
+}

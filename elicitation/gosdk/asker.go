@@ -1,0 +1,116 @@
+package gosdk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// An asker puts questions to the client of a session, on the stream of the
+// request that its context comes from.
+type asker struct{ session *mcp.ServerSession }
+
+// Ask implements [elicitation.Asker].
+func (a asker) Ask(ctx context.Context, q elicitation.Asked, _ func()) (json.RawMessage, error) {
+	params, err := elicitParams(q.Question)
+	if err != nil {
+		return nil, err
+	}
+	var kept reply
+	_, err = a.session.Elicit(context.WithValue(ctx, replyKey{}, &kept), params)
+	if kept.err != nil {
+		return nil, fromSDK(kept.err)
+	}
+	if kept.result != nil {
+		return json.Marshal(kept.result)
+	}
+	if err == nil {
+		err = errors.New("the SDK returned no answer") // its middleware was not called
+	}
+	return nil, fmt.Errorf("elicitation: asking the client: %w", err)
+}
+
+// elicitParams spells a question for the SDK.
+func elicitParams(question protocol.InputRequest) (*mcp.ElicitParams, error) {
+	switch q := question.(type) {
+	case *protocol.ElicitForm:
+		meta, err := sdkMeta(q.Meta)
+		return &mcp.ElicitParams{Meta: meta, Mode: "form", Message: q.Message, RequestedSchema: q.Schema}, err
+	case *protocol.ElicitURL:
+		meta, err := sdkMeta(q.Meta)
+		return &mcp.ElicitParams{Meta: meta, Mode: "url", Message: q.Message, URL: q.URL, ElicitationID: q.ElicitationID}, err
+	}
+	return nil, fmt.Errorf("elicitation: a %T cannot be asked", question)
+}
+
+func sdkMeta(meta protocol.Meta) (mcp.Meta, error) {
+	if len(meta) == 0 {
+		return nil, nil
+	}
+	data, err := json.Marshal(meta)
+	if err != nil {
+		return nil, err
+	}
+	var out mcp.Meta
+	return out, json.Unmarshal(data, &out)
+}
+
+// reply is what a client said, before the SDK judges it: the router is the
+// judge here, and an answer that does not fit is not a client that is gone.
+type reply struct {
+	result *mcp.ElicitResult
+	err    error
+}
+
+type replyKey struct{}
+
+// keepReply is the sending middleware that fills the reply of a context.
+func keepReply(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		result, err := next(ctx, method, req)
+		if kept, ok := ctx.Value(replyKey{}).(*reply); ok {
+			kept.err = err
+			if answer, ok := result.(*mcp.ElicitResult); ok && answer != nil {
+				copied := *answer // the SDK fills in defaults
+				kept.result = &copied
+			}
+		}
+		return result, err
+	}
+}
+
+// fromSDK returns the error of a client as the router knows it.
+func fromSDK(err error) error {
+	if e, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return &protocol.Error{Code: e.Code, Message: e.Message, Data: e.Data}
+	}
+	return fmt.Errorf("elicitation: asking the client: %w", err)
+}
+
+// toSDK returns the error that an upstream is to be told.
+func toSDK(err error) error {
+	if e, ok := protocol.AsError(err); ok {
+		return &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data}
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
+}
+
+// notify sends a notification of the router to the client of ss.
+func notify(ctx context.Context, ss *mcp.ServerSession, m protocol.Message) error {
+	n, ok := m.(*protocol.Notification)
+	if !ok || n.Method != protocol.NotifyElicitationCompleted {
+		return fmt.Errorf("elicitation: a %T cannot be sent outside of a request", m)
+	}
+	var params protocol.ElicitationCompleted
+	if err := json.Unmarshal(n.Params, &params); err != nil {
+		return err
+	}
+	return ss.NotifyElicitationComplete(ctx, &mcp.ElicitationCompleteParams{ElicitationID: params.ElicitationID})
+}

@@ -1,0 +1,145 @@
+package gosdk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// Options configure a [Downstream]. The zero value, and nil, are good defaults.
+type Options struct {
+	// Principal tells who sent a request. Nil: the user id of the token that the
+	// SDK's auth middleware has verified, anonymous without one. Calls may
+	// overlap.
+	Principal func(req mcp.Request) elicitation.Principal
+	// LogName names a session in logs and audit. Nil: a random name, since
+	// knowing the id of an HTTP session may be enough to use it.
+	LogName func(session *mcp.ServerSession) string
+}
+
+// A Downstream is the side of a gateway that its clients connect to. All
+// methods may be called concurrently.
+type Downstream struct {
+	router *elicitation.Router
+	opts   Options
+
+	mu       sync.Mutex
+	sessions map[*mcp.ServerSession]*elicitation.Session
+}
+
+// NewDownstream makes the sessions of server known to router, each when its
+// first call begins and until it ends. It adds a sending middleware to server,
+// which must come before clients do.
+func NewDownstream(router *elicitation.Router, server *mcp.Server, opts *Options) *Downstream {
+	d := &Downstream{router: router, sessions: make(map[*mcp.ServerSession]*elicitation.Session)}
+	if opts != nil {
+		d.opts = *opts
+	}
+	if d.opts.Principal == nil {
+		d.opts.Principal = tokenUser
+	}
+	server.AddSendingMiddleware(keepReply)
+	return d
+}
+
+// tokenUser is who the verified token of a request speaks for.
+func tokenUser(req mcp.Request) elicitation.Principal {
+	if extra := req.GetExtra(); extra != nil && extra.TokenInfo != nil {
+		return elicitation.Principal{Subject: extra.TokenInfo.UserID}
+	}
+	return elicitation.Principal{}
+}
+
+// Begin says that a request of a client, such as an [*mcp.CallToolRequest], is
+// about to be served on the upstream connection named by key. Questions that
+// come on it go to that client, on the stream of that request, until
+// [elicitation.Call.End], which must be called.
+//
+// ctx must be the context of the SDK's handler: it holds the stream.
+func (d *Downstream) Begin(ctx context.Context, req mcp.Request, key elicitation.UpstreamKey) (*elicitation.Call, error) {
+	ss, ok := req.GetSession().(*mcp.ServerSession)
+	if !ok || ss == nil {
+		return nil, errors.New("elicitation call: the request did not come to a server")
+	}
+	caps, version, err := client(req)
+	if err != nil {
+		return nil, err
+	}
+	principal := d.opts.Principal(req)
+	session, err := d.attach(ss, principal, caps, version)
+	if err != nil {
+		return nil, err
+	}
+	return d.router.Begin(ctx, elicitation.Origin{Session: session, Principal: principal, Capabilities: &caps}, elicitation.Asks(asker{ss}), key)
+}
+
+// attach returns the router's session of ss, and makes it if there is none.
+func (d *Downstream) attach(ss *mcp.ServerSession, principal elicitation.Principal, caps protocol.ClientCapabilities, version protocol.Version) (*elicitation.Session, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if session := d.sessions[ss]; session != nil {
+		return session, nil
+	}
+	info := elicitation.SessionInfo{
+		Principal: principal, Capabilities: caps, Version: version,
+		Notify: elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error { return notify(ctx, ss, m) }),
+	}
+	if d.opts.LogName != nil {
+		info.LogName = d.opts.LogName(ss)
+	}
+	session, err := d.router.Attach(info)
+	if err != nil {
+		return nil, err
+	}
+	d.sessions[ss] = session
+	go func() {
+		_ = ss.Wait() // why it ended is the host's to know
+		d.mu.Lock()
+		delete(d.sessions, ss)
+		d.mu.Unlock()
+		session.Detach()
+	}()
+	return session, nil
+}
+
+// client returns what the client of a request can do, and in which revision.
+// One that cannot be sent requests at all can do nothing.
+func client(req mcp.Request) (caps protocol.ClientCapabilities, version protocol.Version, err error) {
+	from, ok := req.(interface {
+		ProtocolVersion() string
+		ClientCapabilities() *mcp.ClientCapabilities
+	})
+	if !ok {
+		return caps, "", errors.New("elicitation call: the request did not come to a server")
+	}
+	// The SDK keeps the revision that the client proposed. What it then agreed
+	// to is the same or, for one that it does not know, an older one; all those
+	// that can ask at all spell it as 2025-11-25 does or as 2025-06-18 does.
+	version = protocol.V20251125
+	switch proposed := protocol.Version(from.ProtocolVersion()); {
+	case proposed >= protocol.V20260728:
+		return caps, version, nil
+	case proposed.Known():
+		version = proposed
+	}
+	declared := from.ClientCapabilities()
+	if declared == nil {
+		return caps, version, nil
+	}
+	data, err := json.Marshal(declared)
+	if err != nil {
+		return caps, version, fmt.Errorf("elicitation call: the client's capabilities: %w", err)
+	}
+	caps, err = protocol.DecodeClientCapabilities(data)
+	if err != nil {
+		return caps, version, fmt.Errorf("elicitation call: the client's capabilities: %w", err)
+	}
+	return caps, version, nil
+}

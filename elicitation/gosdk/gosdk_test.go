@@ -1,0 +1,374 @@
+package gosdk_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/elicitation/gosdk"
+	"github.com/rondo-mcp/rondo/internal/leaktest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+const (
+	legacy = "2025-11-25"
+	modern = "2026-07-28"
+)
+
+var impl = &mcp.Implementation{Name: "test", Version: "1"}
+
+// newUpstream is a server whose tools ask while they run, or, of the modern
+// revision, answer that they need input.
+func newUpstream() *mcp.Server {
+	s := mcp.NewServer(impl, nil)
+	schema := json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}},"required":["reason"]}`)
+	ask := func(ctx context.Context, req *mcp.CallToolRequest, params *mcp.ElicitParams) (*mcp.CallToolResult, error) {
+		if req.ProtocolVersion() < modern {
+			answer, err := req.Session.Elicit(ctx, params)
+			return tell(answer, err), nil
+		}
+		if answer, ok := req.Params.InputResponses["q"].(*mcp.ElicitResult); ok {
+			return tell(answer, nil), nil
+		}
+		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": params}}, nil
+	}
+	s.AddTool(tool("form"), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		var args struct{ Env string }
+		if err := json.Unmarshal(req.Params.Arguments, &args); err != nil {
+			return nil, err
+		}
+		return ask(ctx, req, &mcp.ElicitParams{Message: "Deploy to " + args.Env + "?", RequestedSchema: schema})
+	})
+	s.AddTool(tool("visit"), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		result, err := ask(ctx, req, &mcp.ElicitParams{Mode: "url", Message: "Sign in", URL: "https://example.com/in", ElicitationID: "visit-1"})
+		if req.ProtocolVersion() < modern {
+			_ = req.Session.NotifyElicitationComplete(ctx, &mcp.ElicitationCompleteParams{ElicitationID: "visit-1"})
+		}
+		return result, err
+	})
+	return s
+}
+
+func tool(name string) *mcp.Tool {
+	return &mcp.Tool{Name: name, Description: "Asks.", InputSchema: json.RawMessage(`{"type":"object"}`)}
+}
+
+func tell(answer *mcp.ElicitResult, err error) *mcp.CallToolResult {
+	if e, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return text(fmt.Sprintf("%d %s", e.Code, e.Message))
+	}
+	if err != nil {
+		return text("local: " + err.Error())
+	}
+	content, _ := json.Marshal(answer.Content)
+	return text(answer.Action + " " + string(content))
+}
+
+func text(s string) *mcp.CallToolResult {
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s}}}
+}
+
+// A gateway passes calls on, each on a connection of its own or all on one.
+type gateway struct {
+	router *elicitation.Router
+	logs   *observer.ObservedLogs
+	url    string
+}
+
+type setting struct {
+	upstream string // the revision
+	shared   bool
+	timeout  time.Duration
+}
+
+func newGateway(t *testing.T, set setting) *gateway {
+	t.Helper()
+	core, logs := observer.New(zap.DebugLevel)
+	router, err := elicitation.New(&elicitation.Options{Logger: zap.New(core), Timeout: set.timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := newUpstream()
+	upHTTP := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return up },
+		&mcp.StreamableHTTPOptions{Stateless: set.upstream >= modern}))
+	t.Cleanup(upHTTP.Close)
+
+	server := mcp.NewServer(impl, nil)
+	clients := gosdk.NewDownstream(router, server, nil)
+	connect := func(ctx context.Context, opts *mcp.ClientOptions) (*mcp.ClientSession, error) {
+		return mcp.NewClient(impl, opts).Connect(ctx, &mcp.StreamableClientTransport{Endpoint: upHTTP.URL}, &mcp.ClientSessionOptions{ProtocolVersion: set.upstream})
+	}
+	var shared *mcp.ClientSession
+	if set.shared {
+		if shared, err = connect(t.Context(), gosdk.SharedClientOptions(router, "shared", nil)); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = shared.Close() })
+	}
+	var keys sync.Map
+	pass := func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		key, session := elicitation.UpstreamKey(fmt.Sprintf("%p", req)), shared
+		keys.Store(key, true)
+		if set.shared {
+			key = "shared"
+			release, err := router.Exclusive(ctx, key)
+			if err != nil {
+				return nil, err
+			}
+			defer release()
+		}
+		call, err := clients.Begin(ctx, req, key)
+		if err != nil {
+			return nil, err
+		}
+		defer call.End()
+		if session == nil {
+			session, err = connect(ctx, gosdk.ClientOptions(router, call, key, nil))
+			if err != nil {
+				return nil, err
+			}
+			defer session.Close()
+		}
+		return session.CallTool(ctx, &mcp.CallToolParams{Name: req.Params.Name, Arguments: req.Params.Arguments})
+	}
+	server.AddTool(tool("form"), pass)
+	server.AddTool(tool("visit"), pass)
+	down := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	t.Cleanup(down.Close)
+	return &gateway{router, logs, down.URL}
+}
+
+// person connects a client of the gateway that answers questions with answer.
+func (g *gateway) person(t *testing.T, opts *mcp.ClientOptions) *mcp.ClientSession {
+	t.Helper()
+	session, err := mcp.NewClient(impl, opts).Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: g.url}, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	return session
+}
+
+func call(t *testing.T, session *mcp.ClientSession, tool, env string) string {
+	t.Helper()
+	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: map[string]any{"env": env}})
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	return result.Content[0].(*mcp.TextContent).Text
+}
+
+func accept(reason any) func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+	return func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reason": reason}}, nil
+	}
+}
+
+func settings(t *testing.T, test func(t *testing.T, set setting)) {
+	for _, set := range []setting{{upstream: legacy}, {upstream: legacy, shared: true}, {upstream: modern}, {upstream: modern, shared: true}} {
+		t.Run(fmt.Sprintf("%s shared=%v", set.upstream, set.shared), func(t *testing.T) { test(t, set) })
+	}
+}
+
+// TestEachUserSeesTheirOwn: the questions of users who call at the same time
+// reach the one who called, and so do the answers.
+func TestEachUserSeesTheirOwn(t *testing.T) {
+	settings(t, func(t *testing.T, set setting) {
+		g := newGateway(t, set)
+		var all sync.WaitGroup
+		for user := range 4 {
+			name := fmt.Sprintf("user-%d", user)
+			var seen []string // its questions come one at a time
+			session := g.person(t, &mcp.ClientOptions{ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+				seen = append(seen, req.Params.Message)
+				return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reason": name}}, nil
+			}})
+			all.Go(func() {
+				for n := range 5 {
+					env := fmt.Sprintf("%s-%d", name, n)
+					if got, want := call(t, session, "form", env), `accept {"reason":"`+name+`"}`; got != want {
+						t.Errorf("%s: got %s, want %s", env, got, want)
+					}
+				}
+				if len(seen) != 5 {
+					t.Errorf("%s was asked %d questions: %q", name, len(seen), seen)
+				}
+				for n, message := range seen {
+					if want := fmt.Sprintf("Deploy to %s-%d?", name, n); message != want {
+						t.Errorf("%s saw %q, want %q", name, message, want)
+					}
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// TestRefusals: what the upstream is told when nobody accepts.
+func TestRefusals(t *testing.T) {
+	capabilities := func(c mcp.ElicitationCapabilities) *mcp.ClientCapabilities {
+		return &mcp.ClientCapabilities{Elicitation: &c}
+	}
+	tests := []struct {
+		name, tool, want string
+		opts             *mcp.ClientOptions
+	}{
+		{"declined", "form", "decline null", &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "decline"}, nil
+		}}},
+		{"the client fails", "form", "-32000 no eyes", &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return nil, &jsonrpc.Error{Code: -32000, Message: "no eyes"}
+		}}},
+		{"form to {}", "form", `accept {"reason":"r"}`, &mcp.ClientOptions{Capabilities: capabilities(mcp.ElicitationCapabilities{}), ElicitationHandler: accept("r")}},
+		{"form to url only", "form", "-32602", &mcp.ClientOptions{Capabilities: capabilities(mcp.ElicitationCapabilities{URL: &mcp.URLElicitationCapabilities{}}), ElicitationHandler: accept("r")}},
+		{"url to form", "visit", "-32602", &mcp.ClientOptions{ElicitationHandler: accept("r")}},
+		{"no elicitation", "form", "-32601", nil},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			// On a shared connection everything is declared, so that the
+			// refusals are the router's; with one a call the upstream knows.
+			g := newGateway(t, setting{upstream: legacy, shared: true})
+			if got := call(t, g.person(t, tc.opts), tc.tool, "prod"); !strings.HasPrefix(got, tc.want) {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+			refused := strings.HasPrefix(tc.want, "-3260")
+			if n := g.logs.FilterMessage("elicitation.created").Len(); refused != (n == 0) {
+				t.Errorf("%d questions created, refused: %v", n, refused)
+			}
+			own := newGateway(t, setting{upstream: legacy})
+			got := call(t, own.person(t, tc.opts), tc.tool, "prod")
+			if refused && !strings.HasPrefix(got, "local: client does not support") {
+				t.Errorf("own connection: got %q, want the upstream to know by itself", got)
+			}
+			if !refused && !strings.HasPrefix(got, tc.want) {
+				t.Errorf("own connection: got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestVisit: the client learns that the visit is over, by the id that it knows.
+func TestVisit(t *testing.T) {
+	g := newGateway(t, setting{upstream: legacy})
+	asked, completed := make(chan string, 1), make(chan string, 1)
+	session := g.person(t, &mcp.ClientOptions{
+		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{URL: &mcp.URLElicitationCapabilities{}}},
+		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			asked <- req.Params.ElicitationID
+			return &mcp.ElicitResult{Action: "accept"}, nil
+		},
+		ElicitationCompleteHandler: func(_ context.Context, req *mcp.ElicitationCompleteNotificationRequest) {
+			completed <- req.Params.ElicitationID
+		},
+	})
+	if got := call(t, session, "visit", ""); got != "accept null" {
+		t.Errorf("got %q", got)
+	}
+	want := <-asked
+	if want == "" || want == "visit-1" {
+		t.Errorf("the client saw the elicitationId %q, want one of the router's", want)
+	}
+	select {
+	case got := <-completed:
+		if got != want {
+			t.Errorf("completed %q, want %q", got, want)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the client was not told that the visit is over")
+	}
+}
+
+// TestSilentUser: the upstream is told, the client's question is withdrawn.
+func TestSilentUser(t *testing.T) {
+	g := newGateway(t, setting{upstream: legacy, timeout: 200 * time.Millisecond})
+	withdrawn := make(chan struct{})
+	session := g.person(t, &mcp.ClientOptions{ElicitationHandler: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		<-ctx.Done()
+		close(withdrawn)
+		return nil, ctx.Err()
+	}})
+	if got := call(t, session, "form", "prod"); !strings.Contains(got, elicitation.MessageTimeout) {
+		t.Errorf("got %q, want %q", got, elicitation.MessageTimeout)
+	}
+	select {
+	case <-withdrawn:
+	case <-time.After(10 * time.Second):
+		t.Error("the client was not told")
+	}
+	if n := g.logs.FilterMessage("elicitation.timeout").Len(); n != 1 {
+		t.Errorf("%d timeouts logged, want 1", n)
+	}
+}
+
+// TestAnswerThatDoesNotFit is an answer all the same: the router's setting
+// decides what becomes of it, and the client is not taken for gone.
+func TestAnswerThatDoesNotFit(t *testing.T) {
+	g := newGateway(t, setting{upstream: legacy})
+	session := g.person(t, &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		// The SDK's client checks content, where there is some.
+		return &mcp.ElicitResult{Action: "accept"}, nil
+	}})
+	if got := call(t, session, "form", "prod"); !strings.HasPrefix(got, "accept") {
+		t.Errorf("got %q", got)
+	}
+	if n := g.logs.FilterMessage("elicitation.error").Len(); n != 0 {
+		t.Errorf("%d errors logged, want none: %v", n, g.logs.All())
+	}
+}
+
+// TestAmbiguous: two calls on one connection, and nobody took turns.
+func TestAmbiguous(t *testing.T) {
+	router, err := elicitation.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := mcp.NewServer(impl, nil)
+	clients := gosdk.NewDownstream(router, server, nil)
+	both := make(chan error, 2)
+	server.AddTool(tool("form"), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		first, err := clients.Begin(ctx, req, "shared")
+		if err != nil {
+			return nil, err
+		}
+		defer first.End()
+		second, err := clients.Begin(ctx, req, "shared")
+		if err != nil {
+			return nil, err
+		}
+		defer second.End()
+		_, err = gosdk.ElicitationHandler(router, "shared")(ctx, &mcp.ElicitRequest{Params: &mcp.ElicitParams{Mode: "form", Message: "Whose?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)}})
+		both <- err
+		return text("done"), nil
+	})
+	here, there := mcp.NewInMemoryTransports()
+	ss, err := server.Connect(t.Context(), here, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := mcp.NewClient(impl, &mcp.ClientOptions{ElicitationHandler: accept("r")}).Connect(t.Context(), there, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call(t, session, "form", "")
+	e, ok := errors.AsType[*jsonrpc.Error](<-both)
+	if !ok || e.Code != jsonrpc.CodeMethodNotFound {
+		t.Errorf("got %v, want a refusal", e)
+	}
+	_ = session.Close()
+	_ = ss.Wait()
+}

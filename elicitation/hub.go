@@ -1,0 +1,131 @@
+package elicitation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A Hub is a bus within one process. It serves tests, and programs that run
+// several routers. Its zero value is not ready; use [NewHub].
+type Hub struct {
+	mu     sync.Mutex
+	claims map[string]hubClaim
+}
+
+type hubClaim struct {
+	owner   *hubBus
+	expires time.Time
+}
+
+// NewHub returns a hub without replicas.
+func NewHub() *Hub { return &Hub{claims: make(map[string]hubClaim)} }
+
+// Bus returns the end of one more replica. The claims of a replica whose end is
+// closed are freed as they are met; until then they are [ErrOwnerGone].
+func (h *Hub) Bus() Bus { return &hubBus{hub: h} }
+
+type hubBus struct {
+	hub    *Hub
+	answer func(ctx context.Context, key string, message []byte) []byte // guarded by hub.mu
+	closed bool                                                         // guarded by hub.mu
+}
+
+func (b *hubBus) Listen(answer func(ctx context.Context, key string, message []byte) []byte) error {
+	b.hub.mu.Lock()
+	defer b.hub.mu.Unlock()
+	switch {
+	case b.closed:
+		return ErrBusClosed
+	case answer == nil:
+		return errors.New("elicitation hub: nothing to listen with")
+	case b.answer != nil:
+		return errors.New("elicitation hub: this end has a router already")
+	}
+	b.answer = answer
+	return nil
+}
+
+func (b *hubBus) Claim(ctx context.Context, key string, ttl time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	b.hub.mu.Lock()
+	defer b.hub.mu.Unlock()
+	if b.closed {
+		return ErrBusClosed
+	}
+	now := time.Now()
+	if c, ok := b.hub.claims[key]; ok && c.owner != b && c.live(now) {
+		return ErrClaimed
+	}
+	b.hub.claims[key] = hubClaim{owner: b, expires: now.Add(ttl)}
+	return nil
+}
+
+func (c hubClaim) live(now time.Time) bool { return !c.owner.closed && now.Before(c.expires) }
+
+func (b *hubBus) Release(key string) {
+	b.hub.mu.Lock()
+	defer b.hub.mu.Unlock()
+	if b.hub.claims[key].owner == b {
+		delete(b.hub.claims, key)
+	}
+}
+
+func (b *hubBus) Send(ctx context.Context, key string, message []byte) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if len(message) > MaxBusMessage {
+		return nil, fmt.Errorf("elicitation hub: message of %d bytes, more than %d", len(message), MaxBusMessage)
+	}
+	answer, err := b.owner(key)
+	if err != nil {
+		return nil, err
+	}
+	reply := answer(ctx, key, message)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return reply, nil
+}
+
+func (b *hubBus) owner(key string) (func(context.Context, string, []byte) []byte, error) {
+	b.hub.mu.Lock()
+	defer b.hub.mu.Unlock()
+	if b.closed {
+		return nil, ErrBusClosed
+	}
+	c, ok := b.hub.claims[key]
+	switch {
+	case !ok:
+		return nil, ErrUnclaimed
+	case c.owner.closed || c.owner.answer == nil:
+		return nil, ErrOwnerGone
+	case !c.live(time.Now()):
+		delete(b.hub.claims, key)
+		return nil, ErrUnclaimed
+	}
+	return c.owner.answer, nil
+}
+
+func (b *hubBus) Close() error {
+	b.hub.mu.Lock()
+	defer b.hub.mu.Unlock()
+	if b.closed {
+		return nil
+	}
+	b.closed = true
+	// Claims stay behind for a while as those of a dead replica do, so that a
+	// late reply learns what happened; expired ones make room.
+	now := time.Now()
+	for key, c := range b.hub.claims {
+		if !now.Before(c.expires) {
+			delete(b.hub.claims, key)
+		}
+	}
+	return nil
+}

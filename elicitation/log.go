@@ -1,0 +1,52 @@
+package elicitation
+
+import (
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// writeLog writes the entry of an event. Its message is the event's name; the
+// first six fields are always there.
+func writeLog(logger *zap.Logger, e *Event) {
+	entry := logger.Check(e.level(), string(e.Kind))
+	if entry == nil {
+		return
+	}
+	fields := make([]zap.Field, 0, 12)
+	fields = append(fields,
+		zap.String("request_id", e.RequestID),
+		zap.String("upstream_session", logged(string(e.Upstream))),
+		zap.String("downstream_session", e.Session),
+		zap.String("message", e.Message),
+		zap.String("action", string(e.Action)),
+		zap.Float64("duration_ms", float64(e.Duration.Microseconds())/1000),
+	)
+	for _, f := range [...]struct{ name, value string }{
+		{"mode", string(e.Mode)},
+		{"call_id", logged(e.CallID)},
+		{"reason", string(e.Reason)},
+		{"by", string(e.By)},
+		{"violation", e.Violation},
+		{"error", e.Err},
+	} {
+		if f.value != "" {
+			fields = append(fields, zap.String(f.name, f.value))
+		}
+	}
+	if e.Code != 0 {
+		fields = append(fields, zap.Int64("code", e.Code))
+	}
+	entry.Write(fields...)
+}
+
+// level is info for what goes as it should, and a warning for what somebody may
+// have to look at.
+func (e *Event) level() zapcore.Level {
+	switch {
+	case e.Violation != "":
+		return zapcore.WarnLevel
+	case e.Kind == EventTimeout, e.Kind == EventError, e.Kind == EventRejected, e.Kind == EventLeaked:
+		return zapcore.WarnLevel
+	}
+	return zapcore.InfoLevel
+}

@@ -1,0 +1,179 @@
+package elicitation
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// metrics are the counters of one or more routers. They are one collector and
+// not many, so that each scrape is a snapshot in which
+//
+//	requests = completed + timeouts + errors + cancelled + pending
+//
+// holds exactly.
+type metrics struct {
+	mu        sync.Mutex // guards what follows
+	requests  uint64
+	pending   int64
+	completed map[protocol.ElicitAction]uint64
+	timeouts  uint64
+	errors    map[Reason]uint64
+	cancels   map[CancelledBy]uint64
+	refusals  map[Reason]uint64
+	durations prometheus.Histogram
+
+	desc [7]*prometheus.Desc
+}
+
+// The series, in the order of metrics.desc.
+const (
+	seriesRequests = iota
+	seriesCompleted
+	seriesTimeout
+	seriesPending
+	seriesErrors
+	seriesCancelled
+	seriesRejected
+)
+
+// durationBuckets goes from clients that answer by themselves to people who take
+// ten minutes, in seconds.
+func durationBuckets() []float64 {
+	return []float64{.01, .05, .1, .5, 1, 2.5, 5, 10, 20, 30, 45, 60, 120, 300, 600}
+}
+
+// registerMetrics returns metrics that are registered, or those that another
+// router has registered before.
+func registerMetrics(registerer prometheus.Registerer) (*metrics, error) {
+	m := newMetrics()
+	if registerer == nil {
+		return m, nil
+	}
+	err := registerer.Register(m)
+	if err == nil {
+		return m, nil
+	}
+	if taken, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		if existing, ok := taken.ExistingCollector.(*metrics); ok {
+			return existing, nil
+		}
+	}
+	return nil, err
+}
+
+func newMetrics() *metrics {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("elicitation_"+name, help, labels, nil)
+	}
+	m := &metrics{
+		completed: make(map[protocol.ElicitAction]uint64), errors: make(map[Reason]uint64),
+		cancels: make(map[CancelledBy]uint64), refusals: make(map[Reason]uint64),
+		durations: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "elicitation_duration_seconds", Buckets: durationBuckets(),
+			Help: "Time from the creation of an elicitation to its end, whatever that was.",
+		}),
+		desc: [...]*prometheus.Desc{
+			seriesRequests:  desc("requests_total", "Elicitations created."),
+			seriesCompleted: desc("completed_total", "Elicitations that the client answered.", "action"),
+			seriesTimeout:   desc("timeout_total", "Elicitations that nobody answered in time."),
+			seriesPending:   desc("pending", "Elicitations that wait for their end."),
+			seriesErrors:    desc("errors_total", "Elicitations that failed.", "reason"),
+			seriesCancelled: desc("cancelled_total", "Elicitations that were withdrawn.", "by"),
+			seriesRejected:  desc("rejected_total", "Elicitations that were refused and never created.", "reason"),
+		},
+	}
+	// All series are there from the beginning, so that the first increase shows.
+	for _, a := range [...]protocol.ElicitAction{protocol.ActionAccept, protocol.ActionDecline, protocol.ActionCancel} {
+		m.completed[a] = 0
+	}
+	for _, reason := range [...]Reason{ReasonDelivery, ReasonStreamLost, ReasonClientError, ReasonInvalidReply, ReasonInvalidContent} {
+		m.errors[reason] = 0
+	}
+	for _, by := range [...]CancelledBy{ByUpstream, ByClient, ByCall, BySession, ByShutdown} {
+		m.cancels[by] = 0
+	}
+	for _, reason := range [...]Reason{
+		ReasonNoSession, ReasonAmbiguous, ReasonCapability, ReasonMode, ReasonInvalidQuestion, ReasonTooLarge,
+		ReasonURLPolicy, ReasonCapacity, ReasonShutdown, ReasonBus, ReasonDelivery,
+	} {
+		m.refusals[reason] = 0
+	}
+	return m
+}
+
+func (m *metrics) created() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.requests++
+	m.pending++
+}
+
+func (m *metrics) ended(end ending, took time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pending--
+	switch end.state {
+	case stateCompleted:
+		m.completed[end.result.Action]++
+	case stateTimedOut:
+		m.timeouts++
+	case stateCancelled:
+		m.cancels[end.err.By]++
+	default:
+		m.errors[end.err.Reason]++
+	}
+	m.durations.Observe(took.Seconds())
+}
+
+func (m *metrics) rejected(reason Reason) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refusals[reason]++
+}
+
+// Describe implements [prometheus.Collector].
+func (m *metrics) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range m.desc {
+		out <- d
+	}
+	m.durations.Describe(out)
+}
+
+// Collect implements [prometheus.Collector].
+func (m *metrics) Collect(out chan<- prometheus.Metric) {
+	for _, metric := range m.snapshot() {
+		out <- metric
+	}
+	m.durations.Collect(out)
+}
+
+// snapshot is all counters at one moment. The lock is not held while they are
+// handed to whoever collects.
+func (m *metrics) snapshot() []prometheus.Metric {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []prometheus.Metric
+	add := func(series int, kind prometheus.ValueType, value float64, label ...string) {
+		all = append(all, prometheus.MustNewConstMetric(m.desc[series], kind, value, label...))
+	}
+	add(seriesRequests, prometheus.CounterValue, float64(m.requests))
+	add(seriesTimeout, prometheus.CounterValue, float64(m.timeouts))
+	add(seriesPending, prometheus.GaugeValue, float64(m.pending))
+	for action, n := range m.completed {
+		add(seriesCompleted, prometheus.CounterValue, float64(n), string(action))
+	}
+	for reason, n := range m.errors {
+		add(seriesErrors, prometheus.CounterValue, float64(n), string(reason))
+	}
+	for by, n := range m.cancels {
+		add(seriesCancelled, prometheus.CounterValue, float64(n), string(by))
+	}
+	for reason, n := range m.refusals {
+		add(seriesRejected, prometheus.CounterValue, float64(n), string(reason))
+	}
+	return all
+}

@@ -1,0 +1,79 @@
+package elicitation
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// An Outcome is how a question ended. Exactly one of Result and Err is set.
+type Outcome struct {
+	// Result is the client's answer.
+	Result *protocol.ElicitResult
+	// Err says why there is none.
+	Err *Error
+	// Withdraw, if not nil, is to be sent to the client, on the stream of the
+	// question: nobody waits for its answer any more.
+	Withdraw *protocol.Notification
+}
+
+// Response returns the response to the upstream's request with the given id.
+func (o Outcome) Response(id protocol.ID) *protocol.Response {
+	if o.Err != nil {
+		return &protocol.Response{ID: id, Error: o.Err.Wire}
+	}
+	result, err := o.Result.MarshalJSON()
+	if err != nil { // cannot be: it has been decoded from JSON
+		return &protocol.Response{ID: id, Error: protocol.Errorf(protocol.CodeInternalError, "internal error")}
+	}
+	return &protocol.Response{ID: id, Result: result}
+}
+
+// An Offered is a question that the host delivers itself. All methods may be
+// called concurrently.
+type Offered struct {
+	e    *entry
+	wire *protocol.Request
+}
+
+// Offer is [Call.Elicit] for hosts that shuffle frames: it returns at once with
+// the request to be sent to the client, and no goroutine waits. done is called
+// once, with the outcome, from whichever goroutine brings it about: [Router.Complete],
+// a timer, the end of a context; it should return promptly.
+//
+// The host calls [Offered.Delivered] or [Offered.Failed] when the transport has
+// taken the request or refused it. The error is an [*Error]; done is not called
+// then.
+func (c *Call) Offer(ctx context.Context, params json.RawMessage, opts *ElicitOptions, done func(Outcome)) (*Offered, error) {
+	e, wire, err := c.offer(ctx, params, opts, done)
+	if err != nil {
+		return nil, err
+	}
+	return &Offered{e: e, wire: wire}, nil
+}
+
+// OfferFrom is to [Call.Offer] what [Router.ElicitFrom] is to [Call.Elicit].
+func (r *Router) OfferFrom(ctx context.Context, upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions, done func(Outcome)) (*Offered, error) {
+	c, err := r.origin(upstream, params, opts)
+	if err != nil {
+		return nil, err
+	}
+	return c.Offer(ctx, params, opts, done)
+}
+
+// Request is the request for the client. Its id is the router's.
+func (o *Offered) Request() *protocol.Request { return o.wire }
+
+// Call is the call whose client is asked.
+func (o *Offered) Call() *Call { return o.e.call }
+
+// Delivered says that the transport has taken the request.
+func (o *Offered) Delivered() { o.e.delivered() }
+
+// Failed says that the transport did not take the request. The question ends
+// with err as its cause.
+func (o *Offered) Failed(err error) { o.e.undelivered(err) }
+
+// Cancel withdraws the question on behalf of the upstream.
+func (o *Offered) Cancel() { o.e.finish(cancelled(ByUpstream, nil)) }

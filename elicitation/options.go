@@ -1,0 +1,169 @@
+package elicitation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+)
+
+// The defaults of [Options].
+const (
+	// DefaultTimeout is how long a client may take to answer. It is what most
+	// clients and servers wait for any request.
+	DefaultTimeout = 60 * time.Second
+	// DefaultMaxTimeout is when a question ends whatever extends it: the bound
+	// that the re-entry funnel has for a person, too.
+	DefaultMaxTimeout = 10 * time.Minute
+	// DefaultDeliveryTimeout is how long a [FrameDeliverer] may take. A stream
+	// that does not take a frame of a few kilobytes within it is stuck.
+	DefaultDeliveryTimeout = 10 * time.Second
+	// DefaultSweepInterval is how often forgotten calls are looked for.
+	DefaultSweepInterval = 5 * time.Minute
+	// DefaultRetryAfter is when a refused upstream may ask again.
+	DefaultRetryAfter = 5 * time.Second
+
+	// DefaultMaxPending is how many questions may be pending in all.
+	DefaultMaxPending = 100
+	// DefaultMaxPerPrincipal is how many of them may be one principal's: more
+	// than a person can look at.
+	DefaultMaxPerPrincipal = 16
+	// DefaultMaxPerSession is how many may be one session's. A principal may
+	// use it up with one session.
+	DefaultMaxPerSession = 16
+	// DefaultMaxPerUpstream keeps one upstream connection from using up more
+	// than half of what there is.
+	DefaultMaxPerUpstream = 50
+
+	// DefaultMaxSchemaBytes is the largest requestedSchema, in bytes.
+	DefaultMaxSchemaBytes = 100 << 10
+	// DefaultMaxSchemaDepth is how deep it may nest. A flat form needs five.
+	DefaultMaxSchemaDepth = 10
+	// DefaultMaxContentBytes is the largest content of an answer, in bytes.
+	DefaultMaxContentBytes = 1 << 20
+)
+
+// maxOutsideSchema bounds what a question holds beside the schema, in bytes: a
+// message that people read, a URL, and _meta.
+const maxOutsideSchema = 64 << 10
+
+// Options configure a [Router]. The zero value works and is the recommended
+// setting but for Logger and Registerer, without which nothing is recorded.
+type Options struct {
+	// Timeout is how long a client may take to answer, 0: [DefaultTimeout].
+	// Progress that the client reports starts it anew.
+	Timeout time.Duration
+	// MaxTimeout is how long a question lasts at most, however it is extended
+	// and whatever a question asks for, 0: [DefaultMaxTimeout], or Timeout if
+	// that is longer.
+	MaxTimeout time.Duration
+	// DeliveryTimeout is how long a [FrameDeliverer] may take, 0:
+	// [DefaultDeliveryTimeout].
+	DeliveryTimeout time.Duration
+	// SweepInterval is how often calls are looked for whose host forgot End, 0:
+	// [DefaultSweepInterval].
+	SweepInterval time.Duration
+
+	// MaxPending, MaxPerPrincipal, MaxPerSession and MaxPerUpstream are how many
+	// questions may be pending at once, in all and for each. 0 is the default
+	// ([DefaultMaxPending] and so on), negative is no limit. Anonymous callers
+	// cannot be told apart and are bound by their sessions alone.
+	MaxPending, MaxPerPrincipal, MaxPerSession, MaxPerUpstream int
+	// RetryAfter is what a refused upstream is told, 0: [DefaultRetryAfter].
+	RetryAfter time.Duration
+
+	// MaxSchemaBytes, MaxSchemaDepth and MaxContentBytes bound what goes
+	// through, 0: [DefaultMaxSchemaBytes] and so on.
+	MaxSchemaBytes, MaxSchemaDepth, MaxContentBytes int
+
+	// Validation says what becomes of accepted content that does not fit the
+	// form. The zero value is [ValidateWarn].
+	Validation Validation
+	// URLPolicy decides whether a client may be sent to a URL; an error refuses
+	// the question, and its text goes to the host and not to the upstream. Nil:
+	// [DefaultURLPolicy]. Calls may overlap.
+	URLPolicy func(ctx context.Context, visit URLVisit) error
+	// Redactor makes the text of a question fit for logs and audit. Nil leaves
+	// it as it is. What it returns is escaped and cut in any case.
+	Redactor Redactor
+
+	// Logger gets one entry for each event, nil: none.
+	Logger *zap.Logger
+	// Registerer gets the metrics, nil: none. Several routers may share it; they
+	// then add up in the same series.
+	Registerer prometheus.Registerer
+	// Audit gets each event as a value, nil: none.
+	Audit AuditSink
+
+	// Bus connects this router with those of other replicas, nil: it is alone.
+	Bus Bus
+}
+
+// Validation says what becomes of accepted content that does not fit the form.
+type Validation int
+
+// The kinds of validation.
+const (
+	// ValidateWarn passes the answer on and says so in the log.
+	ValidateWarn Validation = iota
+	// ValidateOff does not look at content.
+	ValidateOff
+	// ValidateEnforce ends the question with an error, and refuses forms whose
+	// schema cannot be checked.
+	ValidateEnforce
+)
+
+// withDefaults returns o with its defaults filled in.
+func (o Options) withDefaults() (Options, error) {
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+		zero  time.Duration
+	}{
+		{"Timeout", &o.Timeout, DefaultTimeout},
+		{"MaxTimeout", &o.MaxTimeout, max(DefaultMaxTimeout, o.Timeout)},
+		{"DeliveryTimeout", &o.DeliveryTimeout, DefaultDeliveryTimeout},
+		{"SweepInterval", &o.SweepInterval, DefaultSweepInterval},
+		{"RetryAfter", &o.RetryAfter, DefaultRetryAfter},
+	} {
+		if *d.value < 0 {
+			return o, fmt.Errorf("elicitation options: %s is negative", d.name)
+		}
+		if *d.value == 0 {
+			*d.value = d.zero
+		}
+	}
+	if o.MaxTimeout < o.Timeout {
+		return o, fmt.Errorf("elicitation options: MaxTimeout %v is less than Timeout %v", o.MaxTimeout, o.Timeout)
+	}
+	for _, n := range []struct {
+		name      string
+		value     *int
+		zero      int
+		unlimited bool
+	}{
+		{"MaxPending", &o.MaxPending, DefaultMaxPending, true},
+		{"MaxPerPrincipal", &o.MaxPerPrincipal, DefaultMaxPerPrincipal, true},
+		{"MaxPerSession", &o.MaxPerSession, DefaultMaxPerSession, true},
+		{"MaxPerUpstream", &o.MaxPerUpstream, DefaultMaxPerUpstream, true},
+		{"MaxSchemaBytes", &o.MaxSchemaBytes, DefaultMaxSchemaBytes, false},
+		{"MaxSchemaDepth", &o.MaxSchemaDepth, DefaultMaxSchemaDepth, false},
+		{"MaxContentBytes", &o.MaxContentBytes, DefaultMaxContentBytes, false},
+	} {
+		if *n.value < 0 && !n.unlimited {
+			return o, fmt.Errorf("elicitation options: %s is negative", n.name)
+		}
+		if *n.value == 0 {
+			*n.value = n.zero
+		}
+	}
+	if o.Validation < ValidateWarn || o.Validation > ValidateEnforce {
+		return o, fmt.Errorf("elicitation options: Validation %d is unknown", o.Validation)
+	}
+	if o.URLPolicy == nil {
+		o.URLPolicy = DefaultURLPolicy
+	}
+	return o, nil
+}

@@ -1,0 +1,185 @@
+package elicitation
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/internal/form"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A question is what an upstream asks, read and checked. It aliases params.
+type question struct {
+	params  json.RawMessage
+	decoded protocol.InputRequest
+	kind    protocol.InputKind
+	message string
+	schema  json.RawMessage // of a form
+	url, id string          // of a visit; id is the upstream's elicitationId
+	token   protocol.ProgressToken
+}
+
+// parseQuestion reads the parameters of elicitation/create.
+func parseQuestion(params json.RawMessage, o *Options) (*question, *Error) {
+	if len(params) > o.MaxSchemaBytes+maxOutsideSchema {
+		return nil, invalidQuestion(ReasonTooLarge, fmt.Errorf("larger than %d bytes", o.MaxSchemaBytes+maxOutsideSchema))
+	}
+	if err := jsonx.Check(params); err != nil {
+		return nil, invalidQuestion(ReasonInvalidQuestion, err)
+	}
+	if jsonx.KindOf(params) != jsonx.Object {
+		return nil, invalidQuestion(ReasonInvalidQuestion, fmt.Errorf("params must be an object"))
+	}
+	decoded, err := protocol.DecodeInputRequest(protocol.MethodElicit, params)
+	if err != nil {
+		return nil, invalidQuestion(ReasonInvalidQuestion, err)
+	}
+	q := &question{params: params, decoded: decoded, kind: decoded.Kind()}
+	var meta json.RawMessage
+	switch d := decoded.(type) {
+	case *protocol.ElicitForm:
+		q.message, q.schema, meta = d.Message, d.Schema, json.RawMessage(d.Meta)
+	case *protocol.ElicitURL:
+		q.message, q.url, q.id, meta = d.Message, d.URL, d.ElicitationID, json.RawMessage(d.Meta)
+	}
+	if q.token, err = progressToken(meta); err != nil {
+		return nil, invalidQuestion(ReasonInvalidQuestion, err)
+	}
+	return q, q.checkSchema(o)
+}
+
+// checkSchema holds a form against the limits, and where content is to be
+// enforced against the grammar, too.
+func (q *question) checkSchema(o *Options) *Error {
+	if q.kind != protocol.KindElicitForm {
+		return nil
+	}
+	if len(q.schema) > o.MaxSchemaBytes {
+		return invalidQuestion(ReasonTooLarge, fmt.Errorf("requestedSchema: larger than %d bytes", o.MaxSchemaBytes))
+	}
+	if depth(q.schema) > o.MaxSchemaDepth {
+		return invalidQuestion(ReasonTooLarge, fmt.Errorf("requestedSchema: nested deeper than %d", o.MaxSchemaDepth))
+	}
+	if o.Validation == ValidateEnforce {
+		if _, err := form.ParsePeer(q.schema); err != nil {
+			return invalidQuestion(ReasonInvalidQuestion, fmt.Errorf("requestedSchema: %w", err))
+		}
+	}
+	return nil
+}
+
+func progressToken(meta json.RawMessage) (token protocol.ProgressToken, err error) {
+	if meta == nil {
+		return token, nil
+	}
+	err = jsonx.Members(meta, func(key, value []byte) (err error) {
+		if string(key) == protocol.MetaProgressToken {
+			token, err = protocol.ParseID(value)
+		}
+		return err
+	})
+	return token, err
+}
+
+// depth is how deep raw, checked JSON, nests: {} is 1.
+func depth(raw []byte) int {
+	deepest, now, text := 0, 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '{' || c == '[':
+			now++
+			deepest = max(deepest, now)
+		case c == '}' || c == ']':
+			now--
+		}
+	}
+	return deepest
+}
+
+// reservedMeta begins the keys of _meta that speak of one connection and mean
+// nothing, or the wrong thing, on another.
+const reservedMeta = "io.modelcontextprotocol/"
+
+// paramsFor spells the question for a client of revision v. What the upstream
+// wrote is passed on as it is, members that this package does not know included,
+// except that the progress token is token, the elicitationId is visitID, and
+// what revision v does not have is left out.
+func (q *question) paramsFor(v protocol.Version, token protocol.ID, visitID string) (json.RawMessage, error) {
+	dst := append(make([]byte, 0, len(q.params)+128), '{')
+	err := jsonx.Members(q.params, func(key, value []byte) error {
+		switch string(key) {
+		case "_meta", "elicitationId":
+			return nil // written below
+		case "task":
+			return nil // no task is declared, so it is to be ignored
+		case "mode":
+			if v < protocol.V20251125 {
+				return nil
+			}
+		case "requestedSchema":
+			if v < protocol.V20251125 {
+				down, err := form.Downlevel2025June(value)
+				if err == nil {
+					value = down
+				} // else the client gets it as it is: it may know more than its revision
+			}
+		}
+		dst = append(jsonx.AppendTextBytes(dst, key), ':')
+		dst = append(jsonx.AppendCompact(dst, value), ',')
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if q.kind == protocol.KindElicitURL && visitID != "" && v.Era() == protocol.Legacy {
+		dst = append(jsonx.AppendText(append(dst, `"elicitationId":`...), visitID), ',')
+	}
+	dst = append(dst, `"_meta":{`...)
+	if dst, err = q.appendMeta(dst); err != nil {
+		return nil, err
+	}
+	dst = append(dst, `"progressToken":`...)
+	dst = append(dst, token.String()...)
+	return append(dst, '}', '}'), nil
+}
+
+// appendMeta appends the members of _meta that are passed on, each followed by a
+// comma.
+func (q *question) appendMeta(dst []byte) ([]byte, error) {
+	var meta protocol.Meta
+	switch d := q.decoded.(type) {
+	case *protocol.ElicitForm:
+		meta = d.Meta
+	case *protocol.ElicitURL:
+		meta = d.Meta
+	}
+	if meta == nil {
+		return dst, nil
+	}
+	err := jsonx.Members(json.RawMessage(meta), func(key, value []byte) error {
+		if string(key) == protocol.MetaProgressToken || strings.HasPrefix(string(key), reservedMeta) {
+			return nil
+		}
+		dst = append(jsonx.AppendTextBytes(dst, key), ':')
+		dst = append(jsonx.AppendCompact(dst, value), ',')
+		return nil
+	})
+	return dst, err
+}
+
+// kept is a copy of the schema for as long as the question is pending, nil where
+// content is not looked at.
+func (q *question) kept(v Validation) json.RawMessage {
+	if v == ValidateOff || q.schema == nil {
+		return nil
+	}
+	return bytes.Clone(q.schema)
+}

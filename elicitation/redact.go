@@ -1,0 +1,24 @@
+package elicitation
+
+import (
+	"crypto/sha256"
+	"fmt"
+)
+
+// A Redactor makes the text of a question fit for logs and audit. It must be
+// safe for concurrent use.
+type Redactor func(message string) string
+
+// HashMessages is a [Redactor] that gives the length of a text, in bytes, and the
+// beginning of its SHA-256 digest: enough to see that two questions are the same.
+// A digest does not hide a text that can be guessed.
+func HashMessages(message string) string {
+	return fmt.Sprintf("len=%d sha256=%.16x", len(message), sha256.Sum256([]byte(message)))
+}
+
+func (r *Router) redacted(message string) string {
+	if r.opts.Redactor != nil {
+		message = r.opts.Redactor(message)
+	}
+	return logged(message)
+}

@@ -1,0 +1,144 @@
+package elicitation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/internal/form"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+func (r *Router) complete(ctx context.Context, from From, reply *protocol.Response) (Disposition, error) {
+	if reply == nil || reply.ID.IsZero() {
+		return Unknown, nil
+	}
+	d := r.completeHere(from, reply)
+	if d != Unknown || r.opts.Bus == nil || !isRequestID(reply.ID) {
+		return d, nil
+	}
+	return r.completeThere(ctx, from, reply)
+}
+
+// completeHere hands a reply to a question of this router.
+func (r *Router) completeHere(from From, reply *protocol.Response) Disposition {
+	e, d := r.owned(from, reply.ID)
+	if e == nil {
+		return d
+	}
+	if reply.Error != nil {
+		wire := *reply.Error
+		wire.Data = jsonClone(wire.Data)
+		return e.disposition(e.finish(refusedByClient(&wire)), Accepted)
+	}
+	won, fit := e.settle(reply.Result)
+	if fit {
+		return e.disposition(won, Accepted)
+	}
+	return e.disposition(won, Invalid)
+}
+
+// owned finds the pending question with an id and checks that it was put to the
+// sender; without one it says what the reply is.
+func (r *Router) owned(from From, id protocol.ID) (*entry, Disposition) {
+	r.mu.Lock()
+	e := r.entries[id]
+	was, dead := r.tombs.byID[id]
+	r.mu.Unlock()
+	switch {
+	case e == nil && !dead:
+		return nil, Unknown
+	case e == nil:
+		return nil, was.disposition(from)
+	case e.call.origin.Session.info.ID != from.Session:
+		return nil, WrongSession
+	case e.call.origin.Principal != from.Principal:
+		return nil, WrongPrincipal
+	}
+	return e, Unknown
+}
+
+// disposition is what a reply was, given whether it ended the question.
+func (e *entry) disposition(won bool, then Disposition) Disposition {
+	if won {
+		return then
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.answered {
+		return Duplicate
+	}
+	return Expired
+}
+
+func refusedByClient(wire *protocol.Error) ending {
+	return ending{state: stateFailed, replied: true, err: &Error{Reason: ReasonClientError, Wire: wire}}
+}
+
+// settle ends the question with the client's result. It reports whether this
+// ended it, and whether the result could be used.
+func (e *entry) settle(raw []byte) (won, fit bool) {
+	result, detail, bad := e.read(raw)
+	if bad != nil {
+		return e.finish(ending{state: stateFailed, replied: true, err: bad, detail: detail}), false
+	}
+	return e.finish(ending{state: stateCompleted, replied: true, result: result, detail: detail}), true
+}
+
+// read decodes a result and holds its content against the form. detail says what
+// does not fit; it holds no value.
+func (e *entry) read(raw []byte) (result *protocol.ElicitResult, detail string, bad *Error) {
+	o := &e.router.opts
+	invalid := func(reason Reason, err error) *Error {
+		return failure(reason, "The client's answer is not valid", err)
+	}
+	if len(raw) > o.MaxContentBytes+maxOutsideSchema {
+		return nil, "", invalid(ReasonInvalidReply, fmt.Errorf("larger than %d bytes", o.MaxContentBytes+maxOutsideSchema))
+	}
+	if err := jsonx.Check(raw); err != nil {
+		return nil, "", invalid(ReasonInvalidReply, errNotJSON) // err may quote the answer
+	}
+	result, err := protocol.DecodeElicitResult(raw)
+	switch {
+	case err != nil:
+		return nil, "", invalid(ReasonInvalidReply, errNoResult) // likewise
+	case len(result.Content) > o.MaxContentBytes:
+		return nil, "", invalid(ReasonInvalidReply, fmt.Errorf("content: larger than %d bytes", o.MaxContentBytes))
+	}
+	result.Content, result.Meta = jsonClone(result.Content), protocol.Meta(jsonClone(json.RawMessage(result.Meta)))
+	if result.Action != protocol.ActionAccept || e.kind != protocol.KindElicitForm || o.Validation == ValidateOff {
+		return result, "", nil
+	}
+	if err := e.check(result.Content); err != nil {
+		if o.Validation == ValidateEnforce {
+			return nil, err.Error(), invalid(ReasonInvalidContent, err)
+		}
+		return result, err.Error(), nil
+	}
+	return result, "", nil
+}
+
+var (
+	errNotJSON  = errors.New("the result is not strict JSON")
+	errNoResult = errors.New("the result is not that of an elicitation")
+)
+
+// check holds accepted content against the form.
+func (e *entry) check(content json.RawMessage) error {
+	f, err := form.ParsePeer(e.schema)
+	if err != nil {
+		return fmt.Errorf("requestedSchema: %w", err)
+	}
+	_, err = f.Accept(content)
+	return err
+}
+
+// jsonClone keeps what would otherwise alias a buffer of the host's.
+func jsonClone(raw json.RawMessage) json.RawMessage {
+	if raw == nil {
+		return nil
+	}
+	return append(json.RawMessage{}, raw...)
+}

@@ -1,0 +1,121 @@
+package elicitation
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A Principal is who is behind a session, for example the "iss" and "sub" claims
+// of a token. The zero value is an anonymous caller.
+type Principal struct{ Issuer, Subject string }
+
+// Anonymous reports whether nothing is known about the caller.
+func (p Principal) Anonymous() bool { return p == Principal{} }
+
+// A SessionInfo describes the session of a client.
+type SessionInfo struct {
+	// ID is the host's id of the session. No two sessions that are attached at
+	// the same time may share it, on a [Bus] across replicas. "": a random one.
+	ID string
+	// Principal is who opened the session.
+	Principal Principal
+	// Capabilities are what the client declared.
+	Capabilities protocol.ClientCapabilities
+	// Version is the revision that the session speaks, "": 2025-11-25. It
+	// decides how questions are spelled.
+	Version protocol.Version
+	// LogName stands for the session in logs and audit, "": ID. Set it where
+	// knowing the id is enough to use the session.
+	LogName string
+	// Notify carries notifications that belong to no request, such as the
+	// completion of a visit to a URL. Nil: there is no such stream.
+	Notify FrameDeliverer
+}
+
+// A Session is a client that is connected. All methods may be called
+// concurrently.
+type Session struct {
+	router *Router
+	info   SessionInfo
+	log    string
+
+	// Guarded by router.mu.
+	calls    map[*Call]struct{}
+	visits   []*visit
+	pending  int
+	detached bool
+}
+
+// Attach makes a session known. It is an error when the id is taken, and
+// [ErrShutdown] after [Router.Shutdown].
+func (r *Router) Attach(info SessionInfo) (*Session, error) {
+	if info.ID == "" {
+		info.ID = newID()
+	}
+	if info.Version == "" {
+		info.Version = protocol.V20251125
+	}
+	s := &Session{router: r, info: info, calls: make(map[*Call]struct{})}
+	if s.log = info.LogName; s.log == "" {
+		s.log = info.ID
+	}
+	s.log = logged(s.log)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.draining:
+		return nil, fmt.Errorf("elicitation session: %w", ErrShutdown)
+	case r.sessions[info.ID] != nil:
+		return nil, errors.New("elicitation session: the id is attached already")
+	}
+	r.sessions[info.ID] = s
+	return s, nil
+}
+
+// Detach forgets the session. Questions that wait for it end at once with
+// [MessageNoSession]; so does every later one of calls that are still in flight.
+// It may be called again.
+func (s *Session) Detach() {
+	r := s.router
+	r.mu.Lock()
+	if s.detached {
+		r.mu.Unlock()
+		return
+	}
+	s.detached = true
+	delete(r.sessions, s.info.ID)
+	for _, v := range s.visits {
+		r.forgetVisit(v)
+	}
+	s.visits = nil
+	var waiting []*entry
+	for c := range s.calls {
+		waiting = append(waiting, c.entries...)
+	}
+	r.mu.Unlock()
+	for _, e := range waiting {
+		e.finish(cancelled(BySession, nil))
+	}
+}
+
+// ID returns the host's id of the session.
+func (s *Session) ID() string { return s.info.ID }
+
+// From is who speaks when a message arrives on this session.
+func (s *Session) From() From { return From{Session: s.info.ID, Principal: s.info.Principal} }
+
+// UpstreamCapabilities are what a gateway may declare to an upstream on behalf
+// of this client: the modes of elicitation that it can be asked in, and nothing
+// else.
+func (s *Session) UpstreamCapabilities() protocol.ClientCapabilities {
+	return upstreamCapabilities(s.info.Capabilities, s.info.Version)
+}
+
+// From is the session and principal that a message came from, as the host has
+// authenticated them. Neither is taken from the message itself.
+type From struct {
+	Session   string
+	Principal Principal
+}

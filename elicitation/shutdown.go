@@ -1,0 +1,61 @@
+package elicitation
+
+import (
+	"context"
+)
+
+// Shutdown takes no more sessions, calls or questions, and waits for the
+// questions that are pending. When ctx ends first they are cancelled, and their
+// clients told; the error is then the cause of ctx. It may be called again. The
+// bus is left open: who opened it closes it.
+func (r *Router) Shutdown(ctx context.Context) error {
+	r.mu.Lock()
+	if !r.draining {
+		r.draining = true
+		if r.sweep != nil {
+			r.sweep.Stop()
+		}
+		if r.pending == 0 {
+			r.drained()
+		}
+	}
+	r.mu.Unlock()
+	var err error
+	select {
+	case <-r.idle:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+		r.cancelAll()
+	}
+	r.releaseVisits()
+	r.sending.Wait() // each is bounded by withdrawTimeout
+	return err
+}
+
+// drained says that nothing is pending any more. r.mu is held.
+func (r *Router) drained() {
+	select {
+	case <-r.idle:
+	default:
+		close(r.idle)
+	}
+}
+
+func (r *Router) cancelAll() {
+	r.mu.Lock()
+	waiting := make([]*entry, 0, len(r.entries))
+	for _, e := range r.entries {
+		waiting = append(waiting, e)
+	}
+	r.mu.Unlock()
+	for _, e := range waiting {
+		e.finish(cancelled(ByShutdown, nil))
+	}
+}
+
+// Pending is how many questions are pending.
+func (r *Router) Pending() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pending
+}

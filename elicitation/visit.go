@@ -1,0 +1,176 @@
+package elicitation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A visit is a URL that a client has been sent to, or is being asked to go to.
+// The upstream may say later that the person is done there. Like ids of
+// requests, the elicitationId is replaced by one of the router's, since
+// upstreams choose theirs without knowing of each other.
+type visit struct {
+	key      visitKey
+	session  *Session
+	call     *Call
+	clientID string
+	expires  time.Time
+	kept     bool
+	claimed  bool
+}
+
+type visitKey struct {
+	upstream UpstreamKey
+	id       string // the upstream's
+}
+
+const (
+	// maxVisits is how many visits of one session are remembered; beyond it the
+	// oldest is forgotten. People are sent to one at a time.
+	maxVisits = 64
+	// visitTTL is how long a visit is remembered: longer than sign-in pages live.
+	visitTTL = time.Hour
+)
+
+// visitFor returns the visit with the upstream's id for a session. An id that
+// another session has is refused: whom its completion is for could not be told.
+func (r *Router) visitFor(s *Session, c *Call, id string) (*visit, *Error) {
+	key := visitKey{c.upstream, id}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.visits[key]
+	switch {
+	case known == nil || time.Now().After(known.expires):
+		return &visit{key: key, session: s, call: c, clientID: newID()}, nil
+	case known.session != s:
+		return nil, errVisitTaken()
+	}
+	return known, nil
+}
+
+// keepVisit remembers a visit. r.mu is held.
+func (r *Router) keepVisit(v *visit) *Error {
+	now := time.Now()
+	if old := r.visits[v.key]; old != nil && old != v {
+		if old.session != v.session && now.Before(old.expires) {
+			return errVisitTaken()
+		}
+		old.claimed = false // v has the same key, and claimed it
+		r.forgetVisit(old)
+	}
+	v.expires = now.Add(visitTTL)
+	if v.kept {
+		return nil
+	}
+	s := v.session
+	if len(s.visits) >= maxVisits {
+		r.forgetVisit(s.visits[0])
+	}
+	v.kept = true
+	r.visits[v.key] = v
+	s.visits = append(s.visits, v)
+	return nil
+}
+
+func errVisitTaken() *Error {
+	return invalidQuestion(ReasonInvalidQuestion, errors.New("elicitationId is in use"))
+}
+
+// forgetVisit undoes keepVisit. r.mu is held.
+func (r *Router) forgetVisit(v *visit) {
+	if !v.kept {
+		return
+	}
+	v.kept = false
+	delete(r.visits, v.key)
+	v.session.visits = slices.DeleteFunc(v.session.visits, func(other *visit) bool { return other == v })
+	if v.claimed {
+		r.opts.Bus.Release(v.key.busKey()) // returns at once
+	}
+}
+
+// visiting tells whether the person may be at the URL: it was shown, and not
+// refused.
+func (end ending) visiting() bool {
+	return end.result != nil && end.result.Action == protocol.ActionAccept
+}
+
+// claimVisit tells other replicas where the completion of a visit belongs. v is
+// still known to its maker alone, or claimed.
+func (r *Router) claimVisit(ctx context.Context, v *visit) error {
+	if v == nil || v.claimed || v.key.upstream == "" {
+		return nil
+	}
+	if err := r.opts.Bus.Claim(ctx, v.key.busKey(), visitTTL); err != nil {
+		return err
+	}
+	v.claimed = true
+	return nil
+}
+
+func (r *Router) releaseVisits() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, v := range r.visits {
+		r.forgetVisit(v)
+	}
+}
+
+// ElicitationCompleted hands in a notifications/elicitation/complete that an
+// upstream sent on a connection. It is passed on, with the id that the client
+// knows, to the one session that got that URL, and to nobody else: on
+// SessionInfo.Notify, else on the stream of the call while it lasts. Accepted
+// means that the transport took it; an error, with Expired, that it did not.
+//
+// On a [Bus] the replica that asked is found as well, when its connection has
+// the same key.
+func (r *Router) ElicitationCompleted(ctx context.Context, upstream UpstreamKey, elicitationID string) (Disposition, error) {
+	key := visitKey{upstream, elicitationID}
+	d, err := r.visitedHere(ctx, key)
+	if d != Unknown || r.opts.Bus == nil || upstream == "" {
+		return d, err
+	}
+	a, err := r.send(ctx, key.busKey(), busMessage{Do: "visited", Upstream: upstream, Visit: elicitationID})
+	if err == nil && a.Failed != "" {
+		err = fmt.Errorf("elicitation: completion of a visit: %w", ErrDelivery)
+	}
+	return a.Disposition, err
+}
+
+func (r *Router) visitedHere(ctx context.Context, key visitKey) (Disposition, error) {
+	r.mu.Lock()
+	v := r.visits[key]
+	if v == nil {
+		r.mu.Unlock()
+		return Unknown, nil
+	}
+	expired := time.Now().After(v.expires)
+	over := v.call.over
+	r.forgetVisit(v)
+	r.mu.Unlock()
+	if expired {
+		return Expired, nil
+	}
+	to := v.session.info.Notify
+	if to == nil && !over {
+		to = v.call.via.frames
+	}
+	if to == nil {
+		return Expired, fmt.Errorf("elicitation: completion of a visit: %w: the session has no stream", ErrDelivery)
+	}
+	params, err := jsonx.Encode(protocol.ElicitationCompleted{ElicitationID: v.clientID})
+	if err == nil {
+		n := &protocol.Notification{Method: protocol.NotifyElicitationCompleted, Params: params}
+		err = guarded(func() error { return to.Deliver(ctx, n) })
+	}
+	if err != nil {
+		return Expired, fmt.Errorf("elicitation: completion of a visit: %w", errors.Join(ErrDelivery, err))
+	}
+	return Accepted, nil
+}
