@@ -1,3 +1,102 @@
+// Gateway: clients connect to one MCP server, which passes their calls on to
+// others. What an upstream server asks in the middle of a call reaches the
+// client that made the call, and nobody else.
+//
+//	go run .                          # two users at the same time, see below
+//	go run . -serve 127.0.0.1:8080 -upstream deploy=http://127.0.0.1:9001/mcp
+//
+// Without flags it starts two upstream servers and a gateway as processes of
+// their own, one upstream built on the official Go SDK and one on rondo, and
+// has two users call through the gateway so that their questions interleave.
+// It fails if one of them sees anything that is the other's.
+//
+// The gateway reads ELICITATION_TIMEOUT, ELICITATION_MAX_CONCURRENT and
+// ELICITATION_CLEANUP_INTERVAL, logs to standard error, and has its metrics at
+// /metrics; dashboard.json shows them in Grafana.
 package main
 
-func main() {}
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "gateway:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("gateway", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	serve := flags.String("serve", "", "run a gateway at this `address`")
+	official := flags.String("official", "", "run the upstream that is built on the official Go SDK at this `address`")
+	rondo := flags.String("rondo", "", "run the upstream that is built on rondo at this `address`")
+	upstreams := upstreamFlag{}
+	flags.Var(upstreams, "upstream", "pass calls of NAME_tool on to the server at this `NAME=URL`; may be repeated")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	switch {
+	case *official != "":
+		return listen(ctx, *official, officialUpstream(), stdout)
+	case *rondo != "":
+		handler, err := rondoUpstream()
+		if err != nil {
+			return err
+		}
+		return listen(ctx, *rondo, handler, stdout)
+	case *serve != "":
+		g, err := newGateway(ctx, upstreams, stderr)
+		if err != nil {
+			return err
+		}
+		err = listen(ctx, *serve, g.handler(), stdout)
+		g.shutdown()
+		return err
+	}
+	return demo(ctx, stdout)
+}
+
+// upstreamFlag holds the URLs of upstream servers by name.
+type upstreamFlag map[string]string
+
+func (f upstreamFlag) String() string { return "" }
+
+func (f upstreamFlag) Set(value string) error {
+	name, url, ok := strings.Cut(value, "=")
+	if !ok || name == "" || url == "" {
+		return fmt.Errorf("%q is not NAME=URL", value)
+	}
+	f[name] = url
+	return nil
+}
+
+// listen serves until ctx ends, and prints the address that it got.
+func listen(ctx context.Context, address string, handler http.Handler, stdout io.Writer) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "http://%s\n", listener.Addr())
+	srv := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		<-ctx.Done()
+		srv.Close()
+	}()
+	if err := srv.Serve(listener); err != http.ErrServerClosed {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+)
+
+// TestMain is the program itself when the demonstration starts it as a child.
+func TestMain(m *testing.M) {
+	if os.Getenv("GATEWAY_IS_PROGRAM") != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestDemo runs what a reader is told to run.
+func TestDemo(t *testing.T) {
+	t.Setenv("GATEWAY_IS_PROGRAM", "1")
+	var out strings.Builder
+	if err := run(t.Context(), nil, &out, os.Stderr); err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	for _, want := range []string{
+		"alice is asked: Deploy to alice-production?\n", "bob is asked: Deploy to bob-production?\n",
+		"alice gets: deployed to alice-production: alice said so\n", "bob gets: deployed to bob-production: bob said so\n",
+		"alice gets: made alice-orders in eu\n", "bob gets: made bob-orders in us\n",
+		`elicitation_completed_total{action="accept"} 4`, "elicitation_requests_total 4",
+		"elicitation.completed data -> bob   Which region for bob-orders? accept\n",
+	} {
+		if strings.Count(out.String(), want) != 1 {
+			t.Errorf("printed %d times: %s", strings.Count(out.String(), want), want)
+		}
+	}
+	if t.Failed() {
+		t.Log(out.String())
+	}
+}
+
+// TestDashboard shows series that there are, with labels that they have.
+func TestDashboard(t *testing.T) {
+	data, err := os.ReadFile("dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr, LegendFormat string }
+		}
+	}
+	if err := json.Unmarshal(data, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	if _, err := elicitation.New(&elicitation.Options{Registerer: registry}); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels := map[string]string{} // by series
+	for _, family := range families {
+		labels[family.GetName()] = ""
+		for _, label := range family.GetMetric()[0].GetLabel() {
+			labels[family.GetName()] = label.GetName()
+		}
+	}
+	series, by := regexp.MustCompile(`elicitation_\w+`), regexp.MustCompile(`sum by \((\w+)\)`)
+	shown := map[string]bool{}
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			name := strings.TrimSuffix(series.FindString(target.Expr), "_bucket")
+			label, ok := labels[name]
+			if !ok {
+				t.Errorf("%s shows %s, which does not exist", panel.Title, name)
+			}
+			if m := by.FindStringSubmatch(target.Expr); m != nil && m[1] != "le" && m[1] != label {
+				t.Errorf("%s sums %s by %s, which it does not have", panel.Title, name, m[1])
+			}
+			shown[name] = true
+		}
+	}
+	for name := range labels {
+		if !shown[name] {
+			t.Errorf("no panel shows %s", name)
+		}
+	}
+}
