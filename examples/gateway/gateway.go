@@ -92,7 +92,11 @@ func (g *gateway) passTo(name, url, tool string) mcp.ToolHandler {
 			return nil, err
 		}
 		defer session.Close()
-		return session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: req.Params.Arguments})
+		params := &mcp.CallToolParams{Name: tool}
+		if req.Params.Arguments != nil { // a nil RawMessage would be sent as null
+			params.Arguments = req.Params.Arguments
+		}
+		return session.CallTool(ctx, params)
 	}
 }
 

@@ -31,6 +31,10 @@
 // results and the _meta of requests that stand for themselves in a session,
 // requests from the server outside of one (eras_test.go).
 //
+// Gateways: what an upstream server asks passes through one that is built on the
+// official Go SDK, between two people with clients of any make
+// (gateway_test.go, gateway_ts_test.go).
+//
 // # Running
 //
 // Peers that are written in Go need nothing but Go:

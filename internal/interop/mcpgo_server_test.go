@@ -62,7 +62,10 @@ func TestMCPGoServerLegacy(t *testing.T) {
 		noState  = "a state alone is taken for an overloaded server"
 		anyway   = "what the client does not declare is asked all the same"
 	)
-	defects := map[string]defect{}
+	defects := map[string]defect{"progress": {
+		what:     "progress goes out on the stream of the session, or behind the response: it may come when nobody waits for it any more",
+		harmless: true, silent: true,
+	}}
 	for route, text := range map[string]string{
 		"/http":   `error: elicitation/create error -32601: method not found: "elicitation/create"`,
 		"/stream": `error: elicitation request failed: method not found: "elicitation/create"`,

@@ -3,8 +3,6 @@
 package interop_test
 
 import (
-	"context"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -14,23 +12,6 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 )
-
-// asSubject makes this program the subject, on standard input and output, instead of the tests of it.
-const asSubject = "RONDO_INTEROP_SUBJECT"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asSubject) == "" {
-		os.Exit(m.Run())
-	}
-	srv, err := subject()
-	if err == nil {
-		err = srv.ServeStdio(context.Background())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
 
 // subjectProcess is the command of a shell that serves the subject.
 func subjectProcess(t *testing.T) (command string) {

@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,8 +77,8 @@ func stream(t testing.TB) (client, server line, _ said) {
 	var lines wiretest.Log
 	toServer, fromClient := io.Pipe()
 	toClient, fromServer := io.Pipe()
-	client = line{toClient, recorded{lines.Lines(wiretest.Client, fromClient), fromClient}}
-	server = line{toServer, recorded{lines.Lines(wiretest.Server, fromServer), fromServer}}
+	client = line{toClient, recorded{&oneByOne{w: lines.Lines(wiretest.Client, fromClient)}, fromClient}}
+	server = line{toServer, recorded{&oneByOne{w: lines.Lines(wiretest.Server, fromServer)}, fromServer}}
 	t.Cleanup(func() { // frees whoever still writes, and whoever reads comes to the end
 		_ = fromClient.Close()
 		_ = fromServer.Close()
@@ -94,6 +95,18 @@ func serve(t testing.TB, end line, f func(context.Context)) {
 		f(t.Context())
 	}()
 	t.Cleanup(func() { <-served })
+}
+
+// oneByOne takes writes that overlap, as a process's standard output does: some servers write a line whenever they have one.
+type oneByOne struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (o *oneByOne) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.w.Write(p)
 }
 
 type recorded struct {

@@ -1,0 +1,35 @@
+package interop_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// This program is a server on standard input and output instead of the tests of it when one of these is set.
+const (
+	asSubject  = "RONDO_INTEROP_SUBJECT"
+	asOfficial = "RONDO_INTEROP_OFFICIAL"
+)
+
+func TestMain(m *testing.M) {
+	var err error
+	switch {
+	case os.Getenv(asSubject) != "":
+		srv, failed := subject()
+		if err = failed; err == nil {
+			err = srv.ServeStdio(context.Background())
+		}
+	case os.Getenv(asOfficial) != "":
+		err = newGoSDKServer(true).Run(context.Background(), &mcp.StdioTransport{})
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
