@@ -56,12 +56,12 @@ func (c *Call) admit(ctx context.Context, params json.RawMessage) (*question, *E
 	if refused != nil {
 		return nil, refused
 	}
-	q, refused := parseQuestion(params, &r.opts)
+	q, refused := r.parseQuestion(params)
 	if refused == nil {
 		refused = c.gate(q.kind)
 	}
 	if refused == nil && q.kind == protocol.KindElicitURL {
-		refused = r.checkURL(ctx, c, q)
+		refused = r.checkURL(ctx, c, q.url)
 	}
 	return q, refused
 }
@@ -71,7 +71,7 @@ func (c *Call) entry(q *question, opts *ElicitOptions, done func(Outcome)) *entr
 	r := c.router
 	e := &entry{
 		router: r, call: c, id: protocol.StringID(newID()), upstreamID: opts.UpstreamID, upToken: q.token,
-		kind: q.kind, schema: q.kept(r.opts.Validation), progress: opts.Progress, done: done,
+		kind: q.kind, check: r.checkFor(q), progress: opts.Progress, done: done,
 		timeout: opts.Timeout, byRouter: c.via.frames != nil,
 	}
 	if r.recording() {

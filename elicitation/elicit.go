@@ -31,7 +31,7 @@ type ElicitOptions struct {
 // Elicit puts a question of the upstream to the client of this call, and to no
 // other, and waits for the answer. params are the parameters of
 // elicitation/create as they came. The result is the client's, decoded; its
-// content is unchanged. What the upstream is to get is [protocol.ElicitResult]
+// content is unchanged but for [ValidateEnforce]. What the upstream is to get is [protocol.ElicitResult]
 // as JSON, never the client's own bytes: a decoder that folds case could read a
 // decline in them as an accept.
 //

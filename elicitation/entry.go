@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"sync"
 	"time"
 
@@ -36,9 +35,9 @@ type entry struct {
 	upstreamID protocol.ID
 	upToken    protocol.ProgressToken
 	kind       protocol.InputKind
-	message    string          // fit for logs
-	schema     json.RawMessage // to check the answer, nil: not checked
-	visit      *visit          // of a URL with an elicitationId
+	message    string // fit for logs
+	check      answerCheck
+	visit      *visit // of a URL with an elicitationId
 	progress   func(*protocol.Progress)
 	done       func(Outcome)
 	created    time.Time
@@ -131,7 +130,11 @@ func (e *entry) finish(end ending) bool {
 	if e.claimed {
 		r.opts.Bus.Release(requestKey(e.id))
 	}
-	e.done(Outcome{Result: end.result, Err: end.err, Withdraw: withdraw})
+	outcome := Outcome{Result: end.result, Withdraw: withdraw}
+	if end.err != nil {
+		outcome.Err = end.err
+	}
+	e.done(outcome)
 	return true
 }
 

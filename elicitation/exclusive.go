@@ -19,7 +19,8 @@ type queue struct {
 // Exclusive waits until nobody else holds the connection and then holds it until
 // release is called: with one call in flight at a time [Router.ElicitFrom] always
 // knows whom to ask. Turns come in the order of arrival. The error is that of
-// ctx, or an [*Error] that is [ErrCapacity] when too many wait already. It does
+// ctx, or an [*Error] that is [ErrCapacity] when too many wait already, or
+// [ErrShutdown]. It does
 // not keep others from using Begin without it.
 //
 //	release, err := router.Exclusive(ctx, upstream)
@@ -34,6 +35,10 @@ func (r *Router) Exclusive(ctx context.Context, upstream UpstreamKey) (release f
 	}
 	release = sync.OnceFunc(func() { r.passOn(upstream) })
 	r.mu.Lock()
+	if r.draining {
+		r.mu.Unlock()
+		return nil, r.shuttingDown()
+	}
 	q := &r.upstreamAt(upstream).queue
 	if !q.held {
 		q.held = true

@@ -11,8 +11,8 @@ import (
 type Outcome struct {
 	// Result is the client's answer.
 	Result *protocol.ElicitResult
-	// Err says why there is none.
-	Err *Error
+	// Err says why there is none. It is an [*Error].
+	Err error
 	// Withdraw, if not nil, is to be sent to the client, on the stream of the
 	// question: nobody waits for its answer any more.
 	Withdraw *protocol.Notification
@@ -20,14 +20,16 @@ type Outcome struct {
 
 // Response returns the response to the upstream's request with the given id.
 func (o Outcome) Response(id protocol.ID) *protocol.Response {
-	if o.Err != nil {
-		return &protocol.Response{ID: id, Error: o.Err.Wire}
+	if wire, ok := protocol.AsError(o.Err); ok {
+		return &protocol.Response{ID: id, Error: wire}
 	}
-	result, err := o.Result.MarshalJSON()
-	if err != nil { // cannot be: it has been decoded from JSON
-		return &protocol.Response{ID: id, Error: protocol.Errorf(protocol.CodeInternalError, "internal error")}
+	if o.Result != nil {
+		if result, err := o.Result.MarshalJSON(); err == nil {
+			return &protocol.Response{ID: id, Result: result}
+		}
 	}
-	return &protocol.Response{ID: id, Result: result}
+	// Not an outcome of a router's.
+	return &protocol.Response{ID: id, Error: protocol.Errorf(protocol.CodeInternalError, "internal error")}
 }
 
 // An Offered is a question that the host delivers itself. All methods may be

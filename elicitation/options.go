@@ -110,8 +110,9 @@ const (
 	ValidateWarn Validation = iota
 	// ValidateOff does not look at content.
 	ValidateOff
-	// ValidateEnforce ends the question with an error, and refuses forms whose
-	// schema cannot be checked.
+	// ValidateEnforce ends the question with an error, refuses forms whose schema
+	// cannot be checked, and passes on what has been checked and nothing else:
+	// members that the form does not have are left out, and defaults filled in.
 	ValidateEnforce
 )
 

@@ -11,7 +11,7 @@ func (r *Router) origin(upstream UpstreamKey, params json.RawMessage, opts *Elic
 	}
 	var found []*Call
 	r.mu.Lock()
-	if u := r.upstreams[upstream]; u != nil && upstream != "" {
+	if u := r.upstreams[upstream]; u != nil { // no call is at ""
 		for _, c := range u.calls {
 			if c.usable() == nil && c.matches(opts) {
 				found = append(found, c)

@@ -1,7 +1,6 @@
 package elicitation
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -23,7 +22,8 @@ type question struct {
 }
 
 // parseQuestion reads the parameters of elicitation/create.
-func parseQuestion(params json.RawMessage, o *Options) (*question, *Error) {
+func (r *Router) parseQuestion(params json.RawMessage) (*question, *Error) {
+	o := &r.opts
 	if len(params) > o.MaxSchemaBytes+maxOutsideSchema {
 		return nil, invalidQuestion(ReasonTooLarge, fmt.Errorf("larger than %d bytes", o.MaxSchemaBytes+maxOutsideSchema))
 	}
@@ -48,12 +48,13 @@ func parseQuestion(params json.RawMessage, o *Options) (*question, *Error) {
 	if q.token, err = progressToken(meta); err != nil {
 		return nil, invalidQuestion(ReasonInvalidQuestion, err)
 	}
-	return q, q.checkSchema(o)
+	return q, r.checkSchema(q)
 }
 
 // checkSchema holds a form against the limits, and where content is to be
 // enforced against the grammar, too.
-func (q *question) checkSchema(o *Options) *Error {
+func (r *Router) checkSchema(q *question) *Error {
+	o := &r.opts
 	if q.kind != protocol.KindElicitForm {
 		return nil
 	}
@@ -64,8 +65,8 @@ func (q *question) checkSchema(o *Options) *Error {
 		return invalidQuestion(ReasonTooLarge, fmt.Errorf("requestedSchema: nested deeper than %d", o.MaxSchemaDepth))
 	}
 	if o.Validation == ValidateEnforce {
-		if _, err := form.ParsePeer(q.schema); err != nil {
-			return invalidQuestion(ReasonInvalidQuestion, fmt.Errorf("requestedSchema: %w", err))
+		if _, err := r.forms.parse(q.schema); err != nil {
+			return invalidQuestion(ReasonInvalidQuestion, err)
 		}
 	}
 	return nil
@@ -173,13 +174,4 @@ func (q *question) appendMeta(dst []byte) ([]byte, error) {
 		return nil
 	})
 	return dst, err
-}
-
-// kept is a copy of the schema for as long as the question is pending, nil where
-// content is not looked at.
-func (q *question) kept(v Validation) json.RawMessage {
-	if v == ValidateOff || q.schema == nil {
-		return nil
-	}
-	return bytes.Clone(q.schema)
 }

@@ -13,7 +13,8 @@ type Redactor func(message string) string
 // beginning of its SHA-256 digest: enough to see that two questions are the same.
 // A digest does not hide a text that can be guessed.
 func HashMessages(message string) string {
-	return fmt.Sprintf("len=%d sha256=%.16x", len(message), sha256.Sum256([]byte(message)))
+	sum := sha256.Sum256([]byte(message))
+	return fmt.Sprintf("len=%d sha256=%x", len(message), sum[:8])
 }
 
 func (r *Router) redacted(message string) string {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rondo-mcp/rondo/internal/form"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -108,13 +107,19 @@ func (e *entry) read(raw []byte) (result *protocol.ElicitResult, detail string, 
 		return nil, "", invalid(ReasonInvalidReply, fmt.Errorf("content: larger than %d bytes", o.MaxContentBytes))
 	}
 	result.Content, result.Meta = jsonClone(result.Content), protocol.Meta(jsonClone(json.RawMessage(result.Meta)))
-	if result.Action != protocol.ActionAccept || e.kind != protocol.KindElicitForm || o.Validation == ValidateOff {
+	if e.kind == protocol.KindElicitURL {
+		result.Content = nil // belongs to forms alone
+	}
+	if result.Action != protocol.ActionAccept || e.check.none() {
 		return result, "", nil
 	}
-	if err := e.check(result.Content); err != nil {
-		if o.Validation == ValidateEnforce {
-			return nil, err.Error(), invalid(ReasonInvalidContent, err)
-		}
+	checked, err := e.router.check(e.check, result.Content)
+	switch {
+	case err == nil && o.Validation == ValidateEnforce:
+		result.Content = checked
+	case err != nil && o.Validation == ValidateEnforce:
+		return nil, err.Error(), invalid(ReasonInvalidContent, err)
+	case err != nil:
 		return result, err.Error(), nil
 	}
 	return result, "", nil
@@ -124,16 +129,6 @@ var (
 	errNotJSON  = errors.New("the result is not strict JSON")
 	errNoResult = errors.New("the result is not that of an elicitation")
 )
-
-// check holds accepted content against the form.
-func (e *entry) check(content json.RawMessage) error {
-	f, err := form.ParsePeer(e.schema)
-	if err != nil {
-		return fmt.Errorf("requestedSchema: %w", err)
-	}
-	_, err = f.Accept(content)
-	return err
-}
 
 // jsonClone keeps what would otherwise alias a buffer of the host's.
 func jsonClone(raw json.RawMessage) json.RawMessage {

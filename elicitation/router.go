@@ -14,6 +14,7 @@ import (
 type Router struct {
 	opts    Options
 	metrics *metrics
+	forms   forms
 
 	mu         sync.Mutex // guards what follows, and what is said to be
 	sessions   map[string]*Session

@@ -2,6 +2,7 @@ package elicitation
 
 import (
 	"context"
+	"time"
 )
 
 // Shutdown takes no more sessions, calls or questions, and waits for the
@@ -28,8 +29,30 @@ func (r *Router) Shutdown(ctx context.Context) error {
 		r.cancelAll()
 	}
 	r.releaseVisits()
-	r.sending.Wait() // each is bounded by withdrawTimeout
+	r.flush()
 	return err
+}
+
+// flush waits until nothing is pending and clients have been told of what was
+// withdrawn. Each takes at most withdrawTimeout, unless its transport is deaf to
+// its context; nobody waits for such a one.
+func (r *Router) flush() {
+	enough := time.NewTimer(busTimeout + withdrawTimeout)
+	defer enough.Stop()
+	select {
+	case <-r.idle:
+	case <-enough.C:
+		return
+	}
+	told := make(chan struct{})
+	go func() {
+		r.sending.Wait()
+		close(told)
+	}()
+	select {
+	case <-told:
+	case <-enough.C:
+	}
 }
 
 // drained says that nothing is pending any more. r.mu is held.

@@ -42,8 +42,8 @@ func loopback(host string) bool {
 	return err == nil && a.IsLoopback()
 }
 
-func (r *Router) checkURL(ctx context.Context, c *Call, q *question) *Error {
-	err := r.opts.URLPolicy(ctx, URLVisit{URL: q.url, Upstream: c.upstream, Call: c})
+func (r *Router) checkURL(ctx context.Context, c *Call, url string) *Error {
+	err := r.opts.URLPolicy(ctx, URLVisit{URL: url, Upstream: c.upstream, Call: c})
 	if err == nil {
 		return nil
 	}

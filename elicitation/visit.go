@@ -104,9 +104,11 @@ func (end ending) visiting() bool {
 // claimVisit tells other replicas where the completion of a visit belongs. v is
 // still known to its maker alone, or claimed.
 func (r *Router) claimVisit(ctx context.Context, v *visit) error {
-	if v == nil || v.claimed || v.key.upstream == "" {
+	if r.opts.Bus == nil || v == nil || v.claimed || v.key.upstream == "" {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, busTimeout)
+	defer cancel()
 	if err := r.opts.Bus.Claim(ctx, v.key.busKey(), visitTTL); err != nil {
 		return err
 	}

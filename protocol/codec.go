@@ -67,7 +67,7 @@ func appendResult(w *objectWriter, v Version, method string, r Result) error {
 		if r == nil || method != MethodCallTool {
 			return mismatch(r)
 		}
-		w.content("content", r.Content)
+		w.content("content", older(v, r.Content))
 		// Legacy revisions know structured content that is an object only.
 		if v.Era() == Modern || jsonx.KindOf(r.StructuredContent) == jsonx.Object {
 			w.raw("structuredContent", r.StructuredContent)
@@ -80,7 +80,7 @@ func appendResult(w *objectWriter, v Version, method string, r Result) error {
 			return mismatch(r)
 		}
 		w.optional("description", r.Description)
-		w.promptMessages(r.Messages)
+		w.promptMessages(olderMessages(v, r.Messages))
 		w.object("_meta", r.Meta)
 		return nil
 	case *ReadResourceResult:

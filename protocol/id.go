@@ -36,8 +36,10 @@ func ParseID(raw []byte) (ID, error) {
 		if err != nil {
 			return ID{}, fmt.Errorf("id: %w", err)
 		}
-		var buf [maxIDBytes]byte
-		return ID{string(jsonx.AppendTextBytes(buf[:0], s))}, nil
+		if isPlain(raw) {
+			return ID{string(raw)}, nil
+		}
+		return ID{string(jsonx.AppendTextBytes(nil, s))}, nil
 	case jsonx.Number:
 		if !isInteger(raw) {
 			return ID{}, fmt.Errorf("id: must be a string or an integer, got a fractional number")
@@ -45,6 +47,17 @@ func ParseID(raw []byte) (ID, error) {
 		return ID{string(raw)}, nil
 	}
 	return ID{}, fmt.Errorf("id: must be a string or an integer")
+}
+
+// isPlain reports whether raw, which is a string value, is its own canonical
+// spelling for being ASCII without escapes or white space around it.
+func isPlain(raw []byte) bool {
+	for _, c := range raw {
+		if c < ' ' || c > '~' || c == '\\' {
+			return false
+		}
+	}
+	return raw[0] == '"' && raw[len(raw)-1] == '"'
 }
 
 // isInteger reports whether raw is a JSON number spelled as an integer. It

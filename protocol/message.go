@@ -3,6 +3,7 @@ package protocol
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
@@ -170,7 +171,7 @@ func AppendMessage(dst []byte, m Message) ([]byte, error) {
 		if m == nil || m.ID.IsZero() {
 			return dst, fmt.Errorf("request: nil or without an id")
 		}
-		out := append(dst, `{"jsonrpc":"2.0","id":`...)
+		out := append(roomFor(dst, len(m.ID.text)+len(m.Method)+len(m.Params)), `{"jsonrpc":"2.0","id":`...)
 		out = append(out, m.ID.text...)
 		out = append(out, `,"method":`...)
 		return appendMethod(dst, out, m.Method, m.Params)
@@ -178,7 +179,8 @@ func AppendMessage(dst []byte, m Message) ([]byte, error) {
 		if m == nil {
 			return dst, fmt.Errorf("notification: nil")
 		}
-		return appendMethod(dst, append(dst, `{"jsonrpc":"2.0","method":`...), m.Method, m.Params)
+		out := append(roomFor(dst, len(m.Method)+len(m.Params)), `{"jsonrpc":"2.0","method":`...)
+		return appendMethod(dst, out, m.Method, m.Params)
 	case *Response:
 		switch {
 		case m == nil:
@@ -186,9 +188,15 @@ func AppendMessage(dst []byte, m Message) ([]byte, error) {
 		case m.Error == nil && (m.ID.IsZero() || jsonx.KindOf(m.Result) != jsonx.Object):
 			return dst, fmt.Errorf("response %s: must have an error, or an id and a result that is a JSON object", m.ID)
 		}
-		return appendResponse(dst, m), nil
+		return appendResponse(roomFor(dst, len(m.ID.text)+len(m.Result)), m), nil
 	}
 	return dst, fmt.Errorf("message: unknown type %T", m)
+}
+
+// roomFor returns dst with room for a message whose parts take n bytes.
+func roomFor(dst []byte, n int) []byte {
+	const frame = 64 // what is around the parts
+	return slices.Grow(dst, frame+n)
 }
 
 // appendMethod appends to out what requests and notifications share; before is
@@ -205,12 +213,25 @@ func appendMethod(before, out []byte, method string, params json.RawMessage) ([]
 	return append(out, '}'), nil
 }
 
-func appendResponse(dst []byte, r *Response) []byte {
+// BeginResponse appends to dst what precedes the result in the JSON text of a
+// response with that id. [AppendResult] and a closing brace complete it: this
+// saves those who encode the result themselves the copy that [AppendMessage]
+// makes.
+func BeginResponse(dst []byte, id ID) []byte {
+	return append(appendResponseID(dst, id), `,"result":`...)
+}
+
+func appendResponseID(dst []byte, id ID) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0"`...)
-	if !r.ID.IsZero() {
+	if !id.IsZero() {
 		dst = append(dst, `,"id":`...)
-		dst = append(dst, r.ID.text...)
+		dst = append(dst, id.text...)
 	}
+	return dst
+}
+
+func appendResponse(dst []byte, r *Response) []byte {
+	dst = appendResponseID(dst, r.ID)
 	if r.Error != nil {
 		dst = append(dst, `,"error":`...)
 		dst = appendError(dst, r.Error)

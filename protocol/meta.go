@@ -140,6 +140,7 @@ func decodeRequestMeta(raw []byte) (m RequestMeta, err error) {
 		return m, fmt.Errorf("_meta: must be an object")
 	}
 	m.Extra = Meta(raw)
+	client := new(clientMeta)
 	err = jsonx.Members(raw, func(key, value []byte) (err error) {
 		switch string(key) {
 		case MetaProtocolVersion:
@@ -147,11 +148,11 @@ func decodeRequestMeta(raw []byte) (m RequestMeta, err error) {
 				err = fmt.Errorf("%s: %w", key, err)
 			}
 		case MetaClientInfo:
-			m.ClientInfo, err = decodeImplementation(value)
+			m.ClientInfo = &client.info
+			err = m.ClientInfo.decode(value)
 		case MetaClientCapabilities:
-			var c ClientCapabilities
-			c, err = decodeClientCapabilities(value)
-			m.Capabilities = &c
+			m.Capabilities = &client.capabilities
+			*m.Capabilities, err = decodeClientCapabilities(value)
 		case MetaLogLevel:
 			var s string
 			err = textMember(&s, key, value)
@@ -171,8 +172,19 @@ func decodeRequestMeta(raw []byte) (m RequestMeta, err error) {
 	return m, nil
 }
 
+// clientMeta is what nearly every request says of its client, in one piece of
+// memory.
+type clientMeta struct {
+	info         Implementation
+	capabilities ClientCapabilities
+}
+
 func decodeImplementation(raw []byte) (*Implementation, error) {
 	info := &Implementation{}
+	return info, info.decode(raw)
+}
+
+func (info *Implementation) decode(raw []byte) error {
 	err := jsonx.Members(raw, func(key, value []byte) error {
 		switch string(key) {
 		case "name":
@@ -191,9 +203,9 @@ func decodeImplementation(raw []byte) (*Implementation, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("clientInfo: %w", err)
+		return fmt.Errorf("clientInfo: %w", err)
 	}
-	return info, nil
+	return nil
 }
 
 // appendMeta appends the whole _meta member of a request.

@@ -69,6 +69,7 @@ type answer struct {
 	unsolicited bool
 	checked     bool // content passed the form's validation
 	bad         error
+	mark        mark // of flow style
 }
 
 // errChangedForm is the Err of an answer to an older version of the question.
@@ -263,10 +264,16 @@ func accept(*answer) error { return nil }
 func State[T any](ctx context.Context) (T, bool) {
 	var v T
 	r := roundFrom(ctx)
-	if r == nil || r.state == nil {
+	if r == nil {
 		return v, false
 	}
-	if err := jsonx.Unmarshal(r.state, &v); err != nil {
+	r.mu.Lock()
+	state := r.state
+	r.mu.Unlock()
+	if state == nil {
+		return v, false
+	}
+	if err := jsonx.Unmarshal(state, &v); err != nil {
 		var zero T
 		return zero, false
 	}

@@ -35,6 +35,37 @@
 // Answers accumulate: in the third round the first answer is still there.
 // [WithState] keeps data of the author's own beside them.
 //
+// # Straight-line code
+//
+// Where one question depends on the answer to another, a handler reads better as
+// code that waits. This is the flow style:
+//
+//	region, err := roundtrip.Ask[Region](ctx, "region", "Which region?")
+//	if err != nil {
+//		return nil, err
+//	}
+//	size, err := roundtrip.Ask[Size](ctx, "size", "How large, in "+region.Name+"?")
+//
+// On a connection of a legacy revision [Ask] does wait. In a modern one it
+// returns [ErrPending] and the handler's context ends; with the answer the
+// handler is run again from its start, and the same Ask returns it. That a round
+// asks is noted in the round. What the handler makes of the error is not looked
+// at, so a guard that swallows it lets nothing through: a result that is returned
+// in a round which asks is thrown away.
+//
+// Replay has rules. All code before an Ask runs again in every round: effects
+// belong behind the last one, or in [OnCommit], which runs when the flow has
+// completed. A handler must ask the same questions again; the sealed journal
+// holds key, kind, form and wording, asks a question that changed once more and
+// then gives up. What is random, costly or changes with time goes through
+// [Memo]. A leg can be run twice, when its response is lost or its state sent
+// again, so a payment takes an [IdempotencyKey]. And no library can stop code
+// that takes neither context nor error into account: it will run in a round that
+// asks, although nobody is told that it succeeded.
+//
+// [Batch] asks several questions in one round. [FlowVersion] tells flows that
+// began under other code. Both styles may be used in one handler.
+//
 // # What the client carries, and what sealing proves
 //
 // Nothing waits on the server between two rounds. What a flow knows travels
@@ -66,5 +97,8 @@
 //
 // A round travels in the context of the handler, so the helpers work under any
 // host's handler signature, and may be called from several goroutines as long
-// as the handler runs. Outside a round they report that there is no answer.
+// as the handler runs. Outside a round they report that there is no answer, or
+// [ErrNoRound]. The context ends with the request, when the round is pending, and
+// when the handler returns, whichever is first; [CleanupContext] gives what must
+// happen all the same a few seconds more.
 package roundtrip

@@ -29,6 +29,7 @@ const (
 	ReasonArguments        Reason = "other_arguments"
 	ReasonReplayed         Reason = "replayed"
 	ReasonSealer           Reason = "refused_by_sealer"
+	ReasonGone             Reason = "not_in_store"
 )
 
 // A rejection is a refused state: the reason stays here, the client gets the

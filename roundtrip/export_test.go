@@ -75,7 +75,7 @@ func (v VectorClaims) Append(confirm, extra json.RawMessage) ([]byte, error) {
 
 // ReencodeClaims decodes claims and encodes what it read.
 func ReencodeClaims(data []byte) ([]byte, error) {
-	c, err := decodeClaims(data)
+	c, err := decodeClaims(data, &claims{})
 	if err != nil {
 		return nil, err
 	}

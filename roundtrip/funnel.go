@@ -65,6 +65,17 @@ type Options struct {
 	// RefuseLegacy refuses calls of legacy revisions that need to ask, instead
 	// of putting the questions to the client while the call runs.
 	RefuseLegacy bool
+	// ReplayOnLegacy has [Ask] and the rest of flow style run the handler again
+	// on legacy connections too, as it does in modern ones, instead of waiting
+	// for the answer in place: for development and CI, where a handler that does
+	// not bear to be repeated should show.
+	ReplayOnLegacy bool
+	// StateStore keeps states that pass MaxStateBytes. Nil: such a flow ends
+	// with an error. Replicas must share it.
+	StateStore StateStore
+	// MaxStoredBytes bounds one state in the StateStore. 0:
+	// DefaultMaxStoredBytes.
+	MaxStoredBytes int
 	// RefuseURLErrors answers a handler's URLElicitationRequiredError with an
 	// internal error instead of turning it into questions.
 	RefuseURLErrors bool
@@ -77,14 +88,15 @@ type Options struct {
 // SDKs sit on it. A Funnel may be used concurrently.
 type Funnel struct {
 	opts   Options
+	silent bool // nobody observes
 	losers loserTable
 }
 
 // NewFunnel returns a funnel. It fails when the options contradict each other,
 // or when they require a shared key and there is none.
 func NewFunnel(opts Options) (*Funnel, error) {
-	if opts.Plain && (opts.Sealer != nil || opts.Guard != nil || opts.RequireSharedKey) {
-		return nil, errors.New("funnel: Plain excludes Sealer, Guard and RequireSharedKey")
+	if opts.Plain && (opts.Sealer != nil || opts.Guard != nil || opts.RequireSharedKey || opts.StateStore != nil) {
+		return nil, errors.New("funnel: Plain excludes Sealer, Guard, StateStore and RequireSharedKey")
 	}
 	if opts.Sealer == nil && !opts.Plain {
 		opts.Sealer = EphemeralKeyring()
@@ -92,8 +104,11 @@ func NewFunnel(opts Options) (*Funnel, error) {
 	if opts.Observer == nil {
 		opts.Observer = observers(nil)
 	}
+	list, many := opts.Observer.(observers)
+	silent := many && len(list) == 0
 	opts.MaxRounds = orDefault(opts.MaxRounds, DefaultMaxRounds)
 	opts.MaxStateBytes = min(orDefault(opts.MaxStateBytes, DefaultMaxStateBytes), HardMaxStateBytes)
+	opts.MaxStoredBytes = orDefault(opts.MaxStoredBytes, DefaultMaxStoredBytes)
 	opts.RoundTTL = orDefault(opts.RoundTTL, DefaultRoundTTL)
 	opts.FlowTTL = orDefault(opts.FlowTTL, DefaultFlowTTL)
 	opts.HumanTimeout = orDefault(opts.HumanTimeout, DefaultHumanTimeout)
@@ -106,7 +121,7 @@ func NewFunnel(opts Options) (*Funnel, error) {
 		}
 		opts.Observer.Observe(context.Background(), EphemeralKey{ring.Primary()})
 	}
-	return &Funnel{opts: opts}, nil
+	return &Funnel{opts: opts, silent: silent}, nil
 }
 
 func orDefault[T int | time.Duration](value, byDefault T) T {
@@ -152,7 +167,8 @@ type Handler func(ctx context.Context) (protocol.Result, error)
 // Panics of handler are recovered. Handler is not called at all when the call
 // carries a state that is refused.
 func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.Result, error) {
-	p := &pass{funnel: f, call: &call}
+	p := &pass{funnel: f, arrived: call}
+	p.call = &p.arrived
 	p.where = Where{Version: call.Version, Method: call.Method, Target: call.Target}
 	if call.Lossy {
 		if text, _ := call.State.Text(); text == "" {
@@ -172,11 +188,15 @@ func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.R
 //	  │                     └ questions ─→ gate ─→ seal ─────→ out
 //	  └ refused: frozen error
 type pass struct {
-	funnel    *Funnel
-	call      *Call
-	where     Where
-	prior     *claims // of the state that came, nil on a first leg
-	round     *round
+	funnel *Funnel
+	call   *Call
+	where  Where
+	prior  *claims // of the state that came, nil on a first leg
+	round  *round
+
+	arrived Call  // what call points to
+	first   round // what round points to at first: one piece of memory a request
+
 	arguments [32]byte // digest, once it is needed
 	claim     string   // id taken from the guard, empty if none
 	start     bool     // the handler was started
@@ -197,6 +217,7 @@ func (p *pass) do(ctx context.Context, handler Handler) (protocol.Result, error)
 	p.sort(ctx)
 	result, err := p.run(ctx, handler, p.settle)
 	p.commit(ctx, result, err)
+	p.committed(ctx, result, err)
 	return result, err
 }
 
@@ -215,7 +236,7 @@ func (p *pass) run(ctx context.Context, handler Handler, settle func(context.Con
 			result, err = nil, internalError()
 		}
 	}()
-	result, err = handler(withRound(ctx, p.round))
+	result, err = p.invoke(ctx, handler)
 	return settle(ctx, result, err)
 }
 
@@ -235,6 +256,10 @@ func (p *pass) settleSingle(ctx context.Context, result protocol.Result, err err
 
 // settle turns what the handler said into what the client gets.
 func (p *pass) settle(ctx context.Context, result protocol.Result, err error) (protocol.Result, error) {
+	result, err, settled := p.overrule(ctx, result, err)
+	if settled {
+		return result, err
+	}
 	if err != nil {
 		if urls, ok := errors.AsType[*protocol.URLElicitationRequiredError](err); ok && urls != nil {
 			if p.legacy() {
@@ -245,6 +270,10 @@ func (p *pass) settle(ctx context.Context, result protocol.Result, err error) (p
 				return nil, p.bug(ctx, err)
 			}
 		}
+	}
+	if err != nil && refusedBy(err) {
+		p.ended(ctx, EndRefused)
+		return p.refuse(protocol.CodeRefused, err.Error())
 	}
 	if err != nil {
 		p.ended(ctx, EndFailed)
@@ -340,7 +369,7 @@ func (p *pass) observe(ctx context.Context, event Event) { p.funnel.opts.Observe
 
 // ended reports the end of a flow that took more than one leg.
 func (p *pass) ended(ctx context.Context, how FlowEnd) {
-	if p.prior != nil {
+	if p.prior != nil && !p.funnel.silent {
 		p.observe(ctx, FlowEnded{p.where, p.where.Round, how})
 	}
 }

@@ -28,7 +28,8 @@ type draft struct {
 // [WithState] is needed; mistakes, such as a repeated key, become an internal
 // error for the client and are reported to the observer.
 func InputRequired(items ...Item) *protocol.InputRequiredResult {
-	d := &draft{}
+	both := &built{}
+	d := &both.draft
 	for _, item := range items {
 		if item == nil {
 			d.err = fmt.Errorf("input required: nil item")
@@ -36,7 +37,21 @@ func InputRequired(items ...Item) *protocol.InputRequiredResult {
 		}
 		item.apply(d)
 	}
-	r := &protocol.InputRequiredResult{Draft: d, RequestState: d.plain}
+	return d.result(&both.result)
+}
+
+// built is a draft and its result in one piece of memory.
+type built struct {
+	draft  draft
+	result protocol.InputRequiredResult
+}
+
+// result makes r the result that carries the draft.
+func (d *draft) result(r *protocol.InputRequiredResult) *protocol.InputRequiredResult {
+	r.Draft, r.RequestState = d, d.plain
+	if len(d.questions) > 0 {
+		r.InputRequests = make(protocol.InputRequests, 0, len(d.questions))
+	}
 	for _, q := range d.questions {
 		r.InputRequests = append(r.InputRequests, protocol.KeyedRequest{Key: q.key, Request: q.request})
 	}

@@ -98,7 +98,7 @@ func EphemeralKeyring() *Keyring {
 
 // Seal implements [Sealer]. It never fails.
 func (k *Keyring) Seal(_ context.Context, plaintext []byte) (string, error) {
-	return string(k.ring.AppendSeal(nil, plaintext)), nil
+	return k.ring.Seal(plaintext), nil
 }
 
 // Open implements [Sealer].

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -48,17 +47,18 @@ func (p *pass) live(ctx context.Context, handler Handler) (protocol.Result, erro
 		result, err := p.run(ctx, handler, p.settle)
 		asks, ok := result.(*protocol.InputRequiredResult)
 		p.commit(ctx, result, err)
+		p.committed(ctx, result, err)
 		if err != nil || !ok {
 			return result, err
 		}
 		if round > p.funnel.opts.MaxRounds { // a plain state does not count its rounds
 			p.ended(ctx, EndRounds)
-			return p.refuse(protocol.CodeFlowEnded, fmt.Sprintf("gave up after %d rounds of questions; the last asked for: %s",
-				p.funnel.opts.MaxRounds, keys(asks.InputRequests)))
+			return p.refuse(protocol.CodeFlowEnded, gaveUp(p.funnel.opts.MaxRounds, keys(asks.InputRequests), ""))
 		}
 		if err := p.fulfil(ctx, asks); err != nil {
 			p.ended(ctx, EndFailed)
-			return p.cannotAsk(err)
+			no := cannotAsk(err)
+			return p.refuse(no.code, no.text)
 		}
 		if recorded, err := p.open(ctx); err != nil || recorded != nil {
 			return recorded, err
@@ -66,25 +66,10 @@ func (p *pass) live(ctx context.Context, handler Handler) (protocol.Result, erro
 	}
 }
 
-// fulfil asks all questions at once and makes the answers the next leg's. The
-// first that fails withdraws the others.
+// fulfil asks all questions and makes the answers the next leg's.
 func (p *pass) fulfil(ctx context.Context, asks *protocol.InputRequiredResult) error {
-	responses := make(protocol.InputResponses, len(asks.InputRequests))
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var legs sync.WaitGroup
-	for i, q := range asks.InputRequests {
-		legs.Go(func() {
-			answer, err := p.push(ctx, q.Request)
-			if err != nil {
-				cancel(fmt.Errorf("question %q: %w", q.Key, err))
-				return
-			}
-			responses[i] = protocol.KeyedResponse{Key: q.Key, Result: answer}
-		})
-	}
-	legs.Wait()
-	if err := context.Cause(ctx); err != nil {
+	responses, err := p.pushAll(ctx, asks.InputRequests)
+	if err != nil {
 		return err
 	}
 	if len(asks.InputRequests) == 0 {
@@ -126,14 +111,14 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // cannotAsk spells why a question was not answered. What the client itself
 // said is worth repeating; of other failures only that they happened.
-func (p *pass) cannotAsk(err error) (protocol.Result, error) {
+func cannotAsk(err error) *refusal {
+	text := "the client could not be asked"
 	if e, ok := protocol.AsError(err); ok {
-		return p.refuse(protocol.CodeFlowEnded, "the client could not answer: "+e.Message)
+		text = "the client could not answer: " + e.Message
+	} else if errors.Is(err, errHumanTimeout) {
+		text = errHumanTimeout.Error()
 	}
-	if errors.Is(err, errHumanTimeout) {
-		return p.refuse(protocol.CodeFlowEnded, err.Error())
-	}
-	return p.refuse(protocol.CodeFlowEnded, "the client could not be asked")
+	return &refusal{protocol.CodeFlowEnded, text}
 }
 
 // gateLive decides before any traffic whether all questions can be put to the

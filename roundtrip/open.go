@@ -14,7 +14,12 @@ import (
 // claims it. It returns a result only for an exact replay of a claimed state.
 // A refusal is the frozen error: the reason stays with the observer.
 func (p *pass) open(ctx context.Context) (protocol.Result, error) {
-	p.round = &round{number: 1}
+	if p.round == nil {
+		p.round = &p.first
+	} else { // a further leg of a call on a legacy connection
+		p.round = &round{}
+	}
+	p.round.number, p.round.pass = 1, p
 	p.where.Round = 1
 	text, present := p.call.State.Text()
 	if !present {
@@ -28,6 +33,9 @@ func (p *pass) open(ctx context.Context) (protocol.Result, error) {
 		return nil, nil
 	}
 	c, err := p.verify(ctx, text)
+	if _, refused := errors.AsType[*rejection](err); err != nil && !refused {
+		return nil, p.bug(ctx, err) // nothing is known about the state
+	}
 	if err != nil {
 		return nil, p.rejected(ctx, err)
 	}
@@ -38,12 +46,22 @@ func (p *pass) open(ctx context.Context) (protocol.Result, error) {
 		return result, err
 	}
 	p.prior = c
-	p.where.Flow = hex.EncodeToString(c.flow[:])
+	p.name(c.flow)
 	p.where.Round = c.round + 1
 	p.round.number = c.round + 1
-	p.round.state = c.state
-	p.observe(ctx, Resumed{p.where, time.Since(c.issued), len(text)})
+	p.round.state, p.round.memos, p.round.version = c.state, c.memos, c.version
+	p.round.id, p.round.identified = c.flow, true
+	if !p.funnel.silent {
+		p.observe(ctx, Resumed{p.where, time.Since(c.issued), len(text)})
+	}
 	return nil, nil
+}
+
+// name tells observers which flow this is.
+func (p *pass) name(flow [16]byte) {
+	if !p.funnel.silent {
+		p.where.Flow = hex.EncodeToString(flow[:])
+	}
 }
 
 // verify opens a state and checks everything it is bound to. It returns nil
@@ -56,7 +74,14 @@ func (p *pass) verify(ctx context.Context, text string) (*claims, error) {
 	if err != nil {
 		return nil, &rejection{sealReason(err), err}
 	}
-	c, err := decodeClaims(plaintext)
+	if len(plaintext) > 0 && plaintext[0] == handleLayout {
+		if plaintext, err = p.kept(ctx, plaintext); err != nil {
+			return nil, err
+		}
+	}
+	c, err := decodeClaims(plaintext, &claims{
+		principal: p.call.Principal, method: p.call.Method, target: p.call.Target, audience: p.funnel.opts.Audience,
+	})
 	if err != nil {
 		return nil, &rejection{ReasonMalformed, err}
 	}

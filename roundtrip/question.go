@@ -23,6 +23,8 @@ type Question struct {
 	carryForm bool       // the schema must travel in the state (RawForm)
 	expiresIn time.Duration
 	askAgain  bool
+	reworded  bool  // flow style: other words are the same question
+	mark      mark  // flow style: which question this is
 	err       error // found while building; reported by the funnel
 }
 

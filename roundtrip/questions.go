@@ -2,8 +2,6 @@ package roundtrip
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,8 +41,7 @@ func (p *pass) ask(ctx context.Context, asks *protocol.InputRequiredResult) (pro
 	}
 	if p.round.number > p.funnel.opts.MaxRounds {
 		p.ended(ctx, EndRounds)
-		return p.refuse(protocol.CodeFlowEnded, fmt.Sprintf(
-			"gave up after %d rounds of questions; the last asked for: %s", p.funnel.opts.MaxRounds, keys(requests)))
+		return p.refuse(protocol.CodeFlowEnded, gaveUp(p.funnel.opts.MaxRounds, keys(requests), p.round.before()))
 	}
 	if err := p.digestArguments(); err != nil {
 		// Nothing can be bound to them. They came from the client.
@@ -64,13 +61,19 @@ func (p *pass) ask(ctx context.Context, asks *protocol.InputRequiredResult) (pro
 
 func (p *pass) out(ctx context.Context, asks *protocol.InputRequiredResult, requests protocol.InputRequests, state protocol.RequestState) (protocol.Result, error) {
 	text, _ := state.Text()
+	if !p.funnel.silent {
+		near := !p.funnel.opts.Plain && p.round.number >= p.funnel.opts.MaxRounds-2
+		p.observe(ctx, InputRequested{p.where, kinds(requests), len(text), near})
+	}
+	return &protocol.InputRequiredResult{InputRequests: requests, RequestState: state, Meta: asks.Meta}, nil
+}
+
+func kinds(requests protocol.InputRequests) []protocol.InputKind {
 	kinds := make([]protocol.InputKind, len(requests))
 	for i, q := range requests {
 		kinds[i] = q.Request.Kind()
 	}
-	near := !p.funnel.opts.Plain && p.round.number >= p.funnel.opts.MaxRounds-2
-	p.observe(ctx, InputRequested{p.where, kinds, len(text), near})
-	return &protocol.InputRequiredResult{InputRequests: requests, RequestState: state, Meta: asks.Meta}, nil
+	return kinds
 }
 
 // drafted returns what the author said, for results that were built by
@@ -247,18 +250,31 @@ func (p *pass) seal(ctx context.Context, d *draft) (protocol.RequestState, error
 	if p.loses(c) {
 		return protocol.RequestState{}, nil
 	}
-	text, err := p.funnel.opts.Sealer.Seal(ctx, c.append(make([]byte, 0, usualClaims)))
-	if err != nil {
-		return protocol.RequestState{}, fmt.Errorf("sealing the state: %w", err)
+	plaintext := c.append(make([]byte, 0, usualClaims))
+	text, err := p.sealText(ctx, plaintext)
+	if err == nil && len(text) > p.funnel.opts.MaxStateBytes && p.funnel.opts.StateStore != nil {
+		text, err = p.keep(ctx, plaintext, c)
 	}
-	if text == "" || !utf8.ValidString(text) {
-		return protocol.RequestState{}, fmt.Errorf("sealing the state: the sealer returned nothing, or bytes that are not UTF-8")
+	if err != nil {
+		return protocol.RequestState{}, err
 	}
 	if len(text) > p.funnel.opts.MaxStateBytes {
 		return protocol.RequestState{}, fmt.Errorf("state of %d bytes is over the limit of %d; largest parts: %s",
 			len(text), p.funnel.opts.MaxStateBytes, c.largest())
 	}
 	return protocol.StateText(text), nil
+}
+
+// sealText has the sealer seal.
+func (p *pass) sealText(ctx context.Context, plaintext []byte) (string, error) {
+	text, err := p.funnel.opts.Sealer.Seal(ctx, plaintext)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("sealing the state: %w", err)
+	case text == "" || !utf8.ValidString(text):
+		return "", fmt.Errorf("sealing the state: the sealer returned nothing, or bytes that are not UTF-8")
+	}
+	return text, nil
 }
 
 // loses decides whether the flow is to end because answers never reach us.
@@ -293,13 +309,15 @@ func (p *pass) next(d *draft, now time.Time) *claims {
 		principal: p.call.Principal, method: p.call.Method, target: p.call.Target,
 		audience: p.funnel.opts.Audience, arguments: p.arguments, round: p.round.number, issued: now, state: p.round.state,
 	}
+	p.round.mu.Lock()
+	c.flow, c.version, c.memos = p.round.identity(), p.round.version, p.round.memos
+	p.round.mu.Unlock()
 	if p.prior != nil {
-		c.flow, c.deadline = p.prior.flow, p.prior.deadline
+		c.deadline = p.prior.deadline
 	} else {
-		rand.Read(c.flow[:])
 		c.deadline = now.Add(p.funnel.opts.FlowTTL)
 	}
-	p.where.Flow = hex.EncodeToString(c.flow[:])
+	p.name(c.flow)
 	c.expires = now.Add(d.expiresIn(p.funnel.opts.RoundTTL))
 	if c.expires.After(c.deadline) {
 		c.expires = c.deadline
@@ -308,8 +326,8 @@ func (p *pass) next(d *draft, now time.Time) *claims {
 		c.state = d.state
 	}
 	for _, q := range d.questions {
-		a := asked{key: q.key, kind: q.request.Kind(), digest: q.digest()}
-		if q.carryForm {
+		a := asked{key: q.key, kind: q.request.Kind(), digest: q.digest(), mark: q.mark}
+		if q.carryForm && !q.mark.set { // in flow style the handler brings it every time
 			a.schema = q.form.Schema()
 		}
 		c.asked = append(c.asked, a)
@@ -346,6 +364,9 @@ func (c *claims) largest() string {
 		size int
 	}
 	parts := []part{{"WithState", len(c.state)}}
+	for _, m := range c.memos {
+		parts = append(parts, part{fmt.Sprintf("memo %q", m.key), len(m.value)})
+	}
 	for _, a := range c.answers {
 		parts = append(parts, part{fmt.Sprintf("answer %q", a.key), len(a.content) + len(a.schema)})
 	}

@@ -3,6 +3,7 @@ package roundtrip
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"sync"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -13,23 +14,53 @@ import (
 // work under any host's handler signature.
 type round struct {
 	number int
+	pass   *pass
+	ctx    roundContext // of the handler
 
-	mu      sync.Mutex // guards answers: handlers may read concurrently
+	mu      sync.Mutex // guards what follows: handlers may read concurrently
 	answers []*answer
 	dropped []Dropped
 	state   json.RawMessage // the author's, nil when absent
 	plain   protocol.RequestState
+	flow    *flow // nil in guard style
+	closed  bool  // the handler has returned
+
+	memos      []memo
+	version    string   // of the flow
+	id         [16]byte // of the flow, once identified
+	identified bool
 }
 
 type roundKey struct{}
 
-func withRound(ctx context.Context, r *round) context.Context {
-	return context.WithValue(ctx, roundKey{}, r)
+// withoutRound hides the round of a request that ctx is served within.
+func withoutRound(ctx context.Context) context.Context {
+	return context.WithValue(ctx, roundKey{}, (*round)(nil))
 }
 
 func roundFrom(ctx context.Context) *round {
 	r, _ := ctx.Value(roundKey{}).(*round)
 	return r
+}
+
+// answered lists the keys of all answers.
+func (r *round) answered() string {
+	names := make([]string, len(r.answers))
+	for i, a := range r.answers {
+		names[i] = a.key
+	}
+	return strings.Join(names, ", ")
+}
+
+// before lists them for a flow that is given up, in flow style only: guard style
+// knows its own.
+func (r *round) before() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.flow == nil {
+		return ""
+	}
+	return r.answered()
 }
 
 // find returns the answer recorded under key, nil when there is none.
@@ -69,12 +100,17 @@ const (
 	DropMalformed DropReason = "malformed"
 	// DropExpired: the state was authentic but too old, and the flow restarted.
 	DropExpired DropReason = "expired"
+	// DropVersion: the answer was given to another version of the flow; see
+	// [FlowVersion].
+	DropVersion DropReason = "flow_version"
 )
 
 // DroppedAnswers lists the answers of this leg that were not used, in the
 // order in which they came.
 func DroppedAnswers(ctx context.Context) []Dropped {
 	if r := roundFrom(ctx); r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		return append([]Dropped(nil), r.dropped...)
 	}
 	return nil

@@ -68,7 +68,7 @@ func (p *pass) accept(q *asked, r protocol.KeyedResponse) {
 		return
 	}
 	p.round.answers = append(p.round.answers, &answer{
-		key: q.key, kind: q.kind, outcome: outcome, digest: q.digest, schema: q.schema,
+		key: q.key, kind: q.kind, outcome: outcome, digest: q.digest, schema: q.schema, mark: q.mark,
 		content: content, round: p.round.number,
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -30,6 +31,10 @@ type claims struct {
 	answers []*answer
 	state   json.RawMessage
 
+	// Of flow style, in the second layout only.
+	version string
+	memos   []memo
+
 	sealed []byte // what the claims were read from; nil for those being written
 }
 
@@ -39,11 +44,26 @@ type asked struct {
 	kind   protocol.InputKind
 	digest [32]byte        // of the form, zero for other kinds
 	schema json.RawMessage // of a RawForm, else nil
+	mark   mark
 }
 
-// claimsVersion changes when the layout does; older layouts are refused, which
-// costs their flows one restart.
-const claimsVersion = 1
+// The layouts. The second adds what flow style keeps. A state without any of it
+// is written in the first, so that releases which know only that one read it;
+// both are read.
+const (
+	guardLayout = 1
+	flowLayout  = 2
+)
+
+// layout returns the oldest layout that can hold the claims.
+func (c *claims) layout() byte {
+	if c.version != "" || len(c.memos) > 0 ||
+		slices.ContainsFunc(c.asked, func(q asked) bool { return q.mark.set }) ||
+		slices.ContainsFunc(c.answers, func(a *answer) bool { return a.mark.set }) {
+		return flowLayout
+	}
+	return guardLayout
+}
 
 // usualClaims is room for the claims of a flow with little state, in bytes, so
 // that they are written without growing.
@@ -69,7 +89,8 @@ func kindCode(kind protocol.InputKind) byte {
 // append writes the claims. Every string is length-prefixed, so that no two
 // different claims have the same encoding.
 func (c *claims) append(dst []byte) []byte {
-	dst = append(dst, claimsVersion, principalCode(c.principal))
+	layout := c.layout()
+	dst = append(dst, layout, principalCode(c.principal))
 	dst = appendField(dst, c.principal.Issuer)
 	dst = appendField(dst, c.principal.Subject)
 	dst = appendField(dst, c.method)
@@ -90,16 +111,57 @@ func (c *claims) append(dst []byte) []byte {
 			dst = append(dst, q.digest[:]...)
 			dst = appendField(dst, q.schema)
 		}
+		if layout == flowLayout {
+			dst = appendMark(dst, q.mark)
+		}
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(c.answers)))
 	for _, a := range c.answers {
 		dst = appendAnswer(dst, a)
+		if layout == flowLayout {
+			dst = appendMark(dst, a.mark)
+		}
 	}
 	if c.state == nil {
-		return append(dst, 0)
+		dst = append(dst, 0)
+	} else {
+		dst = append(dst, 1)
+		dst = appendField(dst, c.state)
 	}
-	dst = append(dst, 1)
-	return appendField(dst, c.state)
+	if layout == flowLayout {
+		dst = c.appendFlow(dst)
+	}
+	return dst
+}
+
+// appendFlow writes what the second layout has at its end.
+func (c *claims) appendFlow(dst []byte) []byte {
+	dst = appendField(dst, c.version)
+	dst = binary.AppendUvarint(dst, uint64(len(c.memos)))
+	for _, m := range c.memos {
+		dst = appendField(dst, m.key)
+		dst = appendField(dst, m.value)
+	}
+	return dst
+}
+
+// The first byte of a mark.
+const (
+	markNone = iota
+	markOnce
+	markAgain
+)
+
+func appendMark(dst []byte, m mark) []byte {
+	switch {
+	case !m.set:
+		return append(dst, markNone)
+	case m.again:
+		dst = append(dst, markAgain)
+	default:
+		dst = append(dst, markOnce)
+	}
+	return append(dst, m.wording[:]...)
 }
 
 // The flags of an answer.
@@ -145,19 +207,22 @@ func principalCode(p Principal) byte {
 var errClaims = errors.New("request state: malformed claims")
 
 // decodeClaims reads what append wrote. It is given authenticated bytes, but a
-// Sealer may be anybody's, so it trusts nothing.
-func decodeClaims(data []byte) (*claims, error) {
+// Sealer may be anybody's, so it trusts nothing. Text that is the same in like,
+// which is the usual case, is taken from there instead of being copied.
+func decodeClaims(data []byte, like *claims) (*claims, error) {
 	r := &claimsReader{data: data}
-	if r.byte() != claimsVersion {
+	layout := r.byte()
+	if layout != guardLayout && layout != flowLayout {
 		return nil, errClaims
 	}
+	r.flow = layout == flowLayout
 	c := &claims{}
 	code := r.byte()
-	c.principal = Principal{Issuer: r.string(), Subject: r.string(), local: code == 2}
+	c.principal = Principal{Issuer: r.same(like.principal.Issuer), Subject: r.same(like.principal.Subject), local: code == 2}
 	if principalCode(c.principal) != code {
 		return nil, errClaims
 	}
-	c.method, c.target, c.audience = r.string(), r.string(), r.string()
+	c.method, c.target, c.audience = r.same(like.method), r.same(like.target), r.same(like.audience)
 	copy(c.arguments[:], r.bytes(len(c.arguments)))
 	copy(c.flow[:], r.bytes(len(c.flow)))
 	c.round, c.unheard = r.count(1<<16), r.count(1<<16)
@@ -187,7 +252,10 @@ func decodeClaims(data []byte) (*claims, error) {
 	default:
 		r.bad = true
 	}
-	if r.bad || len(r.data) != 0 {
+	if r.flow {
+		r.flowEnd(c)
+	}
+	if r.bad || len(r.data) != 0 || c.layout() != layout {
 		return nil, errClaims
 	}
 	return c, nil
@@ -198,6 +266,7 @@ func decodeClaims(data []byte) (*claims, error) {
 type claimsReader struct {
 	data []byte
 	bad  bool
+	flow bool // the second layout
 }
 
 func (r *claimsReader) bytes(n int) []byte {
@@ -245,6 +314,14 @@ func (r *claimsReader) time() time.Time {
 func (r *claimsReader) field() json.RawMessage { return r.bytes(r.count(len(r.data))) }
 func (r *claimsReader) string() string         { return string(r.field()) }
 
+// same reads a string that is likely to be s.
+func (r *claimsReader) same(s string) string {
+	if b := r.field(); string(b) != s {
+		return string(b)
+	}
+	return s
+}
+
 // optional reads a field whose absence and emptiness are one.
 func (r *claimsReader) optional() json.RawMessage {
 	if b := r.field(); len(b) > 0 {
@@ -268,6 +345,7 @@ func (r *claimsReader) asked() asked {
 		copy(q.digest[:], r.bytes(len(q.digest)))
 		q.schema = r.optional()
 	}
+	q.mark = r.mark()
 	return q
 }
 
@@ -284,8 +362,38 @@ func (r *claimsReader) answer() *answer {
 		a.schema = r.optional()
 	}
 	a.content = r.optional()
+	a.mark = r.mark()
 	if a.outcome <= Missing || a.outcome >= Invalid {
 		r.bad = true
 	}
 	return a
+}
+
+func (r *claimsReader) mark() (m mark) {
+	if !r.flow {
+		return m
+	}
+	switch r.byte() {
+	case markNone:
+		return m
+	case markOnce:
+	case markAgain:
+		m.again = true
+	default:
+		r.bad = true
+	}
+	m.set = true
+	copy(m.wording[:], r.bytes(len(m.wording)))
+	return m
+}
+
+// flowEnd reads what appendFlow wrote.
+func (r *claimsReader) flowEnd(c *claims) {
+	c.version = r.string()
+	for range r.count(len(r.data)) {
+		if r.bad {
+			return
+		}
+		c.memos = append(c.memos, memo{r.string(), r.field()})
+	}
 }

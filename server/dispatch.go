@@ -41,7 +41,8 @@ func (s *Server) Handle(ctx context.Context, req *protocol.Request, back protoco
 func (s *Server) Admit(req *protocol.Request) *Incoming { return s.admit(req, nil) }
 
 func (s *Server) admit(req *protocol.Request, malformed *protocol.Error) *Incoming {
-	in := &Incoming{Request: req, Version: protocol.Latest, Principal: roundtrip.Local(), server: s}
+	in := newIncoming()
+	in.Request, in.Version, in.Principal, in.server = req, protocol.Latest, roundtrip.Local(), s
 	in.DraftErrorCodes = s.opts.DraftErrorCodes
 	if req == nil {
 		in.Request = &protocol.Request{}
@@ -114,17 +115,19 @@ func refuseInitialize() *protocol.Error {
 // response to it, never nil, with the id of the request. Panics are answered
 // with an internal error.
 func (s *Server) Serve(ctx context.Context, in *Incoming) *protocol.Response {
-	response := &protocol.Response{ID: in.Request.ID}
-	ctx, end, ok := s.running.begin(ctx)
-	if !ok {
+	l := in.take()
+	response := &l.response
+	response.ID = in.Request.ID
+	if !s.running.begin(ctx, l) {
 		response.Error = protocol.Errorf(protocol.CodeBusy, "server is closing")
 		return response
 	}
-	defer end()
+	defer s.running.end(l)
+	ctx = &l.ctx
+	l.outlet.begin(in.Back)
+	in.outlet = &l.outlet
 	if in.session != nil {
-		var done func()
-		ctx, done = in.session.begin(ctx, in)
-		defer done()
+		defer in.session.begin(l, in)()
 	}
 	result, err := s.run(ctx, in)
 	in.pusher.end()
@@ -149,7 +152,6 @@ func (s *Server) Serve(ctx context.Context, in *Incoming) *protocol.Response {
 
 // run calls the middleware, which must not bring the process down.
 func (s *Server) run(ctx context.Context, in *Incoming) (result protocol.Result, err error) {
-	in.outlet = newOutlet(in.Back)
 	if back, ok := in.Back.(BackSender); ok && in.session != nil {
 		in.pusher = &pusher{session: in.session, version: in.Version, outlet: in.outlet, back: back}
 	}

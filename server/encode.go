@@ -38,6 +38,9 @@ const resultBytes = 1 << 10
 // encode returns the JSON text of the result, the server's name added.
 func (s *Server) encode(in *Incoming, result protocol.Result) (json.RawMessage, error) {
 	if p := in.encoded; p != nil && in.session == nil && p.result == result {
+		if in.Buffer != nil {
+			return p.encoded, p.err
+		}
 		// What a client in process does with its copy must not reach others.
 		return bytes.Clone(p.encoded), p.err
 	}
@@ -57,14 +60,19 @@ func (s *Server) encode(in *Incoming, result protocol.Result) (json.RawMessage, 
 			return nil, err
 		}
 	}
-	data, err := protocol.AppendResult(make([]byte, 0, resultBytes), in.Version, in.Request.Method, result)
+	begin := len(in.Buffer)
+	if in.Buffer == nil {
+		in.Buffer = make([]byte, 0, resultBytes)
+	}
+	data, err := protocol.AppendResult(in.Buffer, in.Version, in.Request.Method, result)
 	if err != nil {
 		return nil, err
 	}
 	if !own {
 		data = s.info.splice(data)
 	}
-	return data, nil
+	in.Buffer = data
+	return data[begin:], nil
 }
 
 // askable refuses questions that did not come by way of the funnel, where they

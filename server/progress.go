@@ -26,8 +26,9 @@ type outlet struct {
 	sent     float64 // the last that was sent
 }
 
-func newOutlet(back protocol.Back) *outlet {
-	return &outlet{back: back, progress: math.Inf(-1), sent: math.Inf(-1)}
+// begin is called once, before the outlet is used.
+func (o *outlet) begin(back protocol.Back) {
+	o.back, o.progress, o.sent = back, math.Inf(-1), math.Inf(-1)
 }
 
 // enter has a handler begin. In a session it does so several times while one

@@ -10,6 +10,17 @@ import (
 // Text returns the result of a tool that answers with text, a block for each of
 // the arguments.
 func Text(blocks ...string) *protocol.CallToolResult {
+	if len(blocks) == 1 { // as a rule, and then in one piece of memory
+		var r struct {
+			result  protocol.CallToolResult
+			content [1]protocol.Content
+			text    protocol.TextContent
+		}
+		r.text.Text = blocks[0]
+		r.content[0] = &r.text
+		r.result.Content = r.content[:]
+		return &r.result
+	}
 	r := &protocol.CallToolResult{Content: make([]protocol.Content, len(blocks))}
 	for i, text := range blocks {
 		r.Content[i] = &protocol.TextContent{Text: text}

@@ -3,38 +3,69 @@ package server
 import (
 	"context"
 	"sync"
+
+	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // running is the set of requests being served. Its zero value accepts.
 type running struct {
 	mu      sync.Mutex
-	cancels map[*context.CancelCauseFunc]struct{}
+	legs    map[*leg]struct{}
 	closing bool
 	drained chan struct{} // made by drain, closed when nothing runs any more
 }
 
-// begin adds a request. It returns the context to run it under and the function
-// to call at its end, or false when the server is closing.
-func (r *running) begin(ctx context.Context) (context.Context, func(), bool) {
-	ctx, cancel := context.WithCancelCause(ctx)
+// A leg is what one request takes from its arrival to its answer, in one piece
+// of memory.
+type leg struct {
+	incoming Incoming
+	ctx      lazyctx.Context
+	outlet   outlet
+	response protocol.Response
+	request  sessionRequest // in use where there is a session
+	served   bool
+}
+
+// newIncoming returns a request that has a leg to be served in.
+func newIncoming() *Incoming {
+	l := &leg{}
+	l.incoming.leg = l
+	return &l.incoming
+}
+
+// take returns the leg to serve a request in. One that no server admitted, or
+// that is served again, has none yet.
+func (in *Incoming) take() *leg {
+	l := in.leg
+	if l == nil || l.served {
+		l = &leg{}
+	}
+	l.served = true
+	return l
+}
+
+// begin adds a request that runs under a child of ctx. It reports false when
+// the server is closing.
+func (r *running) begin(ctx context.Context, l *leg) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closing {
-		cancel(ErrClosed)
-		return nil, nil, false
+		return false
 	}
-	if r.cancels == nil {
-		r.cancels = map[*context.CancelCauseFunc]struct{}{}
+	if r.legs == nil {
+		r.legs = map[*leg]struct{}{}
 	}
-	r.cancels[&cancel] = struct{}{}
-	return ctx, func() { r.end(&cancel) }, true
+	l.ctx.Init(ctx)
+	r.legs[l] = struct{}{}
+	return true
 }
 
-func (r *running) end(cancel *context.CancelCauseFunc) {
-	(*cancel)(nil)
+func (r *running) end(l *leg) {
+	l.ctx.Cancel(nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.cancels, cancel)
+	delete(r.legs, l)
 	r.settle()
 }
 
@@ -53,7 +84,7 @@ func (r *running) drain() <-chan struct{} {
 
 // settle closes drained once nothing runs. It is called with mu held.
 func (r *running) settle() {
-	if r.drained == nil || len(r.cancels) > 0 {
+	if r.drained == nil || len(r.legs) > 0 {
 		return
 	}
 	select {
@@ -68,7 +99,7 @@ func (r *running) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closing = true
-	for cancel := range r.cancels {
-		(*cancel)(ErrClosed)
+	for l := range r.legs {
+		l.ctx.Cancel(ErrClosed)
 	}
 }

@@ -90,8 +90,9 @@ func compileSchema(raw json.RawMessage) (*schema.Schema, error) {
 // decodeArguments decodes arguments that match the input schema. What fails
 // all the same, in an UnmarshalJSON method or for want of bits, is reported by
 // the name of the field alone: the texts of such errors repeat values.
-func decodeArguments[In any](arguments json.RawMessage) (in In, err error) {
-	if err = jsonx.Unmarshal(arguments, &in); err == nil {
+func decodeArguments[In any](decoder *jsonx.Decoder[In], arguments json.RawMessage) (In, error) {
+	in, err := decoder.Decode(arguments)
+	if err == nil {
 		return in, nil
 	}
 	culprit := errors.New("they do not fit the tool's input type")

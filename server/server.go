@@ -68,6 +68,11 @@ var _ protocol.Peer = (*Server)(nil)
 // context of [Server.Handle].
 func (s *Server) Notify(context.Context, *protocol.Notification) error { return nil }
 
+// Done returns a channel that is closed once [Server.Close] or [Server.Shutdown]
+// has been called. Nothing is announced to clients from then on, so transports
+// end the streams that they keep open for that.
+func (s *Server) Done() <-chan struct{} { return s.hub.closed }
+
 // Close refuses further requests and cancels the contexts of those that run,
 // with the cause [ErrClosed]. It does not wait for them; see [Server.Shutdown].
 func (s *Server) Close() error {

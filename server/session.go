@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/lazyctx"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -50,12 +51,13 @@ type Session struct {
 	telling  bool // a goroutine sends the news
 	closed   bool
 	running  map[protocol.ID]*sessionRequest
-	uriBytes int // of the resources subscribed to
+	early    overtaken // cancellations that came before their requests
+	uriBytes int       // of the resources subscribed to
 }
 
 // sessionRequest is a request that runs in a session.
 type sessionRequest struct {
-	cancel    context.CancelCauseFunc
+	ctx       *lazyctx.Context
 	opens     bool // an initialize, which cannot be cancelled
 	cancelled bool
 }
@@ -112,7 +114,8 @@ func (x *Session) Principal() roundtrip.Principal { return x.principal }
 // session at once, so that the client need not wait for the answer; if it fails
 // after all the session is as before.
 func (x *Session) Admit(req *protocol.Request) *Incoming {
-	in := &Incoming{Request: req, Version: protocol.V20251125, Principal: x.principal, server: x.server, session: x}
+	in := newIncoming()
+	in.Request, in.Version, in.Principal, in.server, in.session = req, protocol.V20251125, x.principal, x.server, x
 	if req == nil {
 		in.Request = &protocol.Request{}
 		in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: nil"))
@@ -213,45 +216,53 @@ func (x *Session) Close() {
 	x.server.hub.remove(x.news)
 	x.mu.Lock()
 	x.closed = true
+	for _, r := range x.running {
+		r.ctx.Cancel(ErrSessionClosed)
+	}
 	x.mu.Unlock()
 	x.end(ErrSessionClosed)
 	x.pushes.close()
 }
 
-// begin makes a request cancellable by its id. It returns the context to run it
-// under and what to call at its end.
-func (x *Session) begin(ctx context.Context, in *Incoming) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(x.life, func() { cancel(ErrSessionClosed) })
-	release := func() {
-		stop()
-		cancel(nil)
-	}
+// begin has a request that runs end with the session, or when the client cancels
+// it by its id. It returns what to call when the request has been served.
+func (x *Session) begin(l *leg, in *Incoming) (end func()) {
 	id := in.Request.ID
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.closed {
+		l.ctx.Cancel(ErrSessionClosed)
+	}
 	if _, taken := x.running[id]; taken {
 		in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: a request with this id is running"))
-		return ctx, release
+		stop := context.AfterFunc(x.life, func() { l.ctx.Cancel(ErrSessionClosed) })
+		return func() { stop() }
 	}
-	in.running = &sessionRequest{cancel: cancel, opens: in.opens}
+	if x.early.take(id) && !in.opens {
+		// Answered, lest a client wait that uses its ids more than once.
+		in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: it was cancelled before it began"))
+	}
+	l.request = sessionRequest{ctx: &l.ctx, opens: in.opens}
+	in.running = &l.request
 	x.running[id] = in.running
-	return ctx, func() {
+	return func() {
 		x.mu.Lock()
+		defer x.mu.Unlock()
 		delete(x.running, id)
-		x.mu.Unlock()
-		release()
 	}
 }
 
 // cancelled cancels a request. Unknown ids are no error: the request may just
-// have been answered. initialize cannot be cancelled (basic/utilities/cancellation).
+// have been answered, or not have begun. initialize cannot be cancelled (basic/utilities/cancellation).
 func (x *Session) cancelled(id protocol.ID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if r, ok := x.running[id]; ok && !r.opens {
+	r, ok := x.running[id]
+	if !ok {
+		x.early.note(id)
+	} else if !r.opens {
 		r.cancelled = true
-		r.cancel(errCancelled)
+		r.ctx.Cancel(errCancelled)
 	}
 }
 

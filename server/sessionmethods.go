@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // open opens the session. It is called with mu held.
@@ -188,8 +189,17 @@ func (x *Session) announce() bool {
 	}
 	x.mu.Unlock()
 	l := &listener{server: x.server, in: &Incoming{Principal: x.principal, Back: sessionBack{x}}}
-	_ = l.send(x.life, lists, updated)
+	_ = l.send(x.life, lists, nil)
+	for _, uri := range updated {
+		x.update(l, uri)
+	}
 	return true
+}
+
+// update announces one resource, unless whoever decides about that panics.
+func (x *Session) update(l *listener, uri string) {
+	defer x.server.outlive(x.life, roundtrip.Where{Version: x.Version(), Method: protocol.NotifyResourceUpdated, Target: uri})
+	_ = l.send(x.life, nil, []string{uri})
 }
 
 // sessionBack sends what relates to no request. Nobody listening is no failure.

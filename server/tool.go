@@ -8,6 +8,7 @@ import (
 	"reflect"
 
 	"github.com/rondo-mcp/rondo/internal/headers"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/schema"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -72,8 +73,9 @@ func (t *tool) key() string { return t.definition.Name }
 // taken, no handler, a type or schema that cannot be used.
 func AddTool[In any](s *Server, t Tool, handler func(ctx context.Context, call *ToolCall, in In) (protocol.CallToolOutcome, error)) {
 	must("tool", t.Name, present(handler != nil))
+	decoder := jsonx.NewDecoder[In]()
 	s.addTool(t, reflect.TypeFor[In](), nil, func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error) {
-		in, err := decodeArguments[In](call.Arguments)
+		in, err := decodeArguments(decoder, call.Arguments)
 		if err != nil {
 			return badArguments(err), nil
 		}
@@ -88,8 +90,9 @@ func AddTool[In any](s *Server, t Tool, handler func(ctx context.Context, call *
 // it is like [AddTool].
 func AddToolOut[In, Out any](s *Server, t Tool, handler func(ctx context.Context, call *ToolCall, in In) (Out, error)) {
 	must("tool", t.Name, present(handler != nil))
+	decoder := jsonx.NewDecoder[In]()
 	s.addTool(t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error) {
-		in, err := decodeArguments[In](call.Arguments)
+		in, err := decodeArguments(decoder, call.Arguments)
 		if err != nil {
 			return badArguments(err), nil
 		}
@@ -172,7 +175,7 @@ func (s *Server) callTool(ctx context.Context, in *Incoming, p *protocol.CallToo
 		if arguments == nil {
 			arguments = json.RawMessage("{}")
 		}
-		if err := t.input.Validate(arguments); err != nil {
+		if err := t.input.ValidateChecked(arguments); err != nil {
 			return badArguments(err), nil
 		}
 		result, err := t.handle(ctx, &ToolCall{Call: newCall(in), Name: p.Name, Arguments: arguments})

@@ -11,15 +11,17 @@ import (
 // layers says which of the module's public packages each may reach, itself left out. What is not named here may reach none of
 // them; internal packages are judged through those that use them.
 var layers = map[string][]string{
-	"protocol":           {},
-	"roundtrip":          {"protocol"},
-	"server":             {"protocol", "roundtrip"},
-	"server/serverhttp":  {"protocol", "roundtrip", "server"},
-	"server/middleware":  {"protocol", "roundtrip", "server"},
-	"client":             {"protocol"},
-	"client/clienthttp":  {"protocol", "client"},
-	"elicitation":        {"protocol"},
-	"elicitation/bridge": {"protocol", "client", "client/clienthttp", "elicitation"},
+	"protocol":                {},
+	"roundtrip":               {"protocol"},
+	"roundtrip/roundtriptest": {"protocol", "client"},
+	"server":                  {"protocol", "roundtrip"},
+	"server/serverhttp":       {"protocol", "roundtrip", "server"},
+	"server/middleware":       {"protocol", "roundtrip", "server"},
+	"client":                  {"protocol"},
+	"client/clienthttp":       {"protocol", "client"},
+	"elicitation":             {"protocol"},
+	"elicitation/bustest":     {"protocol", "elicitation"},
+	"elicitation/bridge":      {"protocol", "client", "client/clienthttp", "elicitation"},
 }
 
 // required are the packages without which the module is not what it says.

@@ -9,7 +9,8 @@
 // [Unmarshal] and [Marshal] serve authors' Go types with the struct tags and
 // conventions of encoding/json; [Decode] and [Encode] serve protocol structs
 // off the hot path. Both match member names by exact case: a peer that sends
-// "Action" next to "action" must not choose which of the two is read.
+// "Action" next to "action" must not choose which of the two is read. A
+// [Decoder] is Unmarshal made for one type, for documents behind the gate.
 //
 // [AppendCanonical] spells equal values equally, for digests.
 //

@@ -6,6 +6,10 @@ import (
 	"unicode/utf8"
 )
 
+// shortText is the length from which looking for quotes and backslashes one
+// after the other, with the vector instructions of package bytes, is faster.
+const shortText = 128
+
 // Text returns the text of the string value raw. It returns a *[TypeError] if
 // raw is another kind of value and a *[SyntaxError] if it is malformed.
 func Text(raw []byte) (string, error) {
@@ -24,6 +28,9 @@ func TextBytes(raw []byte) ([]byte, error) {
 		return nil, syntaxError(len(raw), "unterminated string")
 	}
 	body := raw[1 : len(raw)-1 : len(raw)-1]
+	if len(body) < shortText && toQuote(body, 0) == len(body) {
+		return body, nil
+	}
 	if bytes.IndexByte(body, '\\') < 0 {
 		if i := bytes.IndexByte(body, '"'); i >= 0 {
 			return nil, syntaxError(i+1, "text after the value")

@@ -27,11 +27,7 @@ func Members(data []byte, f func(key, value []byte) error) error {
 		if i >= len(data) || data[i] != '"' {
 			return syntaxError(i, "missing member name")
 		}
-		end := skipString(data, i+1)
-		if end < 0 {
-			return syntaxError(i, "unterminated string")
-		}
-		key, err := TextBytes(data[i:end])
+		key, end, err := memberName(data, i)
 		if err != nil {
 			return err
 		}
@@ -52,6 +48,33 @@ func Members(data []byte, f func(key, value []byte) error) error {
 			return err
 		}
 	}
+}
+
+// memberName returns the member name whose opening quote is at i, without escapes,
+// and the position after it.
+func memberName(data []byte, i int) (name []byte, end int, err error) {
+	if end = toQuote(data, i+1); end < len(data) && data[end] == '"' {
+		return data[i+1 : end : end], end + 1, nil
+	}
+	if end = skipString(data, i+1); end < 0 {
+		return nil, 0, syntaxError(i, "unterminated string")
+	}
+	name, err = TextBytes(data[i:end])
+	return name, end, err
+}
+
+// toQuote returns the position of the first quote or backslash from i on, or
+// len(data).
+func toQuote(data []byte, i int) int {
+	for ; i+8 <= len(data); i += 8 {
+		if m := quotes(binary.LittleEndian.Uint64(data[i:])); m != 0 {
+			return i + bits.TrailingZeros64(m)/8
+		}
+	}
+	for i < len(data) && data[i] != '"' && data[i] != '\\' {
+		i++
+	}
+	return i
 }
 
 // Elements calls f for each element of the array data with its index and raw
@@ -78,6 +101,33 @@ func Elements(data []byte, f func(i int, value []byte) error) error {
 			return err
 		}
 	}
+}
+
+// Numbers calls f for each number in data, however deep it lies, and returns
+// the error of f, at which it stops. data must have passed [Check], or be part
+// of something that has.
+func Numbers(data []byte, f func(number []byte) error) error {
+	for i := 0; i < len(data); {
+		c := data[i]
+		switch {
+		case c == '"':
+			if i = skipString(data, i+1); i < 0 {
+				return syntaxError(len(data), "unterminated string")
+			}
+		case c == '-' || isDigit(c):
+			end := i + 1
+			for end < len(data) && !endsScalar(data[end]) {
+				end++
+			}
+			if err := f(data[i:end:end]); err != nil {
+				return err
+			}
+			i = end
+		default:
+			i++
+		}
+	}
+	return nil
 }
 
 // next reads what follows an element or member: a comma, and then it returns

@@ -64,7 +64,8 @@ func compile(schema []byte, limits Limits) (*Schema, error) {
 	if err := costs.check(uint64(limits.MaxCost)); err != nil {
 		return nil, err
 	}
-	return &Schema{raw: bytes.Clone(schema), compiled: compiled, root: root, maxSteps: limits.MaxSteps}, nil
+	plans := planner{nodes: costs.nodes, plans: map[*jsonschema.Schema]*plan{}}
+	return &Schema{raw: bytes.Clone(schema), compiled: compiled, root: root, plan: plans.plan(compiled), maxSteps: limits.MaxSteps}, nil
 }
 
 // build runs the compiler, on the schema and on each of its definitions: the compiler follows what is used, and

@@ -18,6 +18,10 @@
 // found by [Compile], which works out what a single value can cost ([Limits.MaxCost]). The second depends on how deep the document is, so
 // [Schema.Validate] first counts the steps that the document would take, without taking them, and refuses it past [Limits.MaxSteps].
 //
+// # What is fast
+//
+// Most documents that are valid are found to be so on their bytes, see plan. The others are decoded and validated.
+//
 // # Errors
 //
 // A document's fault is an [*Error], which names the offending member and the rule, never the value: answers must not leak into

@@ -14,6 +14,7 @@ type Schema struct {
 	raw      json.RawMessage
 	compiled *jsonschema.Schema
 	root     *node
+	plan     *plan
 	maxSteps int
 }
 
@@ -24,7 +25,19 @@ func (s *Schema) Raw() json.RawMessage { return s.raw }
 // for a document that is not JSON or has a member twice.
 func (s *Schema) Validate(doc []byte) error {
 	if len(doc) == 0 {
-		return s.ValidateValue(map[string]any{})
+		doc = []byte("{}")
+	}
+	if err := jsonx.Check(doc); err != nil {
+		return &Error{Reason: err.Error()}
+	}
+	return s.ValidateChecked(doc)
+}
+
+// ValidateChecked is [Schema.Validate] for a document that has passed jsonx.Check, or is part of something that has, and is not
+// empty. Most schemas of arguments need not decode it, see plan.
+func (s *Schema) ValidateChecked(doc []byte) error {
+	if s.accepts(doc) {
+		return nil
 	}
 	var v any
 	if err := jsonx.UnmarshalNumbers(doc, &v); err != nil {

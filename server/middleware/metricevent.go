@@ -34,7 +34,8 @@ func newEventMetrics(r *registration) eventMetrics {
 			"Capabilities that a client lacked to be asked something.", "capability",
 			"elicitation.form", "elicitation.url", "sampling", "sampling.context", "sampling.tools", "roots"),
 		dropped: newFamily(r, "dropped_answers_total", "Answers that came with a request and were not used.", "reason",
-			roundtrip.DropUnsolicited, roundtrip.DropMalformed, roundtrip.DropExpired),
+			roundtrip.DropUnsolicited, roundtrip.DropMalformed, roundtrip.DropExpired,
+			roundtrip.DropVersion),
 		flowRounds: r.histogram("flow_rounds",
 			"Legs of a flow that had more than one, the last included.", prometheus.LinearBuckets(2, 1, 8)),
 		humanWait: r.histogram("human_wait_seconds",
@@ -54,7 +55,7 @@ func reasons() []roundtrip.Reason {
 		roundtrip.ReasonForeignEphemeral, roundtrip.ReasonTampered, roundtrip.ReasonExpired,
 		roundtrip.ReasonFlowExpired, roundtrip.ReasonFuture, roundtrip.ReasonPrincipal, roundtrip.ReasonMethod,
 		roundtrip.ReasonTarget, roundtrip.ReasonAudience, roundtrip.ReasonArguments, roundtrip.ReasonReplayed,
-		roundtrip.ReasonSealer,
+		roundtrip.ReasonSealer, roundtrip.ReasonGone,
 	}
 }
 

@@ -142,9 +142,9 @@ func TestMetricsInFlight(t *testing.T) {
 func TestMetricsStartAtZero(t *testing.T) {
 	r := newRig(t)
 	for name, want := range map[string]int{
-		"rondo_state_rejections_total":    17,
+		"rondo_state_rejections_total":    18,
 		"rondo_capability_refusals_total": 7,
-		"rondo_dropped_answers_total":     4,
+		"rondo_dropped_answers_total":     5,
 		"rondo_input_required_total":      5,
 		"rondo_flows_ended_total":         7,
 		"rondo_handler_panics_total":      1,

@@ -15,8 +15,8 @@ const (
 	// messages fit.
 	firstRead = 2 << 10
 	// maxTrusted is how much is set aside on the word of a Content-Length
-	// alone. Beyond it memory is used as fast as the client sends, so that
-	// announcing large bodies costs nobody but the client.
+	// alone. Beyond it memory is used in proportion to what the client sends,
+	// so that announcing large bodies costs nobody but the client.
 	maxTrusted = 64 << 10
 )
 
@@ -27,7 +27,7 @@ func (h *Handler) readBody(x *exchange, r *http.Request) ([]byte, *fault) {
 	if r.ContentLength > limit {
 		return nil, h.tooLarge()
 	}
-	if h.opts.ReadTimeout > 0 && r.ContentLength != 0 {
+	if h.opts.ReadTimeout > 0 && r.ContentLength != 0 && !x.deadline.none {
 		x.deadline.read(time.Now().Add(h.opts.ReadTimeout))
 		// The same deadline would later look like a client that went away.
 		defer x.deadline.read(time.Time{})
@@ -50,14 +50,23 @@ func (h *Handler) readBody(x *exchange, r *http.Request) ([]byte, *fault) {
 			return nil, h.unreadable(err)
 		}
 		if len(body) == cap(body) {
-			body = grow(body, limit+1)
+			most := limit + 1
+			if announced := r.ContentLength + 1; announced > int64(cap(body)) {
+				most = min(most, announced)
+			}
+			body = grow(body, most)
 		}
 	}
 }
 
-// grow doubles the capacity of a full buffer, up to limit.
-func grow(body []byte, limit int64) []byte {
-	grown := make([]byte, len(body), min(2*int64(cap(body)), limit))
+// grow returns a full buffer with four times its capacity, or with most, where
+// that is not much more.
+func grow(body []byte, most int64) []byte {
+	size := 4 * int64(cap(body))
+	if 2*size > most {
+		size = most
+	}
+	grown := make([]byte, len(body), size)
 	copy(grown, body)
 	return grown
 }

@@ -55,6 +55,23 @@ func TestDefaultBodySize(t *testing.T) {
 	}
 }
 
+// TestWrongLength has a handler around that changes the body and leaves its
+// length: decompression, say.
+func TestWrongLength(t *testing.T) {
+	h := serverhttp.New(newServer(t, nil), nil)
+	for _, length := range []int64{0, 1, 100, 65_535, 65_536, 65_537, 300_000, 4 << 20} {
+		ts := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.ContentLength = length
+			h.ServeHTTP(w, r)
+		}))
+		for _, size := range []int{500, 70_000, 300_000} {
+			if got := do(t, ts, "POST", headers("server/discover", ""), padded(size)); got.status != 200 {
+				t.Errorf("%d bytes announced as %d: got status %d, want 200", size, length, got.status)
+			}
+		}
+	}
+}
+
 // TestAnnouncedBodySize holds that a length is refused before it has arrived.
 func TestAnnouncedBodySize(t *testing.T) {
 	ts, _ := serve(t, newServer(t, nil), nil)

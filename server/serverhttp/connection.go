@@ -15,6 +15,8 @@ type connection struct {
 	x       *exchange
 	batch   bool // responses are an array
 	resumed bool
+	closing <-chan struct{} // closed when nothing will be said any more that was not yet; nil: never
+	last    bool            // it has been
 
 	wake chan struct{} // holds a signal when take has something new
 
@@ -54,17 +56,16 @@ func (c *connection) giveRoom() {
 // run sends until the stream is over, the client is gone, which ends ctx, or
 // does not take what it is sent.
 func (c *connection) run(ctx context.Context) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	c.x.cancel = cancel // called when a comment cannot be written
+	c.x.ctx.Init(ctx) // cancelled when a comment cannot be written
+	defer c.x.ctx.Cancel(nil)
 	defer c.stream.detach(c)
 	for {
 		d := c.stream.take(c)
-		if err := c.send(d); err != nil || d.over {
+		if err := c.send(d); err != nil || d.over || c.last {
 			c.x.close()
 			return
 		}
-		if !c.wait(ctx, d.stream == 0) {
+		if !c.wait(&c.x.ctx, d.stream == 0) {
 			c.x.abandon()
 			return
 		}
@@ -79,6 +80,9 @@ func (c *connection) wait(ctx context.Context, undecided bool) bool {
 		case <-c.wake:
 			return true
 		case <-c.stream.log.over:
+			return true
+		case <-c.closing:
+			c.last = true
 			return true
 		case <-ctx.Done():
 			return false

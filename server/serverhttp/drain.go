@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/lazyctx"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -20,8 +21,8 @@ const cancelGrace = time.Second
 
 // A task is a request that runs.
 type task struct {
-	cancel  context.CancelCauseFunc // set by running.begin
-	endless bool                    // it ends only when one side wants it to
+	ctx     lazyctx.Context // it runs under it, once it has begun
+	endless bool            // it ends only when one side wants it to
 }
 
 // running is the set of requests that are being served.
@@ -43,13 +44,13 @@ func (r *running) begin(ctx context.Context, t *task) (context.Context, bool) {
 	if r.tasks == nil {
 		r.tasks = make(map[*task]struct{})
 	}
-	ctx, t.cancel = context.WithCancelCause(ctx)
+	t.ctx.Init(ctx)
 	r.tasks[t] = struct{}{}
-	return ctx, true
+	return &t.ctx, true
 }
 
 func (r *running) end(t *task) {
-	t.cancel(nil)
+	t.ctx.Cancel(nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.tasks, t)
@@ -68,7 +69,7 @@ func (r *running) close() <-chan struct{} {
 		r.idle = make(chan struct{})
 		for t := range r.tasks {
 			if t.endless {
-				t.cancel(server.ErrClosed) // which is answered with a result
+				t.ctx.Cancel(server.ErrClosed) // which is answered with a result
 			}
 		}
 		if len(r.tasks) == 0 {
@@ -83,7 +84,7 @@ func (r *running) cancel(cause error) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for t := range r.tasks {
-		t.cancel(cause)
+		t.ctx.Cancel(cause)
 	}
 	return len(r.tasks)
 }

@@ -1,6 +1,7 @@
 package serverhttp
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"sync"
@@ -80,19 +81,15 @@ func cost(event []byte) int64 { return int64(len(event)) + eventCost }
 
 // find returns the stream with a number, nil if it is not known any more.
 func (l *eventLog) find(number uint64) *stream {
-	i, ok := slices.BinarySearchFunc(l.streams, number, func(s *stream, n uint64) int {
-		switch {
-		case s.number < n:
-			return -1
-		case s.number > n:
-			return 1
-		}
-		return 0
-	})
-	if !ok {
-		return nil
+	if i, ok := l.index(number); ok {
+		return l.streams[i]
 	}
-	return l.streams[i]
+	return nil
+}
+
+// index returns where the stream with a number is, or would be.
+func (l *eventLog) index(number uint64) (int, bool) {
+	return slices.BinarySearchFunc(l.streams, number, func(s *stream, n uint64) int { return cmp.Compare(s.number, n) })
 }
 
 // number gives s its number and with it a place in the log.
@@ -123,9 +120,13 @@ func (l *eventLog) remove(s *stream) {
 		return
 	}
 	l.count(-streamCost)
-	same := func(other *stream) bool { return other == s }
-	l.streams = slices.DeleteFunc(l.streams, same)
-	l.gets = slices.DeleteFunc(l.gets, same)
+	if i, ok := l.index(s.number); ok && i == 0 { // the oldest, as a rule
+		l.streams[0] = nil
+		l.streams = l.streams[1:]
+	} else if ok {
+		l.streams = slices.Delete(l.streams, i, i+1)
+	}
+	l.gets = slices.DeleteFunc(l.gets, func(other *stream) bool { return other == s })
 	for len(s.events) > 0 {
 		s.drop()
 	}
@@ -139,19 +140,16 @@ func (l *eventLog) evict() {
 		return
 	}
 	over := func() bool { return l.bytes > l.store.perLog }
-	if !over() {
-		return
-	}
-	for _, s := range slices.Clone(l.streams) {
+	for i := 0; i < len(l.streams) && over(); {
+		s := l.streams[i]
 		for over() && s.spare() {
 			s.drop()
 		}
 		if s.done && len(s.events) == 0 && s.conn == nil {
 			l.store.finished.remove(s.ticket)
-			l.remove(s)
-		}
-		if !over() {
-			return
+			l.remove(s) // and the next one takes its place
+		} else {
+			i++
 		}
 	}
 }

@@ -18,6 +18,8 @@ const (
 	writeChunk = 64 << 10
 	// maxPooled keeps the buffer of one large response from staying around.
 	maxPooled = 64 << 10
+	// usualBytes is room for most messages.
+	usualBytes = 1 << 10
 	// inHeader is the size from which net/http no longer finds the length of
 	// a response by itself.
 	inHeader = 2 << 10
@@ -109,7 +111,7 @@ func (x *exchange) send(p []byte) error {
 	}
 	switch interval := x.opts.KeepAlive; {
 	case x.err != nil:
-		x.cancel(x.err) // work for a client that is gone is wasted
+		x.ctx.Cancel(x.err) // work for a client that is gone is wasted
 	case x.ended || interval < 0:
 	case x.quiet == nil:
 		x.quiet = time.AfterFunc(interval, x.keepAlive)
@@ -139,12 +141,6 @@ func (x *exchange) end() {
 // finish sends the response, as JSON with the status unless a stream has
 // begun. Whatever a handler has left running cannot write afterwards.
 func (x *exchange) finish(status int, response *protocol.Response) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.end()
-	if x.err != nil {
-		return
-	}
 	buf := x.buffer()
 	defer x.release(buf)
 	message, err := protocol.AppendMessage((*buf)[:0], response)
@@ -153,11 +149,21 @@ func (x *exchange) finish(status int, response *protocol.Response) {
 		message, _ = protocol.AppendMessage((*buf)[:0], &protocol.Response{ID: response.ID, Error: internal})
 	}
 	*buf = message
-	if x.streaming {
-		_ = x.event(buf, message) // there is nobody left to tell
-		return
+	x.deliver(status, buf)
+}
+
+// deliver is finish for a response whose text is buf.
+func (x *exchange) deliver(status int, buf *[]byte) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.end()
+	switch {
+	case x.err != nil:
+	case x.streaming:
+		_ = x.event(buf, *buf) // there is nobody left to tell
+	default:
+		x.writeJSON(status, *buf)
 	}
-	x.writeJSON(status, message)
 }
 
 // writeJSON makes message the whole response.
@@ -243,7 +249,7 @@ func (x *exchange) write(p []byte) error {
 // extend gives the client the write timeout from now on. It also covers what
 // net/http writes when the handler has returned, and ends with the response.
 func (x *exchange) extend() {
-	if x.opts.WriteTimeout > 0 {
+	if x.opts.WriteTimeout > 0 && !x.deadline.none {
 		x.deadline.write(time.Now().Add(x.opts.WriteTimeout))
 	}
 }
@@ -252,7 +258,8 @@ func (x *exchange) buffer() *[]byte {
 	if buf, ok := x.buffers.Get().(*[]byte); ok {
 		return buf
 	}
-	return new([]byte)
+	buf := make([]byte, 0, usualBytes)
+	return &buf
 }
 
 func (x *exchange) release(buf *[]byte) {

@@ -49,7 +49,9 @@ func (e *expiry[T]) remove(t ticket) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.waiting.Remove(t) // does nothing when t is in the list no more
+	if !e.stopped { // the list would not know that it has let go of t
+		e.waiting.Remove(t) // does nothing when t is in the list no more
+	}
 }
 
 // oldest takes out what has waited longest.

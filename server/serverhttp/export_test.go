@@ -75,3 +75,13 @@ func (c Conn) Send(ctx context.Context, message string) error {
 
 // Finish answers the request.
 func (c Conn) Finish(response string) { c.c.stream.finish([]byte(response)) }
+
+// ExpiryAfterStop uses what waits for its end after that has been stopped.
+func ExpiryAfterStop() (left bool) {
+	e := &expiry[int]{after: -1}
+	ticket := e.add(1)
+	e.stop()
+	e.remove(ticket)
+	_, left = e.oldest()
+	return left
+}

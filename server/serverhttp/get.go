@@ -79,7 +79,7 @@ func (h *Handler) get(x *exchange, r *http.Request, p roundtrip.Principal) {
 	if last := r.Header[headerLastEvent]; len(last) > 0 {
 		c.resumed = true
 		err = s.log.resume(first(last), c)
-	} else if h.sessions.isClosed() {
+	} else if h.sessions.isClosed() || closed(h.srv.Done()) {
 		x.fail(shuttingDown())
 		return
 	} else {
@@ -87,6 +87,9 @@ func (h *Handler) get(x *exchange, r *http.Request, p roundtrip.Principal) {
 	}
 	switch {
 	case err == nil:
+		if s.log.general(c.stream) {
+			c.closing = h.srv.Done()
+		}
 		c.run(r.Context())
 	case errors.Is(err, errUnknownEvent):
 		// Not 404, which would tell the client that its session is gone.
@@ -94,5 +97,14 @@ func (h *Handler) get(x *exchange, r *http.Request, p roundtrip.Principal) {
 			"invalid request: Last-Event-ID: not an event of this session, or what followed it is not kept any more")})
 	default:
 		x.fail(sessionGone())
+	}
+}
+
+func closed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
 	}
 }

@@ -87,6 +87,13 @@ func (l *eventLog) listen(c *connection) error {
 	return nil
 }
 
+// general reports whether s is for messages that relate to no request.
+func (l *eventLog) general(s *stream) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Contains(l.gets, s)
+}
+
 // closeGet ends one GET stream: the oldest that is not open, or else the
 // oldest, which may send what it has.
 func (l *eventLog) closeGet() {

@@ -16,7 +16,6 @@ import (
 type call struct {
 	task
 	in   *server.Incoming
-	ctx  context.Context
 	done func() // called when it has been answered
 }
 
@@ -27,8 +26,7 @@ func (h *Handler) calls(ctx context.Context, requests []*protocol.Request) ([]*c
 	calls := make([]*call, 0, len(requests))
 	for range requests {
 		c := &call{}
-		var ok bool
-		if c.ctx, ok = h.running.begin(ctx, &c.task); !ok {
+		if _, ok := h.running.begin(ctx, &c.task); !ok {
 			for _, begun := range calls {
 				h.running.end(&begun.task)
 			}
@@ -58,10 +56,14 @@ func (h *Handler) run(x *exchange, r *http.Request, log *eventLog, calls []*call
 	for _, call := range calls {
 		call.in.Back = back
 		go func() {
-			response := h.serveCall(call)
-			h.running.end(&call.task)
-			s.respond(response)
-			call.done()
+			// What is answered when a handler ends its goroutine.
+			response := &protocol.Response{ID: call.in.Request.ID, Error: internalError()}
+			defer func() {
+				h.running.end(&call.task)
+				s.respond(response)
+				call.done()
+			}()
+			response = h.serveCall(call)
 		}()
 	}
 	c.run(r.Context())
@@ -81,7 +83,7 @@ func (h *Handler) serveCall(c *call) (response *protocol.Response) {
 		}
 		response = &protocol.Response{ID: c.in.Request.ID, Error: internalError()}
 	}()
-	response = h.srv.Serve(c.ctx, c.in)
+	response = h.srv.Serve(&c.ctx, c.in)
 	if c.in.Abandoned() {
 		return nil
 	}

@@ -100,7 +100,7 @@ func digits(s string) bool {
 
 // loopback reports whether the host is this machine by definition.
 func (a authority) loopback() bool {
-	if a.host == "localhost" || a.host == "localhost." {
+	if a.host == "localhost" || a.host == "127.0.0.1" || a.host == "localhost." {
 		return true
 	}
 	addr, err := netip.ParseAddr(a.host)

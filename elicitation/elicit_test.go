@@ -1,0 +1,339 @@
+package elicitation_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+func TestElicit(t *testing.T) {
+	for _, test := range []struct {
+		name, reply string
+		action      protocol.ElicitAction
+		content     string
+	}{
+		{"accept", `{"action":"accept","content":{"ok":true,"n":9007199254740993}}`, protocol.ActionAccept, `{"ok":true,"n":9007199254740993}`},
+		{"decline", `{"action":"decline","content":{"ok":true}}`, protocol.ActionDecline, ""},
+		{"cancel", `{"action":"cancel"}`, protocol.ActionCancel, ""},
+		{"case is not folded", `{"action":"decline","Action":"accept"}`, protocol.ActionDecline, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, elicitation.Options{})
+			s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
+			sc := r.answers(s, test.reply)
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+			defer call.End()
+			got, err := call.Elicit(t.Context(), form("Deploy?"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Action != test.action || string(got.Content) != test.content {
+				t.Errorf("result is %s %s, want %s %s", got.Action, got.Content, test.action, test.content)
+			}
+			r.wantEvents("created delivered completed")
+			r.settled()
+			if n := r.value("elicitation_completed_total", "action", string(test.action)); n != 1 {
+				t.Errorf("completed{%s} is %v, want 1", test.action, n)
+			}
+		})
+	}
+}
+
+// The names of the fields are part of the contract.
+func TestLogFields(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	s := r.attach(elicitation.SessionInfo{ID: "s1"})
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(r.answers(s, yes)), "up")
+	defer call.End()
+	if _, err := call.Elicit(t.Context(), form("Deploy\nto prod?"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := call.Elicit(t.Context(), nil, nil); err == nil {
+		t.Error("nothing was asked, and that was not refused")
+	}
+	var id any
+	for _, e := range r.logs.All() {
+		f := e.ContextMap()
+		for _, name := range []string{"request_id", "upstream_session", "downstream_session", "message", "action", "duration_ms"} {
+			if _, ok := f[name]; !ok {
+				t.Errorf("%s has no field %s", e.Message, name)
+			}
+		}
+		if f["upstream_session"] != "up" || f["downstream_session"] != "s1" {
+			t.Errorf("%s names the sessions %v and %v", e.Message, f["upstream_session"], f["downstream_session"])
+		}
+		switch e.Message {
+		case "elicitation.rejected":
+			if f["reason"] != "invalid_question" || f["code"] != int64(-32602) {
+				t.Errorf("rejected for %v, %v", f["reason"], f["code"])
+			}
+			continue
+		case "elicitation.created":
+			id = f["request_id"]
+		case "elicitation.completed":
+			if f["action"] != "accept" {
+				t.Errorf("action is %v", f["action"])
+			}
+		}
+		if f["request_id"] != id || len(id.(string)) != 32 {
+			t.Errorf("%s has the id %v, want %v", e.Message, f["request_id"], id)
+		}
+		if f["message"] != `Deploy\nto prod?` {
+			t.Errorf("%s has the message %q", e.Message, f["message"])
+		}
+	}
+	r.wantEvents("created delivered completed rejected")
+}
+
+// What the upstream wrote reaches the client, and what is between the gateway
+// and the upstream does not.
+func TestParamsOnTheWayDown(t *testing.T) {
+	const sent = `{ "message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","x-hint":[1]}}},` +
+		`"x-new":{"k":1e2},"task":{"ttl":5},"elicitationId":"e","mode":"form",` +
+		`"_meta":{"progressToken":7,"example.com/k":1,"io.modelcontextprotocol/related-task":{"taskId":"t"}}}`
+	for _, test := range []struct {
+		version protocol.Version
+		want    string
+	}{
+		{protocol.V20251125, `{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","x-hint":[1]}}},` +
+			`"x-new":{"k":1e2},"mode":"form","_meta":{"example.com/k":1,"progressToken":ID}}`},
+		{protocol.V20250618, `{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","x-hint":[1]}}},` +
+			`"x-new":{"k":1e2},"_meta":{"example.com/k":1,"progressToken":ID}}`},
+	} {
+		t.Run(string(test.version), func(t *testing.T) {
+			r := newRig(t, elicitation.Options{})
+			s := r.attach(elicitation.SessionInfo{ID: "s1", Version: test.version})
+			sc := r.answers(s, `{"action":"accept","content":{"a":"x"}}`)
+			sc.version = string(test.version)
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+			defer call.End()
+			if _, err := call.Elicit(t.Context(), json.RawMessage(sent), nil); err != nil {
+				t.Fatal(err)
+			}
+			q := sc.requests()[0]
+			want := strings.ReplaceAll(test.want, "ID", q.ID.String())
+			if string(q.Params) != want || q.Method != "elicitation/create" {
+				t.Errorf("client got\n %s\nwant\n %s", q.Params, want)
+			}
+		})
+	}
+}
+
+// A URL keeps its elicitationId to the upstream's own connection.
+func TestElicitationIDIsReplaced(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	s := r.attach(elicitation.SessionInfo{ID: "s1"})
+	sc := r.answers(s, `{"action":"accept"}`)
+	var ids []string
+	for _, up := range []elicitation.UpstreamKey{"a", "b"} {
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), up)
+		if _, err := call.Elicit(t.Context(), visit("Sign in", "https://id.example/start", "1"), nil); err != nil {
+			t.Fatal(err)
+		}
+		call.End()
+	}
+	for _, q := range sc.requests() {
+		ask, err := protocol.DecodeInputRequest(q.Method, q.Params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, ask.(*protocol.ElicitURL).ElicitationID)
+	}
+	if len(ids) != 2 || ids[0] == ids[1] || slices.Contains(ids, "1") {
+		t.Errorf("elicitationIds are %q, want two new ones", ids)
+	}
+}
+
+func TestAsker(t *testing.T) {
+	refusal := protocol.Errorf(-32000, "busy").WithData(map[string]int{"k": 1})
+	for _, test := range []struct {
+		name   string
+		ask    elicitation.AskFunc
+		events string
+		want   error // nil: an accept
+		code   int64
+	}{
+		{"reports delivery", func(_ context.Context, _ elicitation.Asked, delivered func()) (json.RawMessage, error) {
+			delivered()
+			delivered()
+			return json.RawMessage(yes), nil
+		}, "created delivered completed", nil, 0},
+		{"does not", func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) {
+			return json.RawMessage(yes), nil
+		}, "created delivered completed", nil, 0}, // an answer proves delivery
+		{"the client refuses", func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) {
+			return nil, errors.Join(errors.New("call failed"), refusal)
+		}, "created delivered error", elicitation.ErrClient, -32000},
+		{"cannot be reached", func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) {
+			return nil, errors.New("no stream")
+		}, "created error", elicitation.ErrDelivery, -32603},
+		{"dies after delivery", func(_ context.Context, _ elicitation.Asked, delivered func()) (json.RawMessage, error) {
+			delivered()
+			return nil, errors.New("stream closed")
+		}, "created delivered error", elicitation.ErrDelivery, -32603},
+		{"nonsense", func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) {
+			return nil, nil
+		}, "created delivered error", elicitation.ErrInvalidReply, -32603},
+		{"panics", func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) {
+			panic("lost")
+		}, "created error", elicitation.ErrDelivery, -32603},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, elicitation.Options{})
+			s := r.attach(elicitation.SessionInfo{ID: "s1"})
+			ask := elicitation.AskFunc(func(ctx context.Context, q elicitation.Asked, delivered func()) (json.RawMessage, error) {
+				f, ok := q.Question.(*protocol.ElicitForm)
+				if !ok || f.Message != "Deploy?" || len(q.ID) != 32 {
+					t.Errorf("asked %q %+v", q.ID, q.Question)
+				}
+				return test.ask(ctx, q, delivered)
+			})
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.Asks(ask), "up")
+			defer call.End()
+			got, err := call.Elicit(t.Context(), form("Deploy?"), nil)
+			if test.want == nil && (err != nil || got.Action != protocol.ActionAccept) {
+				t.Errorf("result is %+v, %v", got, err)
+			}
+			if test.want != nil {
+				wire, _ := protocol.AsError(err)
+				if !errors.Is(err, test.want) || wire.Code != test.code {
+					t.Errorf("error is %v, want %v with code %d", err, test.want, test.code)
+				}
+			}
+			r.wantEvents(test.events)
+			r.settled()
+		})
+	}
+}
+
+// The Asker's context has the values of the call and ends with the question.
+func TestAskerContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type key struct{}
+		r := newRig(t, elicitation.Options{})
+		s := r.attach(elicitation.SessionInfo{ID: "s1"})
+		over := make(chan error, 1)
+		ask := elicitation.AskFunc(func(ctx context.Context, _ elicitation.Asked, _ func()) (json.RawMessage, error) {
+			if ctx.Value(key{}) != "the tool's" {
+				t.Error("the context is not the call's")
+			}
+			<-ctx.Done()
+			over <- ctx.Err()
+			return nil, ctx.Err()
+		})
+		call := r.beginIn(context.WithValue(t.Context(), key{}, "the tool's"), elicitation.Origin{Session: s}, elicitation.Asks(ask), "up")
+		defer call.End()
+		_, err := call.Elicit(t.Context(), form("Deploy?"), nil)
+		refused(t, err, elicitation.ErrTimeout, protocol.CodeTimeout, "Elicitation timed out")
+		if err := <-over; !errors.Is(err, context.Canceled) {
+			t.Errorf("the Asker's context ended with %v", err)
+		}
+		synctest.Wait()
+		r.wantEvents("created timeout")
+	})
+}
+
+func TestOffer(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	s := r.attach(elicitation.SessionInfo{ID: "s1"})
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+	defer call.End()
+	var outcomes []elicitation.Outcome
+	offered, err := call.Offer(t.Context(), form("Deploy?"), nil, func(o elicitation.Outcome) { outcomes = append(outcomes, o) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.wantEvents("created")
+	offered.Delivered()
+	offered.Delivered()
+	r.wantEvents("created delivered")
+	if len(outcomes) != 0 || offered.Call() != call {
+		t.Fatal("it ended before it was answered")
+	}
+	reply := result(offered.Request().ID, `{"action":"accept","content":{"ok":true},"_meta":{"k":1},"extra":1}`)
+	if d, _ := r.Complete(t.Context(), s.From(), reply); d != elicitation.Accepted {
+		t.Fatalf("reply is %v", d)
+	}
+	offered.Failed(errors.New("too late"))
+	offered.Cancel()
+	if len(outcomes) != 1 || outcomes[0].Err != nil || outcomes[0].Withdraw != nil {
+		t.Fatalf("outcomes %+v, want one answer", outcomes)
+	}
+	up := outcomes[0].Response(protocol.IntID(1))
+	if string(up.Result) != `{"action":"accept","content":{"ok":true},"_meta":{"k":1}}` || up.ID != protocol.IntID(1) {
+		t.Errorf("the upstream gets %s", up.Result)
+	}
+	r.settled()
+}
+
+// A host that may only Offer cannot Elicit.
+func TestElicitWithoutVia(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	s := r.attach(elicitation.SessionInfo{ID: "s1"})
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+	defer call.End()
+	_, err := call.Elicit(t.Context(), form("Deploy?"), nil)
+	refused(t, err, elicitation.ErrDelivery, protocol.CodeInternalError, "The client cannot be reached")
+	r.wantEvents("rejected")
+	r.settled()
+}
+
+// Two questions at once on one session, and upstreams that number alike, do not
+// get each other's answers.
+func TestAnswersAreNotCrossed(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	ids := []protocol.ID{protocol.IntID(1), protocol.StringID("1"), protocol.IntID(9007199254740993), protocol.IntID(9007199254740992)}
+	type asked struct {
+		session *elicitation.Session
+		offered *elicitation.Offered
+		want    string
+		got     *protocol.Response
+	}
+	var all []*asked
+	for _, who := range []string{"s1", "s2"} {
+		s := r.attach(elicitation.SessionInfo{ID: who, Principal: elicitation.Principal{Subject: who}})
+		for _, up := range []elicitation.UpstreamKey{"a", "b"} {
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, up)
+			defer call.End()
+			for _, id := range ids {
+				a := &asked{session: s, want: who + string(up) + id.String()}
+				var err error
+				a.offered, err = call.Offer(t.Context(), form(a.want), &elicitation.ElicitOptions{UpstreamID: id}, func(o elicitation.Outcome) {
+					a.got = o.Response(id)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, a)
+			}
+		}
+	}
+	for _, a := range slices.Backward(all) {
+		content, _ := json.Marshal(map[string]any{"ok": true, "who": a.want})
+		reply := result(a.offered.Request().ID, `{"action":"accept","content":`+string(content)+`}`)
+		for _, other := range all {
+			if other.session != a.session {
+				if d, _ := r.Complete(t.Context(), other.session.From(), reply); d != elicitation.WrongSession {
+					t.Fatalf("a reply from another session is %v", d)
+				}
+			}
+		}
+		if d, _ := r.Complete(t.Context(), a.session.From(), reply); d != elicitation.Accepted {
+			t.Fatalf("reply is %v", d)
+		}
+	}
+	for _, a := range all {
+		var got struct{ Content struct{ Who string } }
+		if err := json.Unmarshal(a.got.Result, &got); err != nil || got.Content.Who != a.want {
+			t.Errorf("%s got the answer of %s", a.want, got.Content.Who)
+		}
+	}
+	r.settled()
+}

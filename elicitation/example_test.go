@@ -1,0 +1,219 @@
+package elicitation_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/protocol"
+	"go.uber.org/zap"
+)
+
+// canBeAsked is what the clients of these examples declare.
+var canBeAsked = protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}}
+
+// A stream is where a gateway writes what goes to one request of a client.
+type stream struct {
+	router *elicitation.Router
+	from   elicitation.From
+	answer string
+}
+
+// Deliver writes a frame. The client of this example answers at once; in a
+// gateway its response comes in by another door, and from is what that door
+// knows about the sender.
+func (s *stream) Deliver(ctx context.Context, m protocol.Message) error {
+	question := m.(*protocol.Request)
+	disposition, err := s.router.Complete(ctx, s.from, &protocol.Response{ID: question.ID, Result: json.RawMessage(s.answer)})
+	fmt.Println("reply:", disposition)
+	return err
+}
+
+// The blocking form: the host's SDK calls a function when the upstream asks, and
+// sends what it returns.
+func Example() {
+	ctx := context.Background()
+	router, err := elicitation.New(&elicitation.Options{
+		Logger:     zap.NewNop(),             // a gateway has zap.NewProduction
+		Registerer: prometheus.NewRegistry(), // and prometheus.DefaultRegisterer
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer router.Shutdown(ctx)
+	ann, err := router.Attach(elicitation.SessionInfo{
+		ID: "session-1", Principal: elicitation.Principal{Subject: "ann"}, Capabilities: canBeAsked,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer ann.Detach()
+
+	// Ann's tools/call is passed on to an upstream.
+	via := elicitation.Frames(&stream{router, ann.From(), `{"action":"accept","content":{"env":"prod"}}`})
+	call, err := router.Begin(ctx, elicitation.Origin{Session: ann}, via, "upstream-7")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer call.End()
+
+	// The upstream asks before it goes on.
+	result, err := call.Elicit(ctx, json.RawMessage(`{
+		"message": "Where to?",
+		"requestedSchema": {"type": "object", "properties": {"env": {"type": "string"}}, "required": ["env"]}
+	}`), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(result.Action, string(result.Content))
+
+	// What ann's client has not declared is not sent to it.
+	_, err = call.Elicit(ctx, json.RawMessage(`{"mode": "url", "message": "Sign in", "url": "https://id.example/", "elicitationId": "1"}`), nil)
+	if wire, ok := protocol.AsError(err); ok {
+		fmt.Println(wire.Code, wire.Message)
+	}
+	// Output:
+	// reply: accepted
+	// accept {"env":"prod"}
+	// -32602 Client does not support URL elicitation
+}
+
+// The split form: the host shuffles frames, and nothing waits but the question.
+func ExampleCall_Offer() {
+	ctx := context.Background()
+	router, err := elicitation.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer router.Shutdown(ctx)
+	ann, err := router.Attach(elicitation.SessionInfo{ID: "session-1", Capabilities: canBeAsked})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	call, err := router.Begin(ctx, elicitation.Origin{Session: ann}, elicitation.Via{}, "upstream-7")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer call.End()
+
+	// A frame from the upstream: its id is its own business.
+	upstreamID := protocol.IntID(1)
+	params := json.RawMessage(`{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}`)
+	offered, err := call.Offer(ctx, params, nil, func(o elicitation.Outcome) {
+		frame, _ := protocol.AppendMessage(nil, o.Response(upstreamID))
+		fmt.Println("to the upstream:", string(frame))
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	toClient := offered.Request() // to be written to ann's stream
+	offered.Delivered()           // it has been
+	fmt.Println("pending:", router.Pending())
+
+	// A frame from a client, as its session and token say who it is.
+	reply := &protocol.Response{ID: toClient.ID, Result: json.RawMessage(`{"action":"decline"}`)}
+	for _, from := range []elicitation.From{{Session: "session-2"}, ann.From(), ann.From()} {
+		disposition, _ := router.Complete(ctx, from, reply)
+		fmt.Println(from.Session, disposition)
+	}
+	// Output:
+	// pending: 1
+	// session-2 wrong_session
+	// to the upstream: {"jsonrpc":"2.0","id":1,"result":{"action":"decline"}}
+	// session-1 accepted
+	// session-1 duplicate
+}
+
+// An SDK that does not say which call a question belongs to.
+func ExampleRouter_ElicitFrom() {
+	ctx := context.Background()
+	router, err := elicitation.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer router.Shutdown(ctx)
+	begin := func(who string) *elicitation.Call {
+		session, err := router.Attach(elicitation.SessionInfo{ID: who, Capabilities: canBeAsked})
+		if err != nil {
+			panic(err)
+		}
+		// The Asker wraps the SDK's own call, with the context of the handler
+		// that serves the client's request.
+		ask := elicitation.AskFunc(func(_ context.Context, q elicitation.Asked, delivered func()) (json.RawMessage, error) {
+			fmt.Printf("%s is asked: %s\n", who, q.Question.(*protocol.ElicitForm).Message)
+			return json.RawMessage(`{"action":"accept","content":{}}`), nil
+		})
+		call, err := router.Begin(ctx, elicitation.Origin{Session: session, CallID: "call of " + who}, elicitation.Asks(ask), "shared connection")
+		if err != nil {
+			panic(err)
+		}
+		return call
+	}
+	params := json.RawMessage(`{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}`)
+
+	ann := begin("ann")
+	defer ann.End()
+	result, err := router.ElicitFrom(ctx, "shared connection", params, nil)
+	fmt.Println(result.Action, err)
+
+	bob := begin("bob")
+	defer bob.End()
+	_, err = router.ElicitFrom(ctx, "shared connection", params, nil)
+	fmt.Println(err, errors.Is(err, elicitation.ErrAmbiguousOrigin))
+
+	result, err = router.ElicitFrom(ctx, "shared connection", params, &elicitation.ElicitOptions{CallID: "call of bob"})
+	fmt.Println(result.Action, err)
+	// Output:
+	// ann is asked: Sure?
+	// accept <nil>
+	// No client session available true
+	// bob is asked: Sure?
+	// accept <nil>
+}
+
+// Two replicas: the reply lands on the one that did not ask.
+func ExampleNewHub() {
+	ctx := context.Background()
+	hub := elicitation.NewHub() // a fleet has package natsbus
+	busA, busB := hub.Bus(), hub.Bus()
+	defer busA.Close()
+	defer busB.Close()
+	a, err := elicitation.New(&elicitation.Options{Bus: busA})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	b, err := elicitation.New(&elicitation.Options{Bus: busB})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	session, _ := a.Attach(elicitation.SessionInfo{ID: "session-1", Capabilities: canBeAsked})
+	call, _ := a.Begin(ctx, elicitation.Origin{Session: session}, elicitation.Via{}, "upstream-7")
+	defer call.End()
+	params := json.RawMessage(`{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}`)
+	offered, err := call.Offer(ctx, params, nil, func(o elicitation.Outcome) { fmt.Println("a hears:", o.Result.Action) })
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	reply := &protocol.Response{ID: offered.Request().ID, Result: json.RawMessage(`{"action":"accept","content":{}}`)}
+	disposition, err := b.Complete(ctx, elicitation.From{Session: "session-1"}, reply)
+	fmt.Println("b says:", disposition, err)
+	// Output:
+	// a hears: accept
+	// b says: accepted <nil>
+}

@@ -1,0 +1,163 @@
+package elicitation_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+func seeds() []string {
+	return []string{
+		yes, `{"action":"decline"}`, `{"action":"cancel","content":{}}`, `{"action":"accept","content":{"ok":1}}`,
+		`{"action":"accept","content":{"ok":true,"n":1e400}}`, `{"action":"decline","Action":"accept"}`, `{"action":"accept","_meta":{"k":[1]}}`,
+		`{}`, `null`, `[]`, `"accept"`, `{"action":"accept","action":"decline"}`, `{"action":"accept","content":null}`, "{\"action\":\"\xff\"}", ``,
+	}
+}
+
+// FuzzReply hands in replies of every shape, from the owner and from others. No
+// reply of a stranger's may touch the question; the owner's ends it; and what is
+// passed on is an answer in the strictest sense, whatever came in.
+func FuzzReply(f *testing.F) {
+	if len(seeds()) == 0 {
+		f.Fatal("no seeds")
+	}
+	for i, s := range seeds() {
+		f.Add([]byte(s), i%4, uint8(i%3))
+	}
+	core, err := elicitation.New(nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	strict, err := elicitation.New(&elicitation.Options{Validation: elicitation.ValidateEnforce})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, from int, how uint8) {
+		router := core
+		if how == 1 {
+			router = strict
+		}
+		s, err := router.Attach(elicitation.SessionInfo{Principal: alice(), Capabilities: caps(true, false)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Detach()
+		call, err := router.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer call.End()
+		var outcomes []elicitation.Outcome
+		offered, err := call.Offer(t.Context(), form("m"), nil, func(o elicitation.Outcome) { outcomes = append(outcomes, o) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner := s.From()
+		sender := []elicitation.From{owner, {Session: "x", Principal: owner.Principal}, {Session: owner.Session}, {}}[uint(from)%4]
+		reply := &protocol.Response{ID: offered.Request().ID, Result: raw}
+		if how == 2 {
+			// As a frame, with an id that may or may not be the question's.
+			m, err := protocol.DecodeMessage(raw)
+			r, ok := m.(*protocol.Response)
+			if err != nil || !ok {
+				return
+			}
+			reply = r
+		}
+		d, err := router.Complete(context.Background(), sender, reply)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := d == elicitation.Accepted || d == elicitation.Invalid
+		if len(outcomes) != 0 != ended || ended && (sender != owner || reply.ID != offered.Request().ID) {
+			t.Fatalf("reply of %+v is %v, outcomes %+v", sender, d, outcomes)
+		}
+		if !ended || outcomes[0].Err != nil {
+			return
+		}
+		checkAnswer(t, outcomes[0], router == strict)
+	})
+}
+
+// checkAnswer holds what goes upstream against what an answer may be.
+func checkAnswer(t *testing.T, o elicitation.Outcome, strict bool) {
+	up := o.Response(protocol.IntID(1)).Result
+	if err := jsonx.Check(up); err != nil {
+		t.Fatalf("passed on %q: %v", up, err)
+	}
+	var got map[string]json.RawMessage
+	if err := json.Unmarshal(up, &got); err != nil {
+		t.Fatal(err)
+	}
+	for name := range got {
+		if !slices.Contains([]string{"action", "content", "_meta"}, name) {
+			t.Fatalf("passed on %s", up)
+		}
+	}
+	if string(got["action"]) != `"accept"` && got["content"] != nil {
+		t.Fatalf("passed on content without an accept: %s", up)
+	}
+	if strict && string(got["action"]) == `"accept"` {
+		var content map[string]json.RawMessage
+		if err := json.Unmarshal(got["content"], &content); err != nil || string(content["ok"]) != "true" && string(content["ok"]) != "false" {
+			t.Fatalf("passed on content that does not fit: %s", up)
+		}
+	}
+}
+
+// FuzzQuestion offers questions of every shape. What is not refused reaches the
+// client as the same question, under the router's id.
+func FuzzQuestion(f *testing.F) {
+	for _, s := range []string{
+		string(form("m")), string(visit("m", "https://id.example/", "1")), `{"message":"m","requestedSchema":{}}`,
+		`{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"enum":["x"],"type":"string"}}},"_meta":{"progressToken":"t","k":{}}}`,
+		`{"message":"m","requestedSchema":{"type":"object","properties":{}},"x\u0022":1,"task":{},"elicitationId":5}`, `{}`, `null`, ``,
+	} {
+		f.Add([]byte(s), false)
+		f.Add([]byte(s), true)
+	}
+	router, err := elicitation.New(nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, params []byte, old bool) {
+		info := elicitation.SessionInfo{Capabilities: caps(true, true)}
+		if old {
+			info.Version = protocol.V20250618
+		}
+		s, err := router.Attach(info)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Detach()
+		call, err := router.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer call.End()
+		offered, err := call.Offer(t.Context(), params, nil, func(elicitation.Outcome) {})
+		if err != nil {
+			if wire, ok := protocol.AsError(err); !ok || wire.Code != -32602 {
+				t.Fatalf("refused with %v", err)
+			}
+			return
+		}
+		sent := offered.Request()
+		if err := jsonx.Check(sent.Params); err != nil {
+			t.Fatalf("sent %q: %v", sent.Params, err)
+		}
+		before, err := protocol.DecodeInputRequest(protocol.MethodElicit, params)
+		if err != nil {
+			t.Fatalf("%q was accepted: %v", params, err)
+		}
+		after, err := protocol.DecodeInputRequest(sent.Method, sent.Params)
+		if err != nil || after.Kind() != before.Kind() {
+			t.Fatalf("sent %q: %v", sent.Params, err)
+		}
+	})
+}

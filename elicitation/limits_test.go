@@ -1,0 +1,134 @@
+package elicitation_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+func TestLimits(t *testing.T) {
+	type where struct{ session, subject, upstream string }
+	spread := func(i int) where {
+		return where{fmt.Sprint("s", i), fmt.Sprint("p", i), fmt.Sprint("u", i)}
+	}
+	for _, test := range []struct {
+		name    string
+		options elicitation.Options
+		place   func(i int) where
+		fits    int
+		limit   string
+	}{
+		{"global", elicitation.Options{}, spread, 100, "global"},
+		{"principal", elicitation.Options{}, func(i int) where { w := spread(i); w.subject = "p"; return w }, 16, "principal"},
+		{"session", elicitation.Options{MaxPerPrincipal: -1}, func(i int) where { return where{"s", "p", fmt.Sprint("u", i)} }, 16, "session"},
+		{"anonymous callers are not one", elicitation.Options{MaxPending: 30}, func(i int) where { w := spread(i); w.subject = ""; return w }, 30, "global"},
+		{"anonymous session", elicitation.Options{}, func(i int) where { return where{"s", "", fmt.Sprint("u", i)} }, 16, "session"},
+		{"upstream", elicitation.Options{}, func(i int) where { w := spread(i); w.upstream = "u"; return w }, 50, "upstream"},
+		{"own connections are not one upstream", elicitation.Options{MaxPending: 60}, func(i int) where { w := spread(i); w.upstream = ""; return w }, 60, "global"},
+		{"configured", elicitation.Options{MaxPending: 3}, spread, 3, "global"},
+		{"unlimited", elicitation.Options{MaxPending: -1, MaxPerPrincipal: -1, MaxPerSession: -1, MaxPerUpstream: -1}, func(int) where { return where{"s", "p", "u"} }, 300, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, test.options)
+			sessions := map[string]*elicitation.Session{}
+			var offers []*elicitation.Offered
+			ask := func(i int) error {
+				w := test.place(i)
+				if sessions[w.session] == nil {
+					sessions[w.session] = r.attach(elicitation.SessionInfo{ID: w.session, Principal: elicitation.Principal{Subject: w.subject}})
+				}
+				call := r.begin(elicitation.Origin{Session: sessions[w.session]}, elicitation.Via{}, elicitation.UpstreamKey(w.upstream))
+				t.Cleanup(call.End)
+				o, err := call.Offer(t.Context(), form("m"), nil, func(elicitation.Outcome) {})
+				if err == nil {
+					offers = append(offers, o)
+				}
+				return err
+			}
+			for i := range test.fits {
+				if err := ask(i); err != nil {
+					t.Fatalf("question %d is refused: %v", i, err)
+				}
+			}
+			if test.limit != "" {
+				err := ask(test.fits)
+				refused(t, err, elicitation.ErrCapacity, protocol.CodeBusy, "Too many elicitations are pending")
+				e, _ := errors.AsType[*elicitation.Error](err)
+				var data struct {
+					RetryAfterMs int
+					Limit        string
+				}
+				if json.Unmarshal(e.Wire.Data, &data); data.Limit != test.limit || data.RetryAfterMs != 5000 || e.RetryAfter != 5*time.Second {
+					t.Errorf("refused with %s, want limit %s", e.Wire.Data, test.limit)
+				}
+			}
+			if n := r.Pending(); n != test.fits {
+				t.Errorf("%d pending, want %d: nothing is evicted", n, test.fits)
+			}
+			offers[0].Cancel()
+			if err := ask(0); err != nil {
+				t.Errorf("a slot that is free is not given: %v", err)
+			}
+			for _, o := range offers {
+				o.Cancel()
+			}
+			r.settled()
+		})
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for _, o := range []elicitation.Options{
+		{Timeout: -1}, {MaxTimeout: -1}, {DeliveryTimeout: -1}, {SweepInterval: -1}, {RetryAfter: -1},
+		{MaxSchemaBytes: -1}, {MaxSchemaDepth: -1}, {MaxContentBytes: -1},
+		{Validation: 3}, {Validation: -1},
+		{Timeout: time.Minute, MaxTimeout: time.Second},
+	} {
+		if _, err := elicitation.New(&o); err == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+	if _, err := elicitation.New(nil); err != nil {
+		t.Errorf("no options: %v", err)
+	}
+}
+
+func TestOptionsFromEnv(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		env  map[string]string
+		want elicitation.Options
+		bad  string
+	}{
+		{"nothing", nil, elicitation.Options{}, ""},
+		{"empty", map[string]string{"ELICITATION_TIMEOUT": "", "ELICITATION_MAX_CONCURRENT": "", "ELICITATION_CLEANUP_INTERVAL": ""}, elicitation.Options{}, ""},
+		{"durations", map[string]string{"ELICITATION_TIMEOUT": "2m30s", "ELICITATION_CLEANUP_INTERVAL": "1h"}, elicitation.Options{Timeout: 150 * time.Second, SweepInterval: time.Hour}, ""},
+		{"seconds", map[string]string{"ELICITATION_TIMEOUT": "90", "ELICITATION_CLEANUP_INTERVAL": "300"}, elicitation.Options{Timeout: 90 * time.Second, SweepInterval: 5 * time.Minute}, ""},
+		{"number", map[string]string{"ELICITATION_MAX_CONCURRENT": "250"}, elicitation.Options{MaxPending: 250}, ""},
+		{"zero", map[string]string{"ELICITATION_MAX_CONCURRENT": "0"}, elicitation.Options{}, "ELICITATION_MAX_CONCURRENT"},
+		{"negative", map[string]string{"ELICITATION_MAX_CONCURRENT": "-1"}, elicitation.Options{}, "ELICITATION_MAX_CONCURRENT"},
+		{"words", map[string]string{"ELICITATION_MAX_CONCURRENT": "many"}, elicitation.Options{}, "ELICITATION_MAX_CONCURRENT"},
+		{"no time", map[string]string{"ELICITATION_TIMEOUT": "0s"}, elicitation.Options{}, "ELICITATION_TIMEOUT"},
+		{"negative time", map[string]string{"ELICITATION_TIMEOUT": "-5"}, elicitation.Options{}, "ELICITATION_TIMEOUT"},
+		{"time overflows", map[string]string{"ELICITATION_TIMEOUT": "9223372036854775807"}, elicitation.Options{}, "ELICITATION_TIMEOUT"},
+		{"time of no unit", map[string]string{"ELICITATION_CLEANUP_INTERVAL": "5 min"}, elicitation.Options{}, "ELICITATION_CLEANUP_INTERVAL"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := elicitation.OptionsFromEnv(func(key string) (string, bool) { v, ok := test.env[key]; return v, ok })
+			if test.bad != "" {
+				if err == nil || !contains(err.Error(), test.bad) {
+					t.Errorf("error is %v, want one that names %s", err, test.bad)
+				}
+				return
+			}
+			if err != nil || got.Timeout != test.want.Timeout || got.SweepInterval != test.want.SweepInterval || got.MaxPending != test.want.MaxPending {
+				t.Errorf("got %+v, %v, want %+v", got, err, test.want)
+			}
+		})
+	}
+}

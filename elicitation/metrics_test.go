@@ -1,0 +1,137 @@
+package elicitation_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rondo-mcp/rondo/elicitation"
+)
+
+// The names are part of the contract, and all series are there from the start.
+func TestMetricNames(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	families, err := r.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range families {
+		label := ""
+		if l := f.GetMetric()[0].GetLabel(); len(l) > 0 {
+			label = "{" + l[0].GetName() + "}"
+		}
+		got = append(got, fmt.Sprint(f.GetName(), label, " ", strings.ToLower(f.GetType().String()), " ", len(f.GetMetric())))
+	}
+	want := []string{
+		"elicitation_cancelled_total{by} counter 5",
+		"elicitation_completed_total{action} counter 3",
+		"elicitation_duration_seconds histogram 1",
+		"elicitation_errors_total{reason} counter 5",
+		"elicitation_pending gauge 1",
+		"elicitation_rejected_total{reason} counter 11",
+		"elicitation_requests_total counter 1",
+		"elicitation_timeout_total counter 1",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("metrics are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if problems, err := testutil.GatherAndLint(r.registry); err != nil || len(problems) > 0 {
+		t.Errorf("the linter says %v, %v", problems, err)
+	}
+	h := families[slices.IndexFunc(got, func(s string) bool { return strings.Contains(s, "histogram") })].GetMetric()[0].GetHistogram()
+	if last := h.GetBucket()[len(h.GetBucket())-1].GetUpperBound(); last != 600 {
+		t.Errorf("the histogram reaches to %v s, want 600", last)
+	}
+}
+
+// Routers on one registry add up; routers on wrapped ones stay apart.
+func TestSharedRegistry(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	one := prometheus.WrapRegistererWith(prometheus.Labels{"gateway": "one"}, registry)
+	two := prometheus.WrapRegistererWith(prometheus.Labels{"gateway": "two"}, registry)
+	for _, to := range []prometheus.Registerer{one, two, one} {
+		r := newRig(t, elicitation.Options{Registerer: to})
+		_, offered, _ := r.offered()
+		offered.Cancel()
+	}
+	if n := value(t, registry, "elicitation_requests_total", "gateway", "one"); n != 2 {
+		t.Errorf("one has %v requests, want 2", n)
+	}
+	if n := value(t, registry, "elicitation_requests_total", "gateway", "two"); n != 1 {
+		t.Errorf("two has %v requests, want 1", n)
+	}
+	books(t, registry)
+}
+
+func TestTakenName(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "elicitation_pending", Help: "Something else."}))
+	if _, err := elicitation.New(&elicitation.Options{Registerer: registry}); err == nil {
+		t.Error("a name that is taken is no error")
+	}
+}
+
+// Scrapes that come while questions begin and end see books that balance.
+func TestBooksBalanceInEveryScrape(t *testing.T) {
+	r := newRig(t, elicitation.Options{MaxPerPrincipal: 4})
+	s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
+	stop := make(chan struct{})
+	var wg, scrapes sync.WaitGroup
+	scrapes.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				books(t, r.registry)
+			}
+		}
+	})
+	asked := make([]int, 8)
+	for i := range asked {
+		wg.Go(func() {
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+			defer call.End()
+			for n := range 200 {
+				o, err := call.Offer(t.Context(), form("m"), nil, func(elicitation.Outcome) {})
+				if err != nil {
+					continue
+				}
+				asked[i]++
+				switch n % 4 {
+				case 0:
+					r.Complete(context.Background(), s.From(), result(o.Request().ID, yes))
+				case 1:
+					o.Failed(context.Canceled)
+				case 2:
+					r.Complete(context.Background(), s.From(), result(o.Request().ID, `{}`))
+				case 3:
+					o.Cancel()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(stop)
+	scrapes.Wait()
+	total := 0
+	for _, n := range asked {
+		total += n
+	}
+	if n := books(t, r.registry)["elicitation_requests_total"]; int(n) != total {
+		t.Errorf("%v requests, want %d", n, total)
+	}
+	if n := r.value("elicitation_duration_seconds"); int(n) != total {
+		t.Errorf("%v durations, want %d", n, total)
+	}
+	if n := r.value("elicitation_rejected_total"); int(n) != 1600-total {
+		t.Errorf("%v rejected, want %d", n, 1600-total)
+	}
+	r.settled()
+}

@@ -1,0 +1,341 @@
+package elicitation_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// TestModel runs random operations against a router and against a model that is
+// simple enough to be right by inspection: a list of questions, each with its
+// owner, its end and when it is due. After each step both must agree on what is
+// pending, on every disposition and outcome, and on the books.
+func TestModel(t *testing.T) {
+	const steps = 400
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &model{rig: newRig(t, modelOptions()), rand: rand.New(rand.NewPCG(seed, 0)), ends: map[string]int{}}
+				for range steps {
+					m.step()
+					synctest.Wait()
+					m.check()
+					if t.Failed() {
+						t.Fatalf("last operations: %v", m.trace[max(0, len(m.trace)-10):])
+					}
+				}
+				for _, c := range m.calls {
+					c.End()
+				}
+				m.settled()
+			})
+		})
+	}
+}
+
+func modelOptions() elicitation.Options {
+	return elicitation.Options{
+		Timeout: 60 * time.Second, MaxTimeout: 150 * time.Second,
+		MaxPending: 12, MaxPerPrincipal: 6, MaxPerSession: 4, MaxPerUpstream: 5,
+	}
+}
+
+type model struct {
+	*rig
+	rand      *rand.Rand
+	sessions  []*modelSession
+	calls     []*modelCall
+	questions []*modelQuestion
+	ends      map[string]int
+	created   int
+	refused   int
+	trace     []string
+}
+
+type modelSession struct {
+	*elicitation.Session
+	who  elicitation.Principal
+	gone bool
+}
+
+type modelCall struct {
+	*elicitation.Call
+	session *modelSession
+	up      elicitation.UpstreamKey
+	over    bool
+}
+
+type modelQuestion struct {
+	*elicitation.Offered
+	call     *modelCall
+	upID     protocol.ID
+	born     time.Time
+	due      time.Time
+	end      string // empty while pending
+	answered bool
+	mu       sync.Mutex
+	outcomes []elicitation.Outcome
+}
+
+func pick[T any](m *model, of []T) (v T, ok bool) {
+	if len(of) == 0 {
+		return v, false
+	}
+	return of[m.rand.IntN(len(of))], true
+}
+
+func (m *model) step() {
+	ops := []struct {
+		name   string
+		weight int
+		do     func()
+	}{
+		{"attach", 2, m.attachOne}, {"detach", 1, m.detach}, {"begin", 4, m.beginOne}, {"end", 2, m.end},
+		{"offer", 14, m.offer}, {"answer", 8, m.answer}, {"stranger", 4, m.stranger}, {"malformed", 1, m.malformed},
+		{"progress", 3, m.progress}, {"failed", 1, m.failed}, {"delivered", 3, m.delivered},
+		{"withdraw", 2, m.withdraw}, {"wait", 5, m.wait},
+	}
+	total := 0
+	for _, op := range ops {
+		total += op.weight
+	}
+	n := m.rand.IntN(total)
+	for _, op := range ops {
+		if n -= op.weight; n < 0 {
+			m.trace = append(m.trace, op.name)
+			op.do()
+			return
+		}
+	}
+}
+
+func (m *model) attachOne() {
+	who := elicitation.Principal{Subject: []string{"", "ann", "bob"}[m.rand.IntN(3)]}
+	m.sessions = append(m.sessions, &modelSession{Session: m.attach(elicitation.SessionInfo{Principal: who}), who: who})
+}
+
+func (m *model) detach() {
+	if s, ok := pick(m, m.sessions); ok {
+		s.Detach()
+		s.gone = true
+		m.finish("cancelled", false, func(q *modelQuestion) bool { return q.call.session == s })
+	}
+}
+
+func (m *model) beginOne() {
+	s, ok := pick(m, m.sessions)
+	if !ok {
+		return
+	}
+	up := elicitation.UpstreamKey([]string{"", "a", "b"}[m.rand.IntN(3)])
+	c, err := m.Begin(m.Context(), elicitation.Origin{Session: s.Session}, elicitation.Via{}, up)
+	if (err != nil) != s.gone {
+		m.Errorf("Begin: %v, session gone: %v", err, s.gone)
+	}
+	if err == nil {
+		m.calls = append(m.calls, &modelCall{Call: c, session: s, up: up})
+	}
+}
+
+func (m *model) end() {
+	if c, ok := pick(m, m.calls); ok {
+		c.End()
+		c.over = true
+		m.finish("cancelled", false, func(q *modelQuestion) bool { return q.call == c })
+	}
+}
+
+// pending counts the questions that wait and fit.
+func (m *model) pending(fits func(*modelQuestion) bool) (n int) {
+	for _, q := range m.questions {
+		if q.end == "" && fits(q) {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *model) offer() {
+	c, ok := pick(m, m.calls)
+	if !ok {
+		return
+	}
+	o := modelOptions()
+	var want error
+	switch {
+	case c.over || c.session.gone:
+		want = elicitation.ErrNoSession
+	case m.pending(func(*modelQuestion) bool { return true }) >= o.MaxPending,
+		!c.session.who.Anonymous() && m.pending(func(q *modelQuestion) bool { return q.call.session.who == c.session.who }) >= o.MaxPerPrincipal,
+		m.pending(func(q *modelQuestion) bool { return q.call.session == c.session }) >= o.MaxPerSession,
+		c.up != "" && m.pending(func(q *modelQuestion) bool { return q.call.up == c.up }) >= o.MaxPerUpstream:
+		want = elicitation.ErrCapacity
+	}
+	q := &modelQuestion{call: c, upID: protocol.IntID(int64(len(m.questions))), born: time.Now(), due: time.Now().Add(o.Timeout)}
+	var err error
+	q.Offered, err = c.Offer(m.Context(), form("m"), &elicitation.ElicitOptions{UpstreamID: q.upID}, func(o elicitation.Outcome) {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.outcomes = append(q.outcomes, o)
+	})
+	if !errors.Is(err, want) || (err == nil) != (want == nil) {
+		m.Errorf("Offer: %v, want %v", err, want)
+	}
+	if err != nil {
+		m.refused++
+		return
+	}
+	m.created++
+	m.questions = append(m.questions, q)
+}
+
+// finish ends the questions that wait and fit.
+func (m *model) finish(end string, answered bool, fits func(*modelQuestion) bool) {
+	for _, q := range m.questions {
+		if q.end == "" && fits(q) {
+			q.end, q.answered = end, answered
+			m.ends[end]++
+		}
+	}
+}
+
+func (q *modelQuestion) is(other *modelQuestion) bool { return q == other }
+
+// reply sends a response and wants the disposition that the model has for it.
+func (m *model) reply(q *modelQuestion, text string, then elicitation.Disposition) {
+	want := then
+	switch {
+	case q.answered:
+		want = elicitation.Duplicate
+	case q.end != "":
+		want = elicitation.Expired
+	}
+	m.complete(q.call.session.From(), result(q.Request().ID, text), want)
+}
+
+func (m *model) answer() {
+	if q, ok := pick(m, m.questions); ok {
+		m.reply(q, yes, elicitation.Accepted)
+		m.finish("completed", true, q.is)
+	}
+}
+
+func (m *model) malformed() {
+	if q, ok := pick(m, m.questions); ok {
+		m.reply(q, `{"action":"maybe"}`, elicitation.Invalid)
+		m.finish("error", true, q.is)
+	}
+}
+
+func (m *model) stranger() {
+	q, ok := pick(m, m.questions)
+	if !ok {
+		return
+	}
+	s, _ := pick(m, m.sessions)
+	switch {
+	case m.rand.IntN(4) == 0:
+		from := q.call.session.From()
+		from.Principal.Issuer = "elsewhere"
+		m.complete(from, result(q.Request().ID, yes), elicitation.WrongPrincipal)
+	case s != q.call.session:
+		m.complete(s.From(), result(q.Request().ID, yes), elicitation.WrongSession)
+	}
+}
+
+func (m *model) progress() {
+	q, ok := pick(m, m.questions)
+	if !ok {
+		return
+	}
+	want := elicitation.Accepted
+	switch {
+	case q.answered:
+		want = elicitation.Duplicate
+	case q.end != "":
+		want = elicitation.Expired
+	default:
+		o := modelOptions()
+		q.due = time.Now().Add(o.Timeout)
+		if last := q.born.Add(o.MaxTimeout); q.due.After(last) {
+			q.due = last
+		}
+	}
+	if d, err := m.Progress(m.Context(), q.call.session.From(), progress(q.Request().ID, 1)); d != want || err != nil {
+		m.Errorf("progress is %v, %v, want %v", d, err, want)
+	}
+}
+
+func (m *model) failed() {
+	if q, ok := pick(m, m.questions); ok {
+		q.Failed(context.DeadlineExceeded)
+		m.finish("error", false, q.is)
+	}
+}
+
+func (m *model) delivered() {
+	if q, ok := pick(m, m.questions); ok {
+		q.Delivered()
+	}
+}
+
+func (m *model) withdraw() {
+	q, ok := pick(m, m.questions)
+	if !ok {
+		return
+	}
+	if m.rand.IntN(2) == 0 {
+		q.Cancel()
+	} else if q.call.up != "" {
+		if did, want := m.CancelUpstream(q.call.up, q.upID), q.end == ""; did != want {
+			m.Errorf("CancelUpstream is %v, want %v", did, want)
+		}
+	} else {
+		return
+	}
+	m.finish("cancelled", false, q.is)
+}
+
+func (m *model) wait() {
+	time.Sleep(time.Duration(m.rand.IntN(40)) * time.Second)
+	now := time.Now()
+	m.finish("timeout", false, func(q *modelQuestion) bool { return !now.Before(q.due) })
+}
+
+// check compares the router with the model.
+func (m *model) check() {
+	waiting := m.pending(func(*modelQuestion) bool { return true })
+	if n := m.Pending(); n != waiting {
+		m.Errorf("%d pending, want %d", n, waiting)
+	}
+	sums := books(m.TB, m.registry)
+	for name, want := range map[string]int{
+		"requests_total": m.created, "pending": waiting, "rejected_total": m.refused,
+		"completed_total": m.ends["completed"], "timeout_total": m.ends["timeout"],
+		"errors_total": m.ends["error"], "cancelled_total": m.ends["cancelled"],
+	} {
+		if n := sums["elicitation_"+name]; int(n) != want {
+			m.Errorf("elicitation_%s is %v, want %d", name, n, want)
+		}
+	}
+	for i, q := range m.questions {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if want := min(len(q.end), 1); len(q.outcomes) != want || want == 1 && (q.outcomes[0].Result != nil) != (q.end == "completed") {
+			m.Errorf("question %d ended as %q with outcomes %+v", i, q.end, q.outcomes)
+		}
+	}
+	// Old questions have been looked at often enough; forgetting them keeps the tombstones within bounds.
+	if len(m.questions) > 100 {
+		m.questions = slices.DeleteFunc(m.questions, func(q *modelQuestion) bool { return q.end != "" })
+	}
+}

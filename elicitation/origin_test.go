@@ -1,0 +1,172 @@
+package elicitation_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+func contains(s, part string) bool { return strings.Contains(s, part) }
+
+func TestElicitFrom(t *testing.T) {
+	one, two := protocol.IntID(1), protocol.StringID("1")
+	for _, test := range []struct {
+		name     string
+		upstream elicitation.UpstreamKey
+		opts     *elicitation.ElicitOptions
+		want     string // the session that is asked, or the reason of the refusal
+	}{
+		{"only call on the connection", "alone", nil, "s3"},
+		{"two calls, nothing known", "shared", nil, "ambiguous_origin"},
+		{"related id", "shared", &elicitation.ElicitOptions{Related: one}, "s1"},
+		{"related id set later", "shared", &elicitation.ElicitOptions{Related: two}, "s2"},
+		{"call id", "shared", &elicitation.ElicitOptions{CallID: "second"}, "s2"},
+		{"both", "shared", &elicitation.ElicitOptions{CallID: "second", Related: two}, "s2"},
+		{"they disagree", "shared", &elicitation.ElicitOptions{CallID: "first", Related: two}, "no_session"},
+		{"related id of no call", "shared", &elicitation.ElicitOptions{Related: protocol.IntID(2)}, "no_session"},
+		{"the only call is not the related one", "alone", &elicitation.ElicitOptions{Related: one}, "no_session"},
+		{"unknown connection", "other", nil, "no_session"},
+		{"no connection", "", nil, "no_session"},
+		{"all calls are over", "ended", nil, "no_session"},
+		{"the client has gone", "detached", nil, "no_session"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, elicitation.Options{})
+			asked := ""
+			begin := func(id string, o elicitation.Origin, up elicitation.UpstreamKey) *elicitation.Call {
+				o.Session = r.attach(elicitation.SessionInfo{ID: id})
+				sc := &screen{t: t}
+				sc.answer = func(q *protocol.Request) {
+					asked = id
+					r.Complete(context.Background(), o.Session.From(), result(q.ID, yes))
+				}
+				c := r.begin(o, elicitation.Frames(sc), up)
+				t.Cleanup(c.End)
+				return c
+			}
+			begin("s1", elicitation.Origin{CallID: "first", Related: one}, "shared")
+			begin("s2", elicitation.Origin{CallID: "second"}, "shared").Relate(two)
+			begin("s3", elicitation.Origin{}, "alone")
+			begin("s4", elicitation.Origin{}, "ended").End()
+			begin("s5", elicitation.Origin{}, "detached").Origin().Session.Detach()
+			begin("s6", elicitation.Origin{}, "")
+			_, err := r.ElicitFrom(t.Context(), test.upstream, form("m"), test.opts)
+			if err == nil {
+				if asked != test.want {
+					t.Errorf("asked %q, want %q", asked, test.want)
+				}
+				return
+			}
+			kind := elicitation.ErrNoSession
+			if test.want == "ambiguous_origin" {
+				kind = elicitation.ErrAmbiguousOrigin
+			}
+			refused(t, err, kind, -32601, "No client session available")
+			if asked != "" {
+				t.Errorf("%s was asked all the same", asked)
+			}
+			r.wantEvents("rejected")
+			f := r.logs.All()[0].ContextMap()
+			if f["reason"] != test.want || f["upstream_session"] != string(test.upstream) || f["message"] != "m" {
+				t.Errorf("the log says %v", f)
+			}
+			_, err = r.OfferFrom(t.Context(), test.upstream, form("m"), test.opts, func(elicitation.Outcome) {})
+			refused(t, err, kind, -32601, "No client session available")
+		})
+	}
+}
+
+func TestOfferFrom(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	s := r.attach(elicitation.SessionInfo{ID: "s1"})
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+	defer call.End()
+	o, err := r.OfferFrom(t.Context(), "up", form("m"), nil, func(elicitation.Outcome) {})
+	if err != nil || o.Call() != call {
+		t.Errorf("offered for %p, %v, want %p", o.Call(), err, call)
+	}
+}
+
+// Calls that queue for one connection run one at a time, in order, so that what
+// is asked on it is never ambiguous.
+func TestExclusive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, elicitation.Options{})
+		s := r.attach(elicitation.SessionInfo{ID: "s1"})
+		sc := r.answers(s, yes)
+		var order []int
+		for i := range 10 {
+			time.Sleep(time.Second)
+			go func() {
+				release, err := r.Exclusive(t.Context(), "up")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer release()
+				call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+				defer call.End()
+				time.Sleep(time.Minute)
+				order = append(order, i)
+				if _, err := r.ElicitFrom(t.Context(), "up", form("m"), nil); err != nil {
+					t.Errorf("call %d: %v", i, err)
+				}
+			}()
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		for i, n := range order {
+			if i != n {
+				t.Fatalf("order is %v", order)
+			}
+		}
+		if len(order) != 10 {
+			t.Errorf("%d calls ran", len(order))
+		}
+	})
+}
+
+func TestExclusiveGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, elicitation.Options{})
+		release, err := r.Exclusive(t.Context(), "up")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, err := r.Exclusive(t.Context(), "elsewhere"); err != nil {
+			t.Fatal(err)
+		} else {
+			other()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := r.Exclusive(ctx, "up"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error is %v", err)
+		}
+		if _, err := r.Exclusive(ctx, "up"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("with a context that has ended: %v", err)
+		}
+		long, stop := context.WithCancel(t.Context())
+		for range 100 {
+			go r.Exclusive(long, "up")
+		}
+		synctest.Wait()
+		if _, err := r.Exclusive(t.Context(), "up"); !errors.Is(err, elicitation.ErrCapacity) {
+			t.Errorf("error is %v", err)
+		}
+		stop()
+		synctest.Wait()
+		release()
+		release()
+		if release, err = r.Exclusive(t.Context(), "up"); err != nil {
+			t.Error(err)
+		}
+		release()
+	})
+}

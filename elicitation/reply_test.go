@@ -1,0 +1,244 @@
+package elicitation_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// offered puts one question to a session of alice's.
+func (r *rig) offered() (*elicitation.Session, *elicitation.Offered, *elicitation.Outcome) {
+	r.Helper()
+	s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+	r.Cleanup(call.End)
+	outcome := &elicitation.Outcome{}
+	offered, err := call.Offer(r.Context(), form("Deploy?"), nil, func(o elicitation.Outcome) { *outcome = o })
+	if err != nil {
+		r.Fatal(err)
+	}
+	return s, offered, outcome
+}
+
+func (r *rig) complete(from elicitation.From, reply *protocol.Response, want elicitation.Disposition) {
+	r.Helper()
+	if d, err := r.Complete(r.Context(), from, reply); d != want || err != nil {
+		r.Errorf("reply is %v, %v, want %v", d, err, want)
+	}
+}
+
+// Strangers change nothing; the owner's answer counts after all of them.
+func TestRepliesOfStrangers(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	s, offered, outcome := r.offered()
+	r.attach(elicitation.SessionInfo{ID: "s2", Principal: bob()})
+	id := offered.Request().ID
+	bare := protocol.StringID(id.String()[1 : len(id.String())-2])
+	for _, test := range []struct {
+		name  string
+		from  elicitation.From
+		reply *protocol.Response
+		want  elicitation.Disposition
+	}{
+		{"other session, same principal", elicitation.From{Session: "s2", Principal: alice()}, result(id, yes), elicitation.WrongSession},
+		{"other session", elicitation.From{Session: "s2", Principal: bob()}, result(id, yes), elicitation.WrongSession},
+		{"no session", elicitation.From{}, result(id, yes), elicitation.WrongSession},
+		{"other principal", elicitation.From{Session: "s1", Principal: bob()}, result(id, yes), elicitation.WrongPrincipal},
+		{"nobody", elicitation.From{Session: "s1"}, result(id, yes), elicitation.WrongPrincipal},
+		{"error from elsewhere", elicitation.From{Session: "s2", Principal: bob()}, &protocol.Response{ID: id, Error: protocol.Errorf(1, "no")}, elicitation.WrongSession},
+		{"garbage from elsewhere", elicitation.From{Session: "s2", Principal: bob()}, result(id, `{}`), elicitation.WrongSession},
+		{"made up", s.From(), result(protocol.StringID(strings.Repeat("a", 32)), yes), elicitation.Unknown},
+		{"cut", s.From(), result(bare, yes), elicitation.Unknown},
+		{"number", s.From(), result(protocol.IntID(1), yes), elicitation.Unknown},
+		{"no id", s.From(), result(protocol.ID{}, yes), elicitation.Unknown},
+		{"nil", s.From(), nil, elicitation.Unknown},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := *r
+			r.TB = t
+			r.complete(test.from, test.reply, test.want)
+		})
+	}
+	if n := r.Pending(); n != 1 {
+		t.Fatalf("%d pending, want the one", n)
+	}
+	r.complete(s.From(), result(id, yes), elicitation.Accepted)
+	r.complete(s.From(), result(id, `{"action":"decline"}`), elicitation.Duplicate)
+	r.complete(elicitation.From{Session: "s2", Principal: bob()}, result(id, yes), elicitation.WrongSession)
+	r.complete(elicitation.From{Session: "s1", Principal: bob()}, result(id, yes), elicitation.WrongPrincipal)
+	if outcome.Result == nil || outcome.Result.Action != protocol.ActionAccept {
+		t.Errorf("outcome is %+v", outcome)
+	}
+	r.wantEvents("created delivered completed")
+	r.settled()
+}
+
+func TestMalformedReplies(t *testing.T) {
+	for _, test := range []struct{ name, reply string }{
+		{"empty object", `{}`},
+		{"nothing", ``},
+		{"null", `null`},
+		{"array", `[]`},
+		{"action of no kind", `{"action":"approve"}`},
+		{"action in capitals", `{"Action":"accept"}`},
+		{"action twice", `{"action":"decline","action":"accept"}`},
+		{"null action", `{"action":null}`},
+		{"content is text", `{"action":"accept","content":"ok"}`},
+		{"content twice", `{"action":"accept","content":{"ok":true},"content":{"ok":false}}`},
+		{"wrapped", `{"method":"elicitation/create","result":{"action":"accept"}}`},
+		{"not UTF-8", "{\"action\":\"accept\",\"content\":{\"a\":\"\xff\"}}"},
+		{"too deep", `{"action":"accept","content":` + strings.Repeat(`{"a":`, 70) + "1" + strings.Repeat("}", 70) + `}`},
+		{"too large", `{"action":"accept","content":{"a":"` + strings.Repeat("x", 1<<20) + `"}}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, elicitation.Options{})
+			s, offered, outcome := r.offered()
+			offered.Delivered()
+			r.complete(s.From(), result(offered.Request().ID, test.reply), elicitation.Invalid)
+			if outcome.Err == nil {
+				t.Fatal("it was passed on")
+			}
+			refused(t, outcome.Err, elicitation.ErrInvalidReply, -32603, "The client's answer is not valid")
+			r.complete(s.From(), result(offered.Request().ID, yes), elicitation.Duplicate)
+			r.wantEvents("created delivered error")
+			if n := r.value("elicitation_errors_total", "reason", "invalid_reply"); n != 1 {
+				t.Errorf("errors{invalid_reply} is %v", n)
+			}
+			r.settled()
+		})
+	}
+}
+
+// An error of the client's ends the wait at once and goes upstream as it is.
+func TestErrorReply(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	s, offered, outcome := r.offered()
+	offered.Delivered()
+	data := json.RawMessage(`{"k":1}`)
+	reply := &protocol.Response{ID: offered.Request().ID, Error: &protocol.Error{Code: -32000, Message: "no display", Data: data}}
+	r.complete(s.From(), reply, elicitation.Accepted)
+	data[2] = 'X' // the frame's buffer may be used again
+	refused(t, outcome.Err, elicitation.ErrClient, -32000, "no display")
+	if up := outcome.Response(protocol.IntID(4)); string(up.Error.Data) != `{"k":1}` {
+		t.Errorf("data is %s", up.Error.Data)
+	}
+	if outcome.Withdraw != nil {
+		t.Error("a question that was answered is withdrawn")
+	}
+	r.wantEvents("created delivered error")
+	r.settled()
+}
+
+func TestLateReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, elicitation.Options{})
+		s, offered, outcome := r.offered()
+		offered.Delivered()
+		time.Sleep(61 * time.Second)
+		synctest.Wait()
+		r.complete(s.From(), result(offered.Request().ID, yes), elicitation.Expired)
+		refused(t, outcome.Err, elicitation.ErrTimeout, protocol.CodeTimeout, "Elicitation timed out")
+		r.wantEvents("created delivered timeout")
+		r.settled()
+		if n := r.value("elicitation_timeout_total"); n != 1 {
+			t.Errorf("timeouts are %v", n)
+		}
+		if n := r.value("elicitation_duration_seconds"); n != 1 {
+			t.Errorf("durations of %v questions", n)
+		}
+	})
+}
+
+// Tombstones are bounded: the oldest reply becomes an unknown one.
+func TestTombstonesAreBounded(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	s, offered, _ := r.offered()
+	first := offered.Request().ID
+	call := offered.Call()
+	offered.Cancel()
+	r.complete(s.From(), result(first, yes), elicitation.Expired)
+	for range 2048 {
+		o, err := call.Offer(t.Context(), form("m"), nil, func(elicitation.Outcome) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Cancel()
+	}
+	r.complete(s.From(), result(first, yes), elicitation.Unknown)
+}
+
+func TestValidation(t *testing.T) {
+	const bad = `{"action":"accept","content":{"ok":"canary","n":1}}`
+	for _, test := range []struct {
+		name  string
+		how   elicitation.Validation
+		reply string
+		want  elicitation.Disposition
+		warns bool
+	}{
+		{"warn", elicitation.ValidateWarn, bad, elicitation.Accepted, true},
+		{"warn, absent content", elicitation.ValidateWarn, `{"action":"accept"}`, elicitation.Accepted, true},
+		{"warn, fits", elicitation.ValidateWarn, yes, elicitation.Accepted, false},
+		{"off", elicitation.ValidateOff, bad, elicitation.Accepted, false},
+		{"enforce", elicitation.ValidateEnforce, bad, elicitation.Invalid, true},
+		{"enforce, absent content", elicitation.ValidateEnforce, `{"action":"accept"}`, elicitation.Invalid, true},
+		{"enforce, fits", elicitation.ValidateEnforce, yes, elicitation.Accepted, false},
+		{"enforce, more than was asked", elicitation.ValidateEnforce, `{"action":"accept","content":{"Ok":false,"n":1.0,"ok":true}}`, elicitation.Accepted, false},
+		{"enforce, decline", elicitation.ValidateEnforce, `{"action":"decline"}`, elicitation.Accepted, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, elicitation.Options{Validation: test.how})
+			s, offered, outcome := r.offered()
+			r.complete(s.From(), result(offered.Request().ID, test.reply), test.want)
+			last := r.logs.All()[2]
+			violation, warned := last.ContextMap()["violation"].(string)
+			if warned != test.warns || strings.Contains(violation, "canary") {
+				t.Errorf("violation %q", violation)
+			}
+			if test.want == elicitation.Invalid {
+				e, _ := errors.AsType[*elicitation.Error](outcome.Err)
+				if e == nil || e.Reason != elicitation.ReasonInvalidContent || strings.Contains(e.Error(), "canary") {
+					t.Errorf("error is %v", outcome.Err)
+				}
+			} else if raw, _ := outcome.Result.MarshalJSON(); string(raw) != test.reply && (test.how != elicitation.ValidateEnforce || string(raw) != `{"action":"accept","content":{"ok":true,"n":1}}`) {
+				t.Errorf("content changed: %s", raw)
+			}
+		})
+	}
+}
+
+// What has been accepted does not change when the host's buffer does.
+func TestRepliesAreCopied(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	s, offered, outcome := r.offered()
+	buffer := []byte(`{"action":"accept","content":{"ok":true},"_meta":{"k":1}}`)
+	r.complete(s.From(), &protocol.Response{ID: offered.Request().ID, Result: buffer}, elicitation.Accepted)
+	for i := range buffer {
+		buffer[i] = 'x'
+	}
+	if got := outcome.Response(protocol.IntID(1)); string(got.Result) != `{"action":"accept","content":{"ok":true},"_meta":{"k":1}}` {
+		t.Errorf("the outcome became %s", got.Result)
+	}
+}
+
+// With enforcement, a form whose answer could not be checked is not asked.
+func TestEnforceRefusesUncheckableForms(t *testing.T) {
+	const nested = `{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"object","properties":{}}}}}`
+	for _, how := range []elicitation.Validation{elicitation.ValidateEnforce, elicitation.ValidateWarn} {
+		r := newRig(t, elicitation.Options{Validation: how})
+		s := r.attach(elicitation.SessionInfo{ID: "s1"})
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+		_, err := call.Offer(t.Context(), json.RawMessage(nested), nil, func(elicitation.Outcome) {})
+		if refuses := errors.Is(err, elicitation.ErrInvalidQuestion); refuses != (how == elicitation.ValidateEnforce) {
+			t.Errorf("validation %d: %v", how, err)
+		}
+		call.End()
+		r.settled()
+	}
+}

@@ -1,0 +1,164 @@
+package elicitation_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// auditor keeps all events.
+type auditor struct {
+	mu     sync.Mutex
+	events []elicitation.Event
+}
+
+func (a *auditor) Audit(e elicitation.Event) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.events = append(a.events, e)
+}
+
+// A secret in an answer or a URL is in no log, metric, audit record or error,
+// however things end.
+func TestSecretsStayOut(t *testing.T) {
+	const canary = "canary-4242-secret"
+	for _, how := range []elicitation.Validation{elicitation.ValidateWarn, elicitation.ValidateOff, elicitation.ValidateEnforce} {
+		audit := &auditor{}
+		r := newRig(t, elicitation.Options{Validation: how, Audit: audit})
+		s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
+		var errs []error
+		replies := []string{
+			`{"action":"accept","content":{"ok":true,"pin":"` + canary + `"}}`,
+			`{"action":"accept","content":{"ok":"` + canary + `"}}`,
+			`{"action":"accept","content":{"` + canary + `":1}}`,
+			`{"action":"decline","content":{"ok":"` + canary + `"}}`,
+			`{"action":"` + canary + `"}`,
+			`{"action":"accept","content":"` + canary + `"}`,
+			`{"action":"accept","content":{"ok":` + canary + `}}`,
+			`{"action":"accept","` + canary + `":1,"` + canary + `":2}`,
+		}
+		questions := []json.RawMessage{
+			form("m"), visit("m", "https://id.example/?code="+canary, "e"), visit("m", "https://"+canary+"@id.example/", "e"),
+			visit("m", "http://id.example/"+canary, "e"), visit("m", canary+"://x", "e"),
+			json.RawMessage(`{"mode":"url","message":"m","url":["` + canary + `"]}`),
+			json.RawMessage(`{"mode":"url","message":"m","url":"` + canary),
+			json.RawMessage(`{"mode":"` + canary + `","message":"m"}`),
+		}
+		for _, reply := range replies {
+			sc := &screen{t: t}
+			sc.answer = func(q *protocol.Request) { r.Complete(context.Background(), s.From(), result(q.ID, reply)) }
+			sdk := elicitation.AskFunc(func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) {
+				return nil, fmt.Errorf("cannot use %s", reply)
+			})
+			for _, via := range []elicitation.Via{elicitation.Frames(sc), elicitation.Asks(sdk)} {
+				call := r.begin(elicitation.Origin{Session: s}, via, "up")
+				for _, q := range questions {
+					_, err := call.Elicit(t.Context(), q, nil)
+					if e, ok := errors.AsType[*elicitation.Error](err); ok {
+						errs = append(errs, e, e.Wire)
+					}
+				}
+				call.End()
+			}
+		}
+		text := fmt.Sprintf("%+v", audit.events)
+		for _, e := range r.logs.All() {
+			text += fmt.Sprintln(e.Message, e.ContextMap())
+		}
+		families, _ := r.registry.Gather()
+		text += fmt.Sprint(families)
+		for _, err := range errs {
+			// A fault in its own question may be quoted to the upstream.
+			if wire, _ := protocol.AsError(err); wire.Code != protocol.CodeInvalidParams {
+				text += fmt.Sprintln(err, string(wire.Data))
+			}
+		}
+		if i := strings.Index(text, canary); i >= 0 {
+			t.Errorf("validation %d: the secret is there: …%s…", how, text[max(0, i-200):min(len(text), i+200)])
+		}
+		if len(audit.events) != r.logs.Len() || len(audit.events) < 100 {
+			t.Errorf("%d audited, %d logged", len(audit.events), r.logs.Len())
+		}
+		r.settled()
+	}
+}
+
+// A secret in the text of a question is gone once there is a redactor.
+func TestRedactor(t *testing.T) {
+	const canary = "canary-4242-secret"
+	audit := &auditor{}
+	r := newRig(t, elicitation.Options{Redactor: elicitation.HashMessages, Audit: audit})
+	s := r.attach(elicitation.SessionInfo{ID: "s1"})
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(r.answers(s, yes)), "up")
+	defer call.End()
+	if _, err := call.Elicit(t.Context(), form("Is it "+canary+"?"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := call.Elicit(t.Context(), json.RawMessage(`{"message":"`+canary+`"}`), nil); err == nil {
+		t.Error("a question without a schema was asked")
+	}
+	if _, err := r.ElicitFrom(t.Context(), "other", form(canary), nil); err == nil {
+		t.Error("a question of nobody's was asked")
+	}
+	text := fmt.Sprintf("%+v", audit.events)
+	for _, e := range r.logs.All() {
+		text += fmt.Sprintln(e.Message, e.ContextMap())
+	}
+	if strings.Contains(text, canary) {
+		t.Errorf("the secret is there: %s", text)
+	}
+	const want = "len=25 sha256="
+	if m := audit.events[0].Message; !strings.HasPrefix(m, want) || len(m) != len(want)+16 {
+		t.Errorf("message is %q", m)
+	}
+	r.wantEvents("created delivered completed rejected rejected")
+}
+
+func TestMessagesInLogs(t *testing.T) {
+	for _, test := range []struct{ name, message, want string }{
+		{"plain", "Größe für 日本?", "Größe für 日本?"},
+		{"forged line", "x\n{\"msg\":\"elicitation.completed\"}", `x\n{"msg":"elicitation.completed"}`},
+		{"terminal", "\x1b[2Jhello\u202e", `\x1b[2Jhello\u202e`},
+		{"exactly as long as fits", strings.Repeat("ä", 256), strings.Repeat("ä", 256)},
+		{"long", strings.Repeat("ä", 257), strings.Repeat("ä", 255) + "…"},
+		{"long and hidden", strings.Repeat("\x00", 100), strings.Repeat(`\x00`, 63) + "…"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, elicitation.Options{})
+			s := r.attach(elicitation.SessionInfo{ID: "s1"})
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+			defer call.End()
+			message, _ := json.Marshal(test.message)
+			if _, err := call.Offer(t.Context(), json.RawMessage(`{"requestedSchema":{},"message":`+string(message)+`}`), nil, func(elicitation.Outcome) {}); err != nil {
+				t.Fatal(err)
+			}
+			got := r.logs.All()[0].ContextMap()["message"].(string)
+			if got != test.want || utf8.RuneCountInString(got) > 256 {
+				t.Errorf("message is %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// Names of the host's that a peer may have chosen are made fit, too.
+func TestNamesInLogs(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	s := r.attach(elicitation.SessionInfo{ID: "secret-id", LogName: "alice's\nlaptop"})
+	call := r.begin(elicitation.Origin{Session: s, CallID: "c\n1"}, elicitation.Frames(r.answers(s, yes)), "up\n1")
+	defer call.End()
+	if _, err := call.Elicit(t.Context(), form("m"), nil); err != nil {
+		t.Fatal(err)
+	}
+	f := r.logs.All()[0].ContextMap()
+	if f["downstream_session"] != `alice's\nlaptop` || f["upstream_session"] != `up\n1` || f["call_id"] != `c\n1` {
+		t.Errorf("the log has %v", f)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !soak
+
+package elicitation_test
+
+const soakRounds = 3000

@@ -1,0 +1,95 @@
+package elicitation_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// TestSoak runs a great many elicitations, every kind of end among them, and
+// wants neither goroutines nor heap to grow. With the build tag soak it is
+// 100,000 of them.
+func TestSoak(t *testing.T) {
+	router, err := elicitation.New(&elicitation.Options{Registerer: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	soak(t, router, 3000) // fills what is bounded: tombstones, maps, pools
+	goroutines, heap := runtime.NumGoroutine(), heapInUse()
+	soak(t, router, soakRounds)
+	if n := router.Pending(); n != 0 {
+		t.Errorf("%d pending", n)
+	}
+	for range 100 { // goroutines on their way out
+		if runtime.NumGoroutine() <= goroutines {
+			break
+		}
+		runtime.Gosched()
+		heapInUse()
+	}
+	if n := runtime.NumGoroutine(); n > goroutines {
+		t.Errorf("%d goroutines, %d before", n, goroutines)
+	}
+	grown := int64(heapInUse()) - int64(heap)
+	t.Logf("%d elicitations: heap grew by %d bytes", soakRounds, grown)
+	if grown > 128<<10 {
+		t.Errorf("the heap grew by %d bytes", grown)
+	}
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func soak(t *testing.T, router *elicitation.Router, rounds int) {
+	for i := range rounds {
+		s, err := router.Attach(elicitation.SessionInfo{
+			Principal: elicitation.Principal{Subject: fmt.Sprint("user ", i)}, Capabilities: caps(true, true),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		upstream := elicitation.UpstreamKey(fmt.Sprint("up ", i))
+		ctx, cancel := context.WithCancel(t.Context())
+		sc := elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error {
+			q, ok := m.(*protocol.Request)
+			switch {
+			case !ok || i%4 == 3:
+			case i%4 == 2:
+				return errors.New("gone")
+			default:
+				router.Complete(ctx, s.From(), result(q.ID, `{"action":"accept","content":{"ok":true}}`))
+			}
+			if i%4 == 3 {
+				cancel()
+			}
+			return nil
+		})
+		call, err := router.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Frames(sc), upstream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		params := json.RawMessage(fmt.Sprintf(`{"message":"m","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean","title":"%d"}}}}`, i))
+		if i%2 == 1 {
+			params = visit("m", "https://id.example/", fmt.Sprint(i))
+		}
+		_, err = call.Elicit(ctx, params, nil)
+		if (err == nil) != (i%4 < 2) {
+			t.Fatalf("elicitation %d: %v", i, err)
+		}
+		call.End()
+		s.Detach()
+		cancel()
+	}
+}

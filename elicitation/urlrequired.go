@@ -1,0 +1,68 @@
+package elicitation
+
+import (
+	"context"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// URLRequired makes an upstream's error for the call fit for the client. The
+// error -32042 of revision 2025-11-25 says that the person must visit URLs
+// first: they pass the same gate and policy as questions do, and get
+// elicitationIds of the router's, so that [Router.ElicitationCompleted] can tell
+// this client alone when a visit is over. Any other error is returned as it is.
+//
+// The second result, an [*Error], says that the client cannot be told; its Wire
+// is what the client gets instead. wire is not changed.
+func (c *Call) URLRequired(ctx context.Context, wire *protocol.Error) (*protocol.Error, error) {
+	if wire == nil || wire.Code != protocol.CodeURLElicitationRequired {
+		return wire, nil
+	}
+	r := c.router
+	asked, ok := wire.URLElicitations()
+	refused := c.gate(protocol.KindElicitURL)
+	if refused == nil && !ok {
+		refused = failure(ReasonInvalidQuestion, "The server's error is malformed", nil)
+	}
+	out := &protocol.URLElicitationRequiredError{Message: wire.Message}
+	for _, q := range asked {
+		if refused != nil {
+			break
+		}
+		var v *visit
+		if v, refused = c.require(ctx, q); refused == nil {
+			known := *q
+			known.ElicitationID = v.clientID
+			out.Elicitations = append(out.Elicitations, &known)
+		}
+	}
+	if refused != nil {
+		return nil, r.rejected(refused, nil, c.upstream, c)
+	}
+	legacy, err := out.Legacy()
+	if err != nil {
+		return nil, r.rejected(failure(ReasonInvalidQuestion, "The server's error is malformed", err), nil, c.upstream, c)
+	}
+	return legacy, nil
+}
+
+// require remembers a visit that comes without a question.
+func (c *Call) require(ctx context.Context, q *protocol.ElicitURL) (*visit, *Error) {
+	r := c.router
+	if refused := r.checkURL(ctx, c, q.URL); refused != nil {
+		return nil, refused
+	}
+	v, refused := r.visitFor(c.origin.Session, c, q.ElicitationID)
+	if refused != nil {
+		return nil, refused
+	}
+	if err := r.claimVisit(ctx, v); err != nil {
+		return nil, failure(ReasonBus, "The other replicas of the gateway cannot be reached", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if refused := c.usable(); refused != nil {
+		return nil, refused
+	}
+	return v, r.keepVisit(v)
+}

@@ -1,0 +1,227 @@
+package elicitation_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// visited wants a completion to have the given end.
+func (r *rig) visited(up elicitation.UpstreamKey, id string, want elicitation.Disposition) {
+	r.Helper()
+	if d, err := r.ElicitationCompleted(r.Context(), up, id); d != want || err != nil {
+		r.Errorf("completion of %s %q is %v, %v, want %v", up, id, d, err, want)
+	}
+}
+
+// clientID is the elicitationId of the only URL question on a screen.
+func clientID(t testing.TB, sc *screen) string {
+	t.Helper()
+	q := sc.requests()
+	ask, err := protocol.DecodeInputRequest(protocol.MethodElicit, q[len(q)-1].Params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ask.(*protocol.ElicitURL).ElicitationID
+}
+
+// The completion of a visit reaches the session that got the URL, with the id
+// that it knows, once, and nobody else.
+func TestElicitationCompleted(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	streams := map[string]*screen{"s1": {t: t}, "s2": {t: t}}
+	screens := map[string]*screen{}
+	for _, id := range []string{"s1", "s2"} {
+		s := r.attach(elicitation.SessionInfo{ID: id, Notify: streams[id]})
+		screens[id] = r.answers(s, `{"action":"accept"}`)
+		// Both upstreams number alike.
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(screens[id]), elicitation.UpstreamKey("up-"+id))
+		if _, err := call.Elicit(t.Context(), visit("Sign in", "https://id.example/", "1"), nil); err != nil {
+			t.Fatal(err)
+		}
+		call.End()
+	}
+	r.visited("up-s1", "2", elicitation.Unknown)
+	r.visited("up-s3", "1", elicitation.Unknown)
+	r.visited("up-s1", clientID(t, screens["s1"]), elicitation.Unknown)
+	r.visited("up-s1", "1", elicitation.Accepted)
+	r.visited("up-s1", "1", elicitation.Unknown)
+	if n := len(streams["s2"].frames); n != 0 {
+		t.Errorf("the other session got %d frames", n)
+	}
+	told := streams["s1"].notifications("notifications/elicitation/complete")
+	var p protocol.ElicitationCompleted
+	if len(told) != 1 || jsonx.Decode(told[0].Params, &p) != nil || p.ElicitationID != clientID(t, screens["s1"]) {
+		t.Errorf("the session got %v", told)
+	}
+}
+
+func TestVisitsThatAreOver(t *testing.T) {
+	for _, test := range []struct {
+		name, reply string
+		then        func(s *elicitation.Session)
+		want        elicitation.Disposition
+	}{
+		{"declined", `{"action":"decline"}`, func(*elicitation.Session) {}, elicitation.Unknown},
+		{"cancelled", `{"action":"cancel"}`, func(*elicitation.Session) {}, elicitation.Unknown},
+		{"session gone", `{"action":"accept"}`, (*elicitation.Session).Detach, elicitation.Unknown},
+		{"too late", `{"action":"accept"}`, func(*elicitation.Session) { time.Sleep(2 * time.Hour) }, elicitation.Expired},
+		{"in time", `{"action":"accept"}`, func(*elicitation.Session) { time.Sleep(30 * time.Minute) }, elicitation.Accepted},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, elicitation.Options{})
+				s := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t}})
+				call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(r.answers(s, test.reply)), "up")
+				if _, err := call.Elicit(t.Context(), visit("m", "https://id.example/", "1"), nil); err != nil {
+					t.Fatal(err)
+				}
+				call.End()
+				test.then(s)
+				r.visited("up", "1", test.want)
+			})
+		})
+	}
+}
+
+// Without a stream of the session's the call's serves, while it lasts.
+func TestVisitWithoutSessionStream(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	s := r.attach(elicitation.SessionInfo{ID: "s1"})
+	sc := r.answers(s, `{"action":"accept"}`)
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+	for _, id := range []string{"1", "2"} {
+		if _, err := call.Elicit(t.Context(), visit("m", "https://id.example/", id), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.visited("up", "1", elicitation.Accepted)
+	if n := len(sc.notifications("notifications/elicitation/complete")); n != 1 {
+		t.Errorf("the call's stream got %d completions", n)
+	}
+	call.End()
+	if d, err := r.ElicitationCompleted(t.Context(), "up", "2"); d != elicitation.Expired || !errors.Is(err, elicitation.ErrDelivery) {
+		t.Errorf("with no stream at all: %v, %v", d, err)
+	}
+}
+
+// An upstream cannot use one elicitationId for two people, nor fill the memory.
+func TestVisitIDs(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	s1, s2 := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t}}), r.attach(elicitation.SessionInfo{ID: "s2"})
+	ask := func(s *elicitation.Session, id string) (string, error) {
+		sc := r.answers(s, `{"action":"accept"}`)
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+		defer call.End()
+		if _, err := call.Elicit(t.Context(), visit("m", "https://id.example/", id), nil); err != nil {
+			return "", err
+		}
+		return clientID(t, sc), nil
+	}
+	first, err := ask(s1, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := ask(s1, "1"); again != first || err != nil {
+		t.Errorf("asked again, the client knows it as %q, %v, want %q", again, err, first)
+	}
+	_, err = ask(s2, "1")
+	refused(t, err, elicitation.ErrInvalidQuestion, -32602, "Invalid elicitation request: elicitationId is in use")
+	for i := range 64 {
+		if _, err := ask(s1, fmt.Sprint("more ", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.visited("up", "1", elicitation.Unknown) // forgotten to make room
+	r.visited("up", "more 0", elicitation.Accepted)
+	r.settled()
+}
+
+// The error that asks for visits reaches the client with ids of the router's.
+func TestURLRequired(t *testing.T) {
+	upstreams := func(url, id string) *protocol.Error {
+		e, err := (&protocol.URLElicitationRequiredError{Message: "Sign in first", Elicitations: []*protocol.ElicitURL{
+			{Message: "Sign in", URL: url, ElicitationID: id},
+		}}).Legacy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	r := newRig(t, elicitation.Options{})
+	stream := &screen{t: t}
+	s := r.attach(elicitation.SessionInfo{ID: "s1", Notify: stream})
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+	got, err := call.URLRequired(t.Context(), upstreams("https://id.example/?a=b", "1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	visits, ok := got.URLElicitations()
+	if !ok || len(visits) != 1 || visits[0].URL != "https://id.example/?a=b" || visits[0].ElicitationID == "1" || got.Message != "Sign in first" {
+		t.Fatalf("the client gets %s", got.Data)
+	}
+	_, err = call.URLRequired(t.Context(), upstreams("javascript:alert(1)", "2"))
+	refused(t, err, elicitation.ErrInvalidQuestion, -32602, "Invalid elicitation request: the URL is not allowed")
+	_, err = call.URLRequired(t.Context(), &protocol.Error{Code: -32042, Message: "m"})
+	refused(t, err, elicitation.ErrInvalidQuestion, -32603, "The server's error is malformed")
+	other := protocol.Errorf(-32000, "busy")
+	if same, err := call.URLRequired(t.Context(), other); same != other || err != nil {
+		t.Errorf("another error becomes %v, %v", same, err)
+	}
+	call.End()
+	_, err = call.URLRequired(t.Context(), upstreams("https://id.example/", "3"))
+	refused(t, err, elicitation.ErrNoSession, -32601, "No client session available")
+	r.visited("up", "1", elicitation.Accepted)
+	var p protocol.ElicitationCompleted
+	if told := stream.notifications("notifications/elicitation/complete"); len(told) != 1 || jsonx.Decode(told[0].Params, &p) != nil || p.ElicitationID != visits[0].ElicitationID {
+		t.Errorf("the session got %v", told)
+	}
+
+	plain := r.attach(elicitation.SessionInfo{ID: "s2", Capabilities: caps(true, false)})
+	call = r.begin(elicitation.Origin{Session: plain}, elicitation.Via{}, "up")
+	defer call.End()
+	_, err = call.URLRequired(t.Context(), upstreams("https://id.example/", "4"))
+	refused(t, err, elicitation.ErrNotDeclared, -32602, "Client does not support URL elicitation")
+	r.settled()
+}
+
+// What an answer about a URL carries besides is not passed on.
+func TestVisitsHaveNoContent(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	s := r.attach(elicitation.SessionInfo{ID: "s1"})
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(r.answers(s, `{"action":"accept","content":{"pin":1}}`)), "up")
+	defer call.End()
+	got, err := call.Elicit(t.Context(), visit("m", "https://id.example/", "1"), nil)
+	if err != nil || got.Action != protocol.ActionAccept || got.Content != nil {
+		t.Errorf("result is %+v, %v", got, err)
+	}
+}
+
+// Two sessions that are sent to one elicitationId at the same moment: one is.
+func TestVisitIDsAtTheSameMoment(t *testing.T) {
+	hub := elicitation.NewHub()
+	mine, theirs := hub.Bus(), hub.Bus()
+	r := newRig(t, elicitation.Options{Bus: mine})
+	other := newRig(t, elicitation.Options{Bus: theirs})
+	s1, s2 := r.attach(elicitation.SessionInfo{ID: "s1"}), r.attach(elicitation.SessionInfo{ID: "s2", Notify: &screen{t: t}})
+	pause := func() func() {
+		call := r.begin(elicitation.Origin{Session: s2}, elicitation.Frames(r.answers(s2, `{"action":"accept"}`)), "up")
+		defer call.End()
+		if _, err := call.Elicit(t.Context(), visit("m", "https://id.example/", "1"), nil); err != nil {
+			t.Errorf("the first is refused: %v", err)
+		}
+		return func() {}
+	}
+	call := r.begin(elicitation.Origin{Session: s1, PauseClock: pause}, elicitation.Frames(&screen{t: t}), "up")
+	defer call.End()
+	_, err := call.Elicit(t.Context(), visit("m", "https://id.example/", "1"), nil)
+	refused(t, err, elicitation.ErrInvalidQuestion, -32602, "Invalid elicitation request: elicitationId is in use")
+	other.visited("up", "1", elicitation.Accepted) // its place on the bus is kept
+	r.settled()
+}

@@ -1,0 +1,183 @@
+package jsonx
+
+import "strconv"
+
+// decodeAny decodes raw, which has passed [Check], into what encoding/json puts
+// into an empty interface. It reports false when it cannot: a number is out of
+// range, or raw has not been checked.
+func decodeAny(raw []byte) (any, bool) {
+	r := anyReader{data: raw}
+	v, ok := r.value(0)
+	return v, ok && r.at == len(raw)
+}
+
+// anyReader goes over a document once. Elements and members are gathered at the
+// ends of its slices, for as many arrays and objects as are open, and then
+// copied to where there is just room for them.
+type anyReader struct {
+	data   []byte
+	at     int
+	values []any
+	keys   []string
+	names  [64]string // that have been seen, for documents that repeat them
+}
+
+// value reads the value at r.at and leaves r.at behind it.
+func (r *anyReader) value(depth int) (any, bool) {
+	if r.at >= len(r.data) {
+		return nil, false
+	}
+	switch c := r.data[r.at]; c {
+	case '"':
+		text, ok := r.text()
+		return string(text), ok
+	case '{', '[':
+		if depth == MaxDepth {
+			return nil, false
+		}
+		if c == '{' {
+			return r.object(depth + 1)
+		}
+		return r.array(depth + 1)
+	case 't':
+		return true, r.literal("true")
+	case 'f':
+		return false, r.literal("false")
+	case 'n':
+		return nil, r.literal("null")
+	}
+	return r.number()
+}
+
+func (r *anyReader) literal(want string) bool {
+	end := r.at + len(want)
+	if end > len(r.data) || string(r.data[r.at:end]) != want {
+		return false
+	}
+	r.at = end
+	return true
+}
+
+// text reads a string, which may alias the data.
+func (r *anyReader) text() ([]byte, bool) {
+	end := skipString(r.data, r.at+1)
+	if end < 0 {
+		return nil, false
+	}
+	text, err := TextBytes(r.data[r.at:end])
+	r.at = end
+	return text, err == nil
+}
+
+func (r *anyReader) number() (any, bool) {
+	start := r.at
+	for r.at < len(r.data) && !endsScalar(r.data[r.at]) {
+		r.at++
+	}
+	raw := r.data[start:r.at]
+	if end, ok := checkNumber(raw, 0); !ok || end != len(raw) {
+		return nil, false
+	}
+	if n, ok := shortInteger(raw); ok {
+		return float64(n), true
+	}
+	f, err := strconv.ParseFloat(string(raw), 64)
+	return f, err == nil
+}
+
+// shortInteger reads a positive integer that a float64 holds exactly.
+func shortInteger(raw []byte) (n int64, ok bool) {
+	if len(raw) > 15 {
+		return 0, false
+	}
+	for _, c := range raw {
+		if !isDigit(c) {
+			return 0, false
+		}
+		n = 10*n + int64(c-'0')
+	}
+	return n, true
+}
+
+func (r *anyReader) array(depth int) (any, bool) {
+	base := len(r.values)
+	for r.open(']') {
+		v, ok := r.value(depth)
+		if !ok {
+			return nil, false
+		}
+		r.values = append(r.values, v)
+		if !r.more(']') {
+			return nil, false
+		}
+	}
+	list := make([]any, len(r.values)-base)
+	copy(list, r.values[base:])
+	r.values = r.values[:base]
+	return list, true
+}
+
+func (r *anyReader) object(depth int) (any, bool) {
+	base, names := len(r.values), len(r.keys)
+	for r.open('}') {
+		if r.at >= len(r.data) || r.data[r.at] != '"' {
+			return nil, false
+		}
+		name, ok := r.text()
+		if !ok {
+			return nil, false
+		}
+		r.at = skipSpace(r.data, r.at)
+		if r.at >= len(r.data) || r.data[r.at] != ':' {
+			return nil, false
+		}
+		r.at = skipSpace(r.data, r.at+1)
+		r.keys = append(r.keys, r.intern(name))
+		v, ok := r.value(depth)
+		if !ok {
+			return nil, false
+		}
+		r.values = append(r.values, v)
+		if !r.more('}') {
+			return nil, false
+		}
+	}
+	members := make(map[string]any, len(r.values)-base)
+	for i, v := range r.values[base:] {
+		members[r.keys[names+i]] = v
+	}
+	r.values, r.keys = r.values[:base], r.keys[:names]
+	return members, true
+}
+
+// open steps over the opening bracket, or the comma, before r.at's next value.
+// It reports false, and steps over it, when the closing bracket comes instead.
+func (r *anyReader) open(closing byte) bool {
+	if r.data[r.at] != closing {
+		r.at = skipSpace(r.data, r.at+1)
+	}
+	if r.at < len(r.data) && r.data[r.at] == closing {
+		r.at++
+		return false
+	}
+	return true
+}
+
+// more steps to the comma or the closing bracket behind a value.
+func (r *anyReader) more(closing byte) bool {
+	r.at = skipSpace(r.data, r.at)
+	return r.at < len(r.data) && (r.data[r.at] == ',' || r.data[r.at] == closing)
+}
+
+// intern returns name as a string, if possible one that it has returned before.
+func (r *anyReader) intern(name []byte) string {
+	const longest = 32
+	if len(name) == 0 || len(name) > longest {
+		return string(name)
+	}
+	seen := &r.names[(uint(len(name))*31+uint(name[0])*7+uint(name[len(name)-1]))%uint(len(r.names))]
+	if *seen != string(name) {
+		*seen = string(name)
+	}
+	return *seen
+}

@@ -1,0 +1,282 @@
+package jsonx
+
+import (
+	"bytes"
+	"encoding"
+	stdjson "encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// A Decoder decodes into values of type T as [Unmarshal] does. It looks at the
+// type once and goes over the document once, where Unmarshal does both anew,
+// and leaves whatever is not plain to Unmarshal: types that decode themselves,
+// embedded fields, values that do not fit. It is immutable.
+type Decoder[T any] struct{ set setter }
+
+// NewDecoder returns a decoder, for every T.
+func NewDecoder[T any]() *Decoder[T] {
+	b := binder{open: map[reflect.Type]bool{}}
+	set, _ := b.setter(reflect.TypeFor[T]())
+	return &Decoder[T]{set}
+}
+
+// Decode decodes data, which has passed [Check] or is part of something that
+// has. The value does not alias data. The error is that of [Unmarshal].
+func (d *Decoder[T]) Decode(data []byte) (T, error) {
+	if d.set != nil {
+		v := new(T)
+		if d.set(reflect.ValueOf(v).Elem(), trim(data)) {
+			return *v, nil
+		}
+	}
+	v := new(T) // the other may have been filled in part
+	err := Unmarshal(data, v)
+	return *v, err
+}
+
+// A setter decodes raw, which has no white space around it, into v, which is
+// zero. It reports false when it cannot, also for what is in order but odd.
+type setter func(v reflect.Value, raw []byte) bool
+
+// binder makes the setters of one type.
+type binder struct{ open map[reflect.Type]bool }
+
+// setter returns the setter for t. It reports false, and returns nil, when t is
+// left to Unmarshal as a whole.
+func (b *binder) setter(t reflect.Type) (setter, bool) {
+	switch t {
+	case reflect.TypeFor[stdjson.RawMessage]():
+		return setRaw, true
+	case reflect.TypeFor[stdjson.Number](), reflect.TypeFor[time.Duration]():
+		return nil, false // strings and integers that the codec treats as its own
+	}
+	if decodesItself(t) || b.open[t] {
+		return nil, false
+	}
+	b.open[t] = true
+	defer delete(b.open, t)
+	switch t.Kind() {
+	case reflect.String:
+		return setString, true
+	case reflect.Bool:
+		return setBool, true
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return setInt, true
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return setUint, true
+	case reflect.Float32, reflect.Float64:
+		return setFloat, true
+	case reflect.Interface:
+		return setAny, t.NumMethod() == 0
+	case reflect.Pointer:
+		return b.pointer(t.Elem())
+	case reflect.Slice:
+		return b.slice(t)
+	case reflect.Struct:
+		return b.object(t)
+	}
+	return nil, false
+}
+
+// decodesItself reports whether t or a pointer to it has a method that decodes.
+func decodesItself(t reflect.Type) bool {
+	for _, method := range []reflect.Type{
+		reflect.TypeFor[stdjson.Unmarshaler](), reflect.TypeFor[json.UnmarshalerFrom](), reflect.TypeFor[encoding.TextUnmarshaler](),
+	} {
+		if t.Implements(method) || reflect.PointerTo(t).Implements(method) {
+			return true
+		}
+	}
+	return false
+}
+
+func isNull(raw []byte) bool { return len(raw) > 0 && raw[0] == 'n' }
+
+func setString(v reflect.Value, raw []byte) bool {
+	text, err := TextBytes(raw)
+	if err != nil {
+		return isNull(raw) // which leaves v alone
+	}
+	v.SetString(string(text))
+	return true
+}
+
+func setBool(v reflect.Value, raw []byte) bool {
+	value, err := Boolean(raw)
+	v.SetBool(value)
+	return err == nil || isNull(raw)
+}
+
+func setInt(v reflect.Value, raw []byte) bool {
+	n, err := strconv.ParseInt(string(raw), 10, v.Type().Bits())
+	if err != nil || KindOf(raw) != Number {
+		return isNull(raw)
+	}
+	v.SetInt(n)
+	return true
+}
+
+func setUint(v reflect.Value, raw []byte) bool {
+	n, err := strconv.ParseUint(string(raw), 10, v.Type().Bits())
+	if err != nil || KindOf(raw) != Number {
+		return isNull(raw)
+	}
+	v.SetUint(n)
+	return true
+}
+
+func setFloat(v reflect.Value, raw []byte) bool {
+	if KindOf(raw) != Number {
+		return isNull(raw)
+	}
+	f, err := strconv.ParseFloat(string(raw), v.Type().Bits())
+	if err != nil {
+		return false
+	}
+	v.SetFloat(f)
+	return true
+}
+
+func setRaw(v reflect.Value, raw []byte) bool {
+	v.SetBytes(bytes.Clone(raw))
+	return true
+}
+
+func setAny(v reflect.Value, raw []byte) bool {
+	value, ok := decodeAny(raw)
+	if ok && value != nil {
+		v.Set(reflect.ValueOf(value))
+	}
+	return ok
+}
+
+func (b *binder) pointer(t reflect.Type) (setter, bool) {
+	set, ok := b.setter(t)
+	if !ok {
+		return nil, false
+	}
+	return func(v reflect.Value, raw []byte) bool {
+		if isNull(raw) {
+			return true
+		}
+		pointed := reflect.New(t)
+		v.Set(pointed)
+		return set(pointed.Elem(), raw)
+	}, true
+}
+
+func (b *binder) slice(t reflect.Type) (setter, bool) {
+	set, ok := b.setter(t.Elem())
+	if !ok || t.Elem().Kind() == reflect.Uint8 { // bytes travel in base64
+		return nil, false
+	}
+	return func(v reflect.Value, raw []byte) bool {
+		if KindOf(raw) != Array {
+			return isNull(raw)
+		}
+		n := 0
+		if Elements(raw, func(int, []byte) error { n++; return nil }) != nil {
+			return false
+		}
+		list := reflect.MakeSlice(t, n, n)
+		ok := true
+		err := Elements(raw, func(i int, value []byte) error {
+			ok = ok && set(list.Index(i), value)
+			return nil
+		})
+		v.Set(list)
+		return ok && err == nil
+	}, true
+}
+
+// A destination is the field that a member goes to.
+type destination struct {
+	name string
+	at   int
+	set  setter
+}
+
+func (b *binder) object(t reflect.Type) (setter, bool) {
+	var fields []destination
+	at := map[string]int{}
+	for i := range t.NumField() {
+		field := t.Field(i)
+		tag, tagged := field.Tag.Lookup("json")
+		name, plain := fieldName(field.Name, tag)
+		switch {
+		case field.Anonymous, !field.IsExported() && tagged:
+			return nil, false
+		case !field.IsExported(), tag == "-":
+			continue
+		case !plain:
+			return nil, false
+		}
+		if _, twice := at[name]; twice {
+			return nil, false
+		}
+		set, ok := b.setter(field.Type)
+		if !ok {
+			set = setSlowly
+		}
+		at[name] = len(fields)
+		fields = append(fields, destination{name, i, set})
+	}
+	const few = 8 // a search in order beats a map
+	find := func(name []byte) *destination {
+		for i := range fields {
+			if fields[i].name == string(name) {
+				return &fields[i]
+			}
+		}
+		return nil
+	}
+	if len(fields) > few {
+		find = func(name []byte) *destination {
+			if i, ok := at[string(name)]; ok {
+				return &fields[i]
+			}
+			return nil
+		}
+	}
+	return func(v reflect.Value, raw []byte) bool {
+		if KindOf(raw) != Object {
+			return isNull(raw)
+		}
+		ok := true
+		err := Members(raw, func(name, value []byte) error {
+			if s := find(name); s != nil {
+				ok = ok && s.set(v.Field(s.at), value)
+			}
+			return nil
+		})
+		return ok && err == nil
+	}, true
+}
+
+// fieldName returns the name of a field's member. It reports false for tags
+// that say more than that.
+func fieldName(field, tag string) (string, bool) {
+	name, options, _ := strings.Cut(tag, ",")
+	for option := range strings.SplitSeq(options, ",") {
+		if option != "" && option != "omitempty" && option != "omitzero" {
+			return "", false
+		}
+	}
+	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" {
+		return "", false
+	}
+	if name == "" {
+		name = field
+	}
+	return name, true
+}
+
+// setSlowly decodes one field as Unmarshal does.
+func setSlowly(v reflect.Value, raw []byte) bool {
+	return json.Unmarshal(raw, v.Addr().Interface(), authorDecoding) == nil
+}

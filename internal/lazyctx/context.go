@@ -1,0 +1,107 @@
+// Package lazyctx has contexts that can be cancelled and cost next to nothing until somebody waits for it.
+//
+// A server gives each request a context of its own, so that it can cancel the request when it shuts down or the client goes
+// away. Most handlers are done before they look: they compute, and never wait for the context. For those, the channel, the
+// registration with the parent and the closures of context.WithCancelCause are made in vain, seven allocations at a time.
+package lazyctx
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A Context is what context.WithCancelCause returns, made when it is needed: when Done is called, which deriving a context does,
+// too, or when it is cancelled with a cause. Until then it answers for itself.
+//
+// It is made by [Context.Init] and must not be copied. All methods may be called concurrently.
+type Context struct {
+	parent context.Context
+
+	mu     sync.Mutex
+	real   context.Context // nil until it is needed
+	cancel context.CancelCauseFunc
+	ended  bool // without a cause, before its parent and with nobody looking
+}
+
+var _ context.Context = (*Context)(nil)
+
+// Init makes c a child of parent. It is called once, before anything else.
+func (c *Context) Init(parent context.Context) { c.parent = parent }
+
+// Cancel ends the context with a cause, as a context.CancelCauseFunc does. It must be called in the end, nil will do, to release
+// what the context may have come to hold.
+func (c *Context) Cancel(cause error) {
+	if cancel := c.stop(cause); cancel != nil {
+		cancel(cause) // without the mutex: whoever waits may ask back
+	}
+}
+
+// stop notes the end. It returns the function that brings it about where there is one.
+func (c *Context) stop(cause error) context.CancelCauseFunc {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.real != nil || c.ended:
+	case cause != nil:
+		c.realize()
+	default: // one whose parent has ended says what the parent says
+		c.ended = c.parent.Err() == nil
+	}
+	return c.cancel
+}
+
+// realize makes the real context. It is called with mu held.
+func (c *Context) realize() {
+	if !c.ended {
+		c.real, c.cancel = context.WithCancelCause(c.parent)
+		return
+	}
+	// The parent must not give it another reason now.
+	c.real, c.cancel = context.WithCancelCause(context.WithoutCancel(c.parent))
+	c.cancel(nil)
+}
+
+// Done implements context.Context.
+func (c *Context) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.real == nil {
+		c.realize()
+	}
+	return c.real.Done()
+}
+
+// Err implements context.Context.
+func (c *Context) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.real != nil:
+		return c.real.Err()
+	case c.ended:
+		return context.Canceled
+	}
+	return c.parent.Err()
+}
+
+// Deadline implements context.Context.
+func (c *Context) Deadline() (time.Time, bool) { return c.parent.Deadline() }
+
+// Value implements context.Context. Package context finds causes this way, and contexts it may attach others to, so it has to see
+// the real one.
+func (c *Context) Value(key any) any {
+	return c.holder().Value(key)
+}
+
+func (c *Context) holder() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.real == nil && c.ended {
+		c.realize()
+	}
+	if c.real == nil {
+		return c.parent
+	}
+	return c.real
+}

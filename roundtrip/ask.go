@@ -1,0 +1,187 @@
+package roundtrip
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/form"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// Ask puts a form that is derived from the struct T to the person and returns
+// what they entered, defaults filled in. See [Form] for the grammar.
+//
+// In a modern revision Ask does not wait. Where the answer is not there yet, it
+// returns [ErrPending], the context of the handler is cancelled with that
+// cause, and the funnel asks, whatever the handler goes on to return. With the
+// answer the request comes back and the handler runs again from its start: all
+// code before an Ask runs once more in every round, and what it does must bear
+// that ([Memo] keeps what was computed, [IdempotencyKey] tells others that it
+// is the same again). On a connection of a legacy revision Ask waits for the
+// person, at most for the funnel's HumanTimeout.
+//
+// The key names the question in the flow and must be the same in every round;
+// two questions under one key in one run of the handler are an error. So is a
+// question that changes: its answer is asked for once more when kind, form or
+// wording differ from what was answered, and if it differs again the flow ends
+// with an error that names the key. [Reworded] allows for wording.
+//
+// A person who refuses gives a [*DeclinedError] or [*CancelledError]. Returned
+// by the handler they end the flow with words that people can read: as an error
+// result of a tool, as code 23220 elsewhere. Outside of a handler Ask returns
+// [ErrNoRound]. Calls may overlap; questions that goroutines ask at the same
+// time are asked in one round. A flow asks in as many rounds as the funnel's
+// MaxRounds allows.
+func Ask[T any](ctx context.Context, key, message string, opts ...AskOption) (T, error) {
+	return askForm[T](ctx, Elicit[T](key, message), opts)
+}
+
+// Ask asks the question with a message for the person, as the function [Ask]
+// does.
+func (q *FormQuestion[T]) Ask(ctx context.Context, message string, opts ...AskOption) (T, error) {
+	return askForm[T](ctx, q.Elicit(message), opts)
+}
+
+// AskURL asks the person to visit url, as [ElicitURL] does. Nil means that they
+// agreed to go there, not that they are done. A URL that holds a nonce must be
+// the same in every round: make it with [Memo].
+func AskURL(ctx context.Context, key, message, url string, opts ...AskOption) error {
+	return ask(ctx, inquiry{question: ElicitURL(key, message, url).with(opts)})
+}
+
+// Sample asks the client's model for a message. The request must not be changed
+// afterwards, and be the same in every round.
+func Sample(ctx context.Context, key string, request *protocol.CreateMessage, opts ...AskOption) (*protocol.CreateMessageResult, error) {
+	var result *protocol.CreateMessageResult
+	err := ask(ctx, inquiry{CreateMessage(key, request).with(opts), func(raw json.RawMessage) (err error) {
+		result, err = protocol.DecodeCreateMessageResult(raw)
+		return err
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// AskRoots asks which directories the client exposes.
+func AskRoots(ctx context.Context, key string, opts ...AskOption) ([]protocol.Root, error) {
+	var roots []protocol.Root
+	err := ask(ctx, inquiry{ListRoots(key).with(opts), func(raw json.RawMessage) error {
+		result, err := protocol.DecodeListRootsResult(raw)
+		if err == nil {
+			roots = result.Roots
+		}
+		return err
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return roots, nil
+}
+
+// Ask asks any question in flow style. It returns what was accepted: the
+// content of a form with its defaults filled in, an empty object for a visit to
+// a URL, the whole result of sampling and roots. The schema of a [RawForm] does
+// not travel in the state then, since the handler brings it every time; only
+// Ask can read its answer.
+func (q Question) Ask(ctx context.Context, opts ...AskOption) (json.RawMessage, error) {
+	var content json.RawMessage
+	if err := ask(ctx, q.with(opts).into(&content)); err != nil {
+		return nil, err
+	}
+	return content, nil
+}
+
+// AskRequest asks a question given as the wire has it and returns the bare
+// result: it is what adapters of other SDKs put in the place of a call to the
+// client. Unlike [Ask] it does not take a refusal for an error but returns it,
+// so that {"action":"decline"} comes out as the client said it. The content of
+// an accepted form has been checked and has its defaults filled in. The result
+// is to be read with the Decode*Result functions of package protocol.
+//
+// Errors are those of Ask but for the refusals. Adapters whose callers have no
+// keys must make them, the same in every round: the ordinal of the question in
+// the run and a digest of it will do where nothing is asked concurrently.
+func AskRequest(ctx context.Context, key string, request protocol.InputRequest, opts ...AskOption) (json.RawMessage, error) {
+	q := requestQuestion(key, request).with(opts)
+	var content json.RawMessage
+	err := ask(ctx, q.into(&content))
+	switch {
+	case refusedWith[*DeclinedError](err):
+		return json.RawMessage(`{"action":"decline"}`), nil
+	case refusedWith[*CancelledError](err):
+		return json.RawMessage(`{"action":"cancel"}`), nil
+	case err != nil:
+		return nil, err
+	case q.request.Kind() == protocol.KindElicitURL:
+		return json.RawMessage(`{"action":"accept"}`), nil
+	case q.request.Kind() == protocol.KindElicitForm:
+		return jsonx.Marshal(protocol.ElicitResult{Action: protocol.ActionAccept, Content: content})
+	}
+	return content, nil
+}
+
+// requestQuestion reads a question as a gateway does its upstream's.
+func requestQuestion(key string, request protocol.InputRequest) Question {
+	q := Question{key: key, request: request}
+	fail := func(err error) Question {
+		q.err = fmt.Errorf("question %q: %w", key, err)
+		return q
+	}
+	if err := (&protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: key, Request: request}}}).Validate(); err != nil {
+		return fail(err)
+	}
+	if r, ok := request.(*protocol.ElicitForm); ok {
+		f, err := form.ParsePeer(r.Schema)
+		if err != nil {
+			return fail(err)
+		}
+		q.form, q.carryForm = f, true
+	}
+	return q
+}
+
+// An AskOption changes how one question of flow style is asked.
+type AskOption func(Question) Question
+
+// AnswerWithin limits how long the client may take to answer, as
+// [Question.ExpiresIn] does. Where the client is asked live it has no effect.
+func AnswerWithin(d time.Duration) AskOption {
+	return func(q Question) Question { return q.ExpiresIn(d) }
+}
+
+// Insist does not take a refusal for an answer: the question is asked again, as
+// often as the flow may ask.
+func Insist() AskOption { return Question.AskAgain }
+
+// Reworded takes an answer for that to the question even if the message, the
+// URL or the text for the model have changed since. Without it the person is
+// asked again, once: consent to one text is no consent to another. Kind and
+// form must be the same always.
+func Reworded() AskOption {
+	return func(q Question) Question {
+		q.reworded = true
+		return q
+	}
+}
+
+func (q Question) with(opts []AskOption) Question {
+	for _, opt := range opts {
+		if opt != nil {
+			q = opt(q)
+		}
+	}
+	return q
+}
+
+func askForm[T any](ctx context.Context, q Question, opts []AskOption) (T, error) {
+	var content T
+	if err := ask(ctx, formInquiry(&content, q.with(opts))); err != nil {
+		var zero T
+		return zero, err
+	}
+	return content, nil
+}

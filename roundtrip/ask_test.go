@@ -1,0 +1,394 @@
+package roundtrip_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// TestAskDependentQuestions asks three questions each of which depends on the
+// answer before.
+func TestAskDependentQuestions(t *testing.T) {
+	p := person{"a": form("one"), "b": form("two"), "c": form("three")}
+	inEveryMode(t, roundtrip.Options{}, p, func(ctx context.Context) (protocol.Result, error) {
+		seen := ""
+		for _, key := range []string{"a", "b", "c"} {
+			c, err := roundtrip.Ask[Confirmation](ctx, key, key+" after "+seen)
+			if err != nil {
+				return nil, err
+			}
+			seen += c.Reason + " "
+		}
+		return say(seen)
+	}, wants("one two three ", 3, 4))
+}
+
+var whyNow = roundtrip.MustQuestion[Confirmation]("why")
+
+// TestAskEveryKind asks all there is to ask, typed and raw.
+func TestAskEveryKind(t *testing.T) {
+	sampling := &protocol.CreateMessage{MaxTokens: 5, Messages: []protocol.SamplingMessage{
+		{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "Capital?"}}}}}
+	schema := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","default":7}}}`)
+	p := person{"raw": `{"action":"accept","content":{}}`, "again": `{"action":"accept","content":{}}`, "no": declined, "gone": cancelled}
+	inEveryMode(t, roundtrip.Options{}, p, func(ctx context.Context) (protocol.Result, error) {
+		why, err := whyNow.Ask(ctx, "why now?")
+		if err != nil {
+			return nil, err
+		}
+		if err := roundtrip.AskURL(ctx, "url", "sign in", "https://id.example"); err != nil {
+			return nil, err
+		}
+		said, err := roundtrip.Sample(ctx, "model", sampling)
+		if err != nil {
+			return nil, err
+		}
+		roots, err := roundtrip.AskRoots(ctx, "roots")
+		if err != nil {
+			return nil, err
+		}
+		raw, err := roundtrip.RawForm("raw", "raw one", schema).Ask(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var bare []string
+		for key, q := range map[string]protocol.InputRequest{"bare form": &protocol.ElicitForm{Message: "again raw", Schema: schema}} {
+			result, err := roundtrip.AskRequest(ctx, key, q)
+			if err != nil {
+				return nil, err
+			}
+			bare = append(bare, string(result))
+		}
+		for _, q := range []protocol.InputRequest{
+			&protocol.ElicitForm{Message: "no raw", Schema: schema}, &protocol.ElicitURL{Message: "gone raw", URL: "https://x.example"},
+		} {
+			result, err := roundtrip.AskRequest(ctx, string(q.Kind()), q)
+			if err != nil {
+				return nil, err
+			}
+			bare = append(bare, string(result))
+		}
+		return say(fmt.Sprint(why.Reason, said.Model, len(roots), string(raw), bare))
+	}, wants(`nowm1{"n":7}[{"action":"accept","content":{"n":7}} {"action":"decline"} {"action":"cancel"}]`, 8, 9))
+}
+
+// TestAskRequestResults replays bare results of all kinds.
+func TestAskRequestResults(t *testing.T) {
+	inEveryMode(t, roundtrip.Options{}, nil, func(ctx context.Context) (protocol.Result, error) {
+		text := ""
+		for _, q := range []protocol.InputRequest{
+			&protocol.ElicitURL{Message: "u", URL: "https://x.example", ElicitationID: fmt.Sprint(roundtrip.Number(ctx))},
+			&protocol.CreateMessage{MaxTokens: 5, Messages: []protocol.SamplingMessage{}},
+			&protocol.ListRoots{},
+		} {
+			raw, err := roundtrip.AskRequest(ctx, string(q.Kind()), q)
+			if err != nil {
+				return nil, err
+			}
+			text += string(raw)
+		}
+		return say(text)
+	}, wants(`{"action":"accept"}`+sampled+rooted, 3, 4))
+}
+
+// TestRefusals leaves a refusal to the funnel, in the manner of each family, and
+// handles one.
+func TestRefusals(t *testing.T) {
+	for answer, word := range map[string]string{declined: "declined", cancelled: "cancelled"} {
+		for _, method := range families {
+			for _, m := range modes {
+				t.Run(word+" "+method+" "+m.name, func(t *testing.T) {
+					p := person{"k": answer}
+					j := newJourney(t, m, roundtrip.Options{}, p, func(ctx context.Context) (protocol.Result, error) {
+						if _, err := reasonOf(ctx, "k"); err != nil {
+							return nil, fmt.Errorf("deploying: %w", err)
+						}
+						return completes(method)
+					})
+					j.call.Method = method
+					result, err := j.end(p)
+					want := "deploying: " + word + ": k"
+					if method == protocol.MethodCallTool {
+						if err != nil || show(result) != "error: "+want {
+							t.Errorf("got %q, %v", show(result), err)
+						}
+					} else if e, _ := protocol.AsError(err); e == nil || e.Code != protocol.CodeRefused || e.Message != want {
+						t.Errorf("got %v, want code %d: %s", err, protocol.CodeRefused, want)
+					}
+					if j.traffic() != 1 {
+						t.Errorf("asked %d times", j.traffic())
+					}
+					for _, end := range all[roundtrip.FlowEnded](j.events) {
+						if end.How != roundtrip.EndRefused {
+							t.Errorf("end %+v", end)
+						}
+					}
+				})
+			}
+		}
+	}
+	inEveryMode(t, roundtrip.Options{}, person{"k": declined, "l": cancelled}, func(ctx context.Context) (protocol.Result, error) {
+		_, err := reasonOf(ctx, "k")
+		if no, ok := errors.AsType[*roundtrip.DeclinedError](err); ok {
+			_, err := reasonOf(ctx, "l")
+			if gone, ok := errors.AsType[*roundtrip.CancelledError](err); ok {
+				return say("neither " + no.Key + " nor " + gone.Key)
+			}
+			return nil, err
+		}
+		return nil, err
+	}, wants("neither k nor l", 2, 3))
+	inEveryMode(t, roundtrip.Options{}, person{"k": declined}, func(ctx context.Context) (protocol.Result, error) {
+		_, err := reasonOf(ctx, "k")
+		return nil, errors.Join(err, protocol.Errorf(4711, "words of the author's"))
+	}, func(t *testing.T, _ mode, _ *journey, _ protocol.Result, err error) {
+		if e, _ := protocol.AsError(err); e == nil || e.Code != 4711 {
+			t.Errorf("got %v, want the author's own error", err)
+		}
+	})
+}
+
+// TestInsist asks until there is consent, or no more rounds.
+func TestInsist(t *testing.T) {
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			n := 0
+			p := person{}
+			handler := func(ctx context.Context) (protocol.Result, error) {
+				c, err := roundtrip.Ask[Confirmation](ctx, "k", "k ?", roundtrip.Insist())
+				if err != nil {
+					return nil, err
+				}
+				return say(c.Reason)
+			}
+			j := newJourney(t, m, roundtrip.Options{}, p, handler)
+			j.human.answer = func(_ context.Context, q protocol.InputRequest, _ func()) (json.RawMessage, error) {
+				n++
+				if n < 3 {
+					return json.RawMessage(declined), nil
+				}
+				return json.RawMessage(accepted), nil
+			}
+			if m.version.Era() == protocol.Modern {
+				for range 3 {
+					j.ask("k")
+					raw, _ := j.human.answer(t.Context(), nil, nil)
+					j.client.answer("k", string(raw))
+				}
+			}
+			if got := j.done(); got != "now" || n != 3 {
+				t.Errorf("got %q after %d questions", got, n)
+			}
+
+			p = person{"k": declined}
+			j = newJourney(t, m, roundtrip.Options{}, p, handler)
+			result, err := j.end(p)
+			if err != nil || !strings.HasPrefix(show(result), "error: gave up after 8 rounds of questions; the last asked for: k") || j.traffic() != 8 {
+				t.Errorf("got %q, %v after %d questions", show(result), err, j.traffic())
+			}
+		})
+	}
+}
+
+// TestInvalidAnswersAreAskedAgain has a client that does not check forms, and
+// then one that does not even answer with a result.
+func TestInvalidAnswersAreAskedAgain(t *testing.T) {
+	for _, tc := range []struct {
+		answer, want string
+		questions    int
+	}{
+		{form("x"), "error: gave up after 8 rounds of questions; the last asked for: k", 8},
+		{`{"action":"maybe"}`, "error: the client keeps sending answers that cannot be used", 2},
+		{`[]`, "error: the client keeps sending answers that cannot be used", 2},
+	} {
+		p := person{"k": tc.answer}
+		inEveryMode(t, roundtrip.Options{}, p, func(ctx context.Context) (protocol.Result, error) {
+			reason, err := reasonOf(ctx, "k")
+			if err != nil {
+				return nil, err
+			}
+			return say(reason)
+		}, func(t *testing.T, _ mode, j *journey, result protocol.Result, err error) {
+			if err != nil || !strings.HasPrefix(show(result), tc.want) || j.traffic() != tc.questions {
+				t.Errorf("%s: got %q, %v after %d questions, want %q after %d", tc.answer, show(result), err, j.traffic(), tc.want, tc.questions)
+			}
+		})
+	}
+}
+
+// TestAskOutsideOfARound: helpers that are called elsewhere, or too late, say so.
+func TestAskOutsideOfARound(t *testing.T) {
+	all := func(ctx context.Context) []error {
+		_, ask := reasonOf(ctx, "k")
+		url := roundtrip.AskURL(ctx, "u", "m", "https://x.example")
+		_, memo := roundtrip.Memo(ctx, "m", func(context.Context) (int, error) { t.Error("fn runs"); return 0, nil })
+		_, key := roundtrip.IdempotencyKey(ctx, "i")
+		return []error{ask, url, memo, key, roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") }),
+			roundtrip.FlowVersion(ctx, "1"), roundtrip.Batch(ctx, whyNow.Into(new(Confirmation), "?"))}
+	}
+	for i, err := range all(t.Context()) {
+		if !errors.Is(err, roundtrip.ErrNoRound) {
+			t.Errorf("%d: got %v", i, err)
+		}
+	}
+	var left context.Context
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		left = ctx
+		return say("done")
+	})
+	c.done()
+	for i, err := range all(left) {
+		if !errors.Is(err, roundtrip.ErrNoRound) {
+			t.Errorf("%d, too late: got %v", i, err)
+		}
+	}
+	c = newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		for i, err := range all(ctx) {
+			if !errors.Is(err, roundtrip.ErrNoRound) {
+				t.Errorf("%d, in another kind of request: got %v", i, err)
+			}
+		}
+		return &protocol.ListToolsResult{}, nil
+	})
+	c.call.Method = protocol.MethodListTools
+	if _, err := c.send(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAskMistakes are those of the author. The client learns nothing of them,
+// whatever the handler returns.
+func TestAskMistakes(t *testing.T) {
+	type nested struct {
+		Inner struct{ A int } `json:"inner"`
+	}
+	for _, tc := range []struct {
+		name string
+		ask  func(ctx context.Context) error
+		want []string
+	}{
+		{"form", func(ctx context.Context) error {
+			_, err := roundtrip.Ask[nested](ctx, "k", "?")
+			return err
+		}, []string{`question "k"`, "inner"}},
+		{"schema", func(ctx context.Context) error {
+			_, err := roundtrip.RawForm("k", "?", json.RawMessage(`{"type":"array"}`)).Ask(ctx)
+			return err
+		}, []string{`question "k"`}},
+		{"no key", func(ctx context.Context) error { _, err := reasonOf(ctx, ""); return err }, []string{"empty key"}},
+		{"twice", func(ctx context.Context) error {
+			_, err := reasonOf(ctx, "k")
+			_, again := reasonOf(ctx, "k")
+			return errors.Join(err, again)
+		}, []string{`key "k"`, "two questions"}},
+		{"twice in a batch", func(ctx context.Context) error {
+			return roundtrip.Batch(ctx, whyNow.Into(new(Confirmation), "?"), whyNow.Into(new(Confirmation), "?"))
+		}, []string{`key "why"`, "two questions"}},
+		{"nil sampling", func(ctx context.Context) error { _, err := roundtrip.Sample(ctx, "k", nil); return err }, []string{`question "k"`}},
+		{"nil request", func(ctx context.Context) error { _, err := roundtrip.AskRequest(ctx, "k", nil); return err }, []string{`"k"`}},
+		{"typed nil request", func(ctx context.Context) error {
+			_, err := roundtrip.AskRequest(ctx, "k", (*protocol.ElicitForm)(nil))
+			return err
+		}, []string{`"k"`}},
+		{"bad request", func(ctx context.Context) error {
+			_, err := roundtrip.AskRequest(ctx, "k", &protocol.ElicitForm{Message: "m", Schema: json.RawMessage(`[]`)})
+			return err
+		}, []string{`question "k"`}},
+		{"no URL", func(ctx context.Context) error { return roundtrip.AskURL(ctx, "k", "m", "") }, []string{`"k"`, "url"}},
+		{"memo twice", func(ctx context.Context) error {
+			one := func(context.Context) (int, error) { return 1, nil }
+			_, err := roundtrip.Memo(ctx, "m", one)
+			_, again := roundtrip.Memo(ctx, "m", one)
+			return errors.Join(err, again)
+		}, []string{`key "m"`, "two memos"}},
+		{"memo without JSON", func(ctx context.Context) error {
+			_, err := roundtrip.Memo(ctx, "m", func(context.Context) (func(), error) { return nil, nil })
+			return err
+		}, []string{`key "m"`}},
+		{"nil commit", func(ctx context.Context) error { return roundtrip.OnCommit(ctx, nil) }, []string{"OnCommit"}},
+		{"version late", func(ctx context.Context) error {
+			_, err := reasonOf(ctx, "k")
+			return errors.Join(err, roundtrip.FlowVersion(ctx, "1"))
+		}, []string{"FlowVersion"}},
+		{"version long", func(ctx context.Context) error { return roundtrip.FlowVersion(ctx, strings.Repeat("v", 65)) }, []string{"65 bytes"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+				if err := tc.ask(ctx); err == nil {
+					t.Error("the handler is told nothing")
+				}
+				if tc.name != "no URL" && context.Cause(ctx) == nil {
+					t.Error("the handler's context goes on")
+				}
+				return say("deleted")
+			})
+			contains(t, c.bug(), tc.want...)
+		})
+	}
+	t.Run("plain", func(t *testing.T) {
+		c := newClient(t, roundtrip.Options{Plain: true}, func(ctx context.Context) (protocol.Result, error) {
+			_, _ = reasonOf(ctx, "k")
+			return say("deleted")
+		})
+		contains(t, c.bug(), "Plain")
+	})
+}
+
+// TestAskAgainstCapabilities: a client that cannot be asked is refused, and the
+// handler cannot go on by looking away.
+func TestAskAgainstCapabilities(t *testing.T) {
+	blind := func(ctx context.Context) (protocol.Result, error) {
+		_, _ = reasonOf(ctx, "k")
+		return say("deleted")
+	}
+	c := newClient(t, roundtrip.Options{}, blind)
+	c.call.Capabilities = protocol.ClientCapabilities{}
+	c.fails(protocol.CodeMissingRequiredClientCapability)
+
+	for _, replay := range []bool{false, true} {
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{ReplayOnLegacy: replay}, blind)
+		c.call.Capabilities = protocol.ClientCapabilities{}
+		contains(t, c.done(), "error: ", "elicitation")
+		c, _ = newLegacy(t, protocol.V20251125, roundtrip.Options{ReplayOnLegacy: replay}, blind)
+		c.call.Push = nil
+		contains(t, c.done(), "error: ", "no session")
+		c, _ = newLegacy(t, protocol.V20251125, roundtrip.Options{ReplayOnLegacy: replay, RefuseLegacy: true}, blind)
+		contains(t, c.done(), "error: ", "2026-07-28")
+		c, _ = newLegacy(t, protocol.V20250326, roundtrip.Options{ReplayOnLegacy: replay}, blind)
+		contains(t, c.done(), "error: ", "no elicitation")
+		if h.traffic() != 0 {
+			t.Error("a client was asked what it cannot answer")
+		}
+	}
+}
+
+// TestAskColdAnswers: where the host takes answers that nobody asked for, Ask
+// does as well, and checks them.
+func TestAskColdAnswers(t *testing.T) {
+	handler := func(ctx context.Context) (protocol.Result, error) {
+		one, err := reasonOf(ctx, "one")
+		if err != nil {
+			return nil, err
+		}
+		two, err := reasonOf(ctx, "two")
+		if err != nil {
+			return nil, err
+		}
+		return say(one + " " + two)
+	}
+	c := newClient(t, roundtrip.Options{}, handler)
+	c.call.AcceptCold = true
+	c.answer("one", form("first"), "two", form("x")).ask("two")
+	c.call.AcceptCold = false
+	if got := c.answer("two", form("second")).done(); got != "first second" {
+		t.Errorf("got %q", got)
+	}
+	c = newClient(t, roundtrip.Options{}, handler)
+	c.answer("one", form("first")).ask("one")
+}

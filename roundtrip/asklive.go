@@ -1,0 +1,178 @@
+package roundtrip
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// askLive puts questions to a client of a legacy revision and waits until all of
+// them are answered. Gate, limits and validation are those of questions that
+// are returned. What keeps them from being answered ends the run: a handler that
+// takes the error for a go-ahead must not get one.
+func (r *round) askLive(ctx context.Context, inquiries []inquiry, missing []Question) error {
+	unheard := 0
+	for again := 0; ; again++ {
+		p, err := r.beginLive(missing, again)
+		if err != nil {
+			return err
+		}
+		heard, err := r.pushLive(ctx, p, missing)
+		r.endLive()
+		if err != nil {
+			return err
+		}
+		if unheard++; heard {
+			unheard = 0
+		}
+		if unheard >= maxUnheard {
+			return r.refuses(protocol.CodeFlowEnded, EndFailed,
+				"the client keeps sending answers that cannot be used: their shape is wrong; not asking again")
+		}
+		if missing, err = r.collect(inquiries); err != nil || len(missing) == 0 {
+			return err
+		}
+	}
+}
+
+// liveSlack is how many times MaxRounds a run may ask live, one question after
+// the other: goroutines whose questions are one round in replay may here, with a
+// client that answers at once, follow each other.
+const liveSlack = 8
+
+// beginLive counts the rounds, so that a run ends which does not converge:
+// questions that are in the air together are one round, and one question may be
+// put as often as in replay. It returns a pass of its own, because a goroutine that
+// the handler left behind must not look at the one that goes on.
+func (r *round) beginLive(missing []Question, again int) (*pass, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f, err := r.flowing()
+	if err != nil {
+		return nil, err
+	}
+	limit := r.pass.funnel.opts.MaxRounds
+	if f.asking == 0 {
+		f.rounds++
+	}
+	if f.rounds > liveSlack*limit {
+		limit *= liveSlack
+	} else if again < limit {
+		f.asking++
+		return &pass{funnel: r.pass.funnel, call: r.pass.call, where: r.pass.where}, nil
+	}
+	text := gaveUp(limit, questionKeys(missing), r.answered())
+	return nil, r.ends(&ending{errors.New(text), &refusal{protocol.CodeFlowEnded, text}, EndRounds})
+}
+
+func (r *round) endLive() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.flow.asking--
+}
+
+// gaveUp says which questions a flow asked that does not converge.
+func gaveUp(limit int, last, before string) string {
+	text := fmt.Sprintf("gave up after %d rounds of questions; the last asked for: %s", limit, last)
+	if before != "" {
+		text += "; answered before: " + before
+	}
+	return text
+}
+
+// refuses ends the run with words for the person or the model.
+func (r *round) refuses(code int64, how FlowEnd, text string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ends(&ending{errors.New(text), &refusal{code, text}, how})
+}
+
+// pushLive asks all questions at once and records the answers. It reports
+// whether any of them could be used.
+func (r *round) pushLive(ctx context.Context, p *pass, missing []Question) (heard bool, err error) {
+	asks := (&draft{questions: missing}).result(&protocol.InputRequiredResult{})
+	if _, err := p.drafted(asks); err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return false, r.breaks(err)
+	}
+	requests, no := p.gateLive(ctx, asks.InputRequests)
+	if no != nil {
+		return false, r.refuses(no.code, EndFailed, no.text)
+	}
+	p.observe(ctx, InputRequested{Where: p.where, Kinds: kinds(requests)})
+	responses, err := p.pushAll(ctx, requests)
+	if err != nil {
+		return false, r.unasked(ctx, missing, err)
+	}
+	heard, dropped := r.recordLive(missing, responses)
+	if len(dropped) > 0 {
+		p.observe(ctx, AnswersDropped{p.where, dropped})
+	}
+	return heard, nil
+}
+
+// unasked decides what a failure to ask means. A handler that withdraws its own
+// question may ask it again; anything else ends the run.
+func (r *round) unasked(ctx context.Context, missing []Question, err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ctx.Err() != nil && r.ctx.Err() == nil {
+		r.flow.used = slices.DeleteFunc(r.flow.used, func(key string) bool {
+			return slices.ContainsFunc(missing, func(q Question) bool { return q.key == key })
+		})
+		return err
+	}
+	return r.ends(&ending{err, cannotAsk(err), EndFailed})
+}
+
+// recordLive puts what the client answered into the journal.
+func (r *round) recordLive(missing []Question, responses protocol.InputResponses) (heard bool, dropped []Dropped) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false, nil
+	}
+	for i, q := range missing {
+		outcome, content, err := interpret(q.request.Kind(), responses[i].Result)
+		if err != nil {
+			dropped = append(dropped, Dropped{q.key, DropMalformed})
+			continue
+		}
+		heard = true
+		r.record(&answer{
+			key: q.key, kind: q.request.Kind(), outcome: outcome, digest: q.digest(), mark: q.mark,
+			content: append(json.RawMessage(nil), content...), round: r.number,
+		})
+	}
+	r.dropped = append(r.dropped, dropped...)
+	return heard, dropped
+}
+
+// pushAll asks all questions at once. The first that fails withdraws the others.
+func (p *pass) pushAll(ctx context.Context, requests protocol.InputRequests) (protocol.InputResponses, error) {
+	responses := make(protocol.InputResponses, len(requests))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var legs sync.WaitGroup
+	for i, q := range requests {
+		legs.Go(func() {
+			answer, err := p.push(ctx, q.Request)
+			if err != nil {
+				cancel(fmt.Errorf("question %q: %w", q.Key, err))
+				return
+			}
+			responses[i] = protocol.KeyedResponse{Key: q.Key, Result: answer}
+		})
+	}
+	legs.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	return responses, nil
+}

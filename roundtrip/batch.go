@@ -1,0 +1,79 @@
+package roundtrip
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
+// An Inquiry is a question and the place for what is answered, for [Batch]. It
+// is built by [Into] and the Into methods of questions.
+type Inquiry interface{ inquire() inquiry }
+
+// inquiry is a question of flow style. decode takes the accepted content; an
+// error says that it is not what was asked for. Nil: nobody wants it.
+type inquiry struct {
+	question Question
+	decode   func(json.RawMessage) error
+}
+
+func (i inquiry) inquire() inquiry { return i }
+
+// Batch asks several questions in one round and stores their answers where
+// [Into] says. It returns nil when all of them are accepted, [ErrPending] when
+// some are yet to be asked, and the refusals of the person, joined, when there
+// are any; nothing is stored then. Each question is one as [Ask] asks it.
+func Batch(ctx context.Context, inquiries ...Inquiry) error {
+	list := make([]inquiry, len(inquiries))
+	for i, one := range inquiries {
+		if one == nil {
+			return errors.New("batch: nil inquiry")
+		}
+		list[i] = one.inquire()
+	}
+	return ask(ctx, list...)
+}
+
+// Into asks with a form that is derived from the struct T and stores what the
+// person entered in dst, which must not be nil.
+func Into[T any](dst *T, key, message string, opts ...AskOption) Inquiry {
+	return formInquiry(dst, Elicit[T](key, message).with(opts))
+}
+
+// Into asks the question with a message and stores what the person entered in
+// dst, which must not be nil.
+func (q *FormQuestion[T]) Into(dst *T, message string, opts ...AskOption) Inquiry {
+	return formInquiry(dst, q.Elicit(message).with(opts))
+}
+
+// Into asks any question and stores what was accepted in dst, as
+// [Question.Ask] returns it. Dst may be nil: [Visited], [Sampled] and [Roots]
+// read such answers as well.
+func (q Question) Into(dst *json.RawMessage, opts ...AskOption) Inquiry {
+	return q.with(opts).into(dst)
+}
+
+func (q Question) into(dst *json.RawMessage) inquiry {
+	return inquiry{q, func(content json.RawMessage) error {
+		if dst != nil {
+			*dst = append(json.RawMessage(nil), content...)
+		}
+		return nil
+	}}
+}
+
+// formInquiry stores content that fits the form of T.
+func formInquiry[T any](dst *T, q Question) inquiry {
+	return inquiry{q, func(content json.RawMessage) error {
+		var v T
+		if err := jsonx.Unmarshal(content, &v); err != nil {
+			// The decoder's error would quote the value.
+			return fmt.Errorf("the content does not decode into %T", v)
+		}
+		*dst = v
+		return nil
+	}}
+}

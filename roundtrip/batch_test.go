@@ -1,0 +1,104 @@
+package roundtrip_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// TestBatch asks everything in one round.
+func TestBatch(t *testing.T) {
+	inEveryMode(t, roundtrip.Options{}, person{"a": form("one"), "b": form("two")}, func(ctx context.Context) (protocol.Result, error) {
+		var a, b, why Confirmation
+		var raw json.RawMessage
+		err := roundtrip.Batch(ctx,
+			roundtrip.Into(&a, "a", "a ?"),
+			roundtrip.Into(&b, "b", "b ?", roundtrip.AnswerWithin(time.Minute)),
+			whyNow.Into(&why, "why ?"),
+			roundtrip.RawForm("raw", "raw ?", json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}}}`)).Into(&raw),
+			roundtrip.ElicitURL("url", "visit", "https://x.example").Into(nil),
+			roundtrip.ListRoots("roots").Into(nil))
+		if err != nil {
+			return nil, err
+		}
+		roots, _ := roundtrip.Roots(ctx, "roots")
+		return say(fmt.Sprint(a.Reason, b.Reason, why.Reason, string(raw), roundtrip.Visited(ctx, "url"), len(roots)))
+	}, wants(`onetwonow{"reason":"now"}accepted 1`, 6, 2))
+}
+
+// TestBatchIsLiveAtOnce: live questions of a batch are in the air together.
+func TestBatchIsLiveAtOnce(t *testing.T) {
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		var a, b Confirmation
+		if err := roundtrip.Batch(ctx, roundtrip.Into(&a, "a", "a ?"), roundtrip.Into(&b, "b", "b ?")); err != nil {
+			return nil, err
+		}
+		return say(a.Reason + b.Reason)
+	})
+	var waiting atomic.Int32
+	both := make(chan struct{})
+	h.answer = func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
+		if waiting.Add(1) == 2 {
+			close(both)
+		}
+		<-both
+		return json.RawMessage(accepted), nil
+	}
+	if got := c.done(); got != "nownow" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestBatchPartly has some questions answered and some not.
+func TestBatchPartly(t *testing.T) {
+	handler := func(ctx context.Context) (protocol.Result, error) {
+		var a, b Confirmation
+		if err := roundtrip.Batch(ctx, roundtrip.Into(&a, "a", "a ?"), roundtrip.Into(&b, "b", "b ?")); err != nil {
+			if a != (Confirmation{}) || b != (Confirmation{}) {
+				t.Errorf("stored %v and %v beside %v", a, b, err)
+			}
+			return nil, err
+		}
+		return say(a.Reason + " " + b.Reason)
+	}
+	c := newClient(t, roundtrip.Options{}, handler)
+	c.ask("a", "b")
+	c.answer("a", form("first")).ask("b")
+	if got := c.answer("b", form("second")).done(); got != "first second" {
+		t.Errorf("got %q", got)
+	}
+	c = newClient(t, roundtrip.Options{}, handler)
+	c.ask("a", "b")
+	c.answer("a", form("first"), "b", form("x")).ask("b")
+	if got := c.answer("b", form("second")).done(); got != "first second" {
+		t.Errorf("got %q", got)
+	}
+	c = newClient(t, roundtrip.Options{}, handler)
+	c.ask("a", "b")
+	if got := c.answer("b", declined).done(); got != "error: declined: b" {
+		t.Errorf("got %q: one refusal is enough", got)
+	}
+	inEveryMode(t, roundtrip.Options{}, person{"a": declined, "b": cancelled}, handler,
+		wants("error: declined: a\ncancelled: b", 2, 2))
+}
+
+// TestBatchOfNothing asks nothing; a nil is an error of the author's.
+func TestBatchOfNothing(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if err := roundtrip.Batch(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := roundtrip.Batch(ctx, nil); err == nil || errors.Is(err, roundtrip.ErrPending) {
+			t.Errorf("nil: %v", err)
+		}
+		return say("done")
+	})
+	c.done()
+}

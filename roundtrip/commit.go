@@ -1,0 +1,112 @@
+package roundtrip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// CleanupTime is how long the context of [CleanupContext] lives, and that of
+// functions given to [OnCommit]. It is enough to roll a transaction back and
+// does not hold up the answer for long.
+const CleanupTime = 5 * time.Second
+
+// CleanupContext returns a context for what must happen although the handler's
+// context has ended, be it because the round is pending: releasing locks,
+// rolling back. It has the values of ctx, is not cancelled with it, and ends
+// after [CleanupTime] or with the function returned, which must be called.
+func CleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), CleanupTime)
+}
+
+// OnCommit has fn run after the handler has completed the flow, its result has
+// passed all checks, and a [Guard], if there is one, has recorded it: at most
+// once for every outcome that is handed to the client, never in a round that
+// asks, nor when the handler fails or returns an error result. Functions run in
+// the order in which they were given, in a context as of [CleanupContext],
+// before the result is sent. A panic is recovered and reported; the outcome
+// stands. Outside of a round OnCommit returns [ErrNoRound] and fn never runs.
+func OnCommit(ctx context.Context, fn func(context.Context)) error {
+	r := roundFrom(ctx)
+	if r == nil {
+		return ErrNoRound
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f, err := r.flowing()
+	if err != nil {
+		return err
+	}
+	if fn == nil {
+		return r.breaks(errors.New("OnCommit: nil function"))
+	}
+	f.commits = append(f.commits, fn)
+	return nil
+}
+
+// committed runs what waits for the end of the flow.
+func (p *pass) committed(ctx context.Context, result protocol.Result, err error) {
+	if p.round == nil || p.round.flow == nil || err != nil {
+		return
+	}
+	switch r := result.(type) {
+	case *protocol.InputRequiredResult:
+		return
+	case *protocol.CallToolResult:
+		if r.IsError {
+			return
+		}
+	}
+	for _, fn := range p.round.flow.commits {
+		p.runCommit(ctx, fn)
+	}
+}
+
+func (p *pass) runCommit(ctx context.Context, fn func(context.Context)) {
+	ctx, cancel := CleanupContext(ctx)
+	defer cancel()
+	defer func() {
+		if v := recover(); v != nil {
+			p.observe(ctx, HandlerPanicked{p.where, v, debug.Stack()})
+		}
+	}()
+	fn(ctx)
+}
+
+// FlowVersion tells which version of the handler's flow this code is. A round
+// whose state was sealed under another version starts over: answers and memos
+// are forgotten, [DroppedAnswers] lists the answers with [DropVersion], and
+// everything is asked anew. Round number and [IdempotencyKey] stay, so that a
+// flow which starts over for ever still ends, and an effect of the older version
+// is not repeated under another name.
+//
+// Call it first, before questions are asked or answers read; a later call is an
+// error. A flow that does not call it has the empty version. A version is at
+// most 64 bytes.
+func FlowVersion(ctx context.Context, version string) error {
+	r := roundFrom(ctx)
+	if r == nil {
+		return ErrNoRound
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f, err := r.flowing()
+	switch {
+	case err != nil:
+		return err
+	case f.version:
+		return r.breaks(errors.New("FlowVersion: must be called once, before anything is asked or kept"))
+	case len(version) > maxFlowVersion:
+		return r.breaks(fmt.Errorf("FlowVersion: %d bytes, at most %d are allowed", len(version), maxFlowVersion))
+	}
+	f.version = true
+	r.adopt(version)
+	return nil
+}
+
+// maxFlowVersion keeps a version a name: it rides in every state.
+const maxFlowVersion = 64

@@ -1,0 +1,339 @@
+package roundtrip
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// flow is what one run of a handler does in flow style. Guard style never has
+// one. The round's mutex guards it.
+//
+// Whether a run is over is decided here and not by what the handler returns:
+//
+//	Ask ─→ answered ─────────────────────→ content, or the refusal
+//	   └─→ missing ─→ live? push, wait ──→ as above
+//	                └ suspend: pending, context cancelled, ErrPending
+//	handler returns, wraps, panics ─→ overrule: ended? pending? else its own
+type flow struct {
+	used    []string        // keys of the questions of this run
+	noted   map[string]bool // keys of the memos of this run
+	pending []Question      // asked, and not answered yet
+	end     *ending
+	commits []func(context.Context)
+	version bool // FlowVersion was called
+	rounds  int  // live ones
+	asking  int  // live questions in the air
+}
+
+// An ending settles a run before its handler returns.
+type ending struct {
+	err     error    // what the handler gets for every further call
+	refusal *refusal // what the client gets; nil: err is a bug of the server
+	how     FlowEnd
+}
+
+// flowing returns the flow of the run. The caller holds the mutex. A run that
+// is over, or settled, has none.
+func (r *round) flowing() (*flow, error) {
+	if r.closed {
+		return nil, ErrNoRound
+	}
+	if r.flow == nil {
+		r.flow = &flow{}
+		if r.pass.funnel.opts.Plain {
+			return nil, r.breaks(errors.New("flow style needs sealed state, and the funnel has the option Plain"))
+		}
+	}
+	if r.flow.end != nil {
+		return nil, r.flow.end.err
+	}
+	return r.flow, nil
+}
+
+// speaking is flowing for calls that use what earlier rounds left, which must be
+// of this version of the flow.
+func (r *round) speaking() (*flow, error) {
+	f, err := r.flowing()
+	if err == nil && !f.version {
+		f.version = true
+		r.adopt("")
+	}
+	return f, err
+}
+
+// breaks ends the run with a bug of the server. The caller holds the mutex.
+func (r *round) breaks(err error) error { return r.ends(&ending{err: err, how: EndFailed}) }
+
+// ends settles the run, unless it is settled or over. The caller holds the
+// mutex.
+func (r *round) ends(e *ending) error {
+	if r.closed {
+		return e.err
+	}
+	if r.flow.end == nil {
+		r.flow.end = e
+		r.ctx.cancel(e.err)
+	}
+	return r.flow.end.err
+}
+
+// ask is every question of flow style.
+func ask(ctx context.Context, inquiries ...inquiry) error {
+	r := roundFrom(ctx)
+	if r == nil {
+		return ErrNoRound
+	}
+	if err := r.enter(inquiries); err != nil {
+		return err
+	}
+	missing, err := r.collect(inquiries)
+	switch {
+	case err != nil || len(missing) == 0:
+		return err
+	case r.pass.legacy() && !r.pass.funnel.opts.ReplayOnLegacy:
+		return r.askLive(ctx, inquiries, missing)
+	}
+	return r.suspend(missing)
+}
+
+// enter checks the questions and takes their keys.
+func (r *round) enter(inquiries []inquiry) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f, err := r.speaking()
+	if err != nil {
+		return err
+	}
+	for i := range inquiries {
+		q := &inquiries[i].question
+		switch {
+		case q.err != nil:
+			return r.breaks(q.err)
+		case q.key == "":
+			return r.breaks(errors.New("a question has an empty key"))
+		case slices.Contains(f.used, q.key):
+			return r.breaks(&JournalError{q.key, "two questions are asked under it in one run of the handler"})
+		}
+		f.used = append(f.used, q.key)
+		q.mark, err = q.marked()
+		if err != nil {
+			return r.breaks(fmt.Errorf("question %q: %w", q.key, err))
+		}
+	}
+	return nil
+}
+
+// collect hands the answers out, all or none. It returns the questions whose
+// answers are missing, or else what the person refused.
+func (r *round) collect(inquiries []inquiry) (missing []Question, err error) {
+	var few [4]json.RawMessage
+	contents := append(few[:0], make([]json.RawMessage, len(inquiries))...)
+	var refused []error
+	for i := range inquiries {
+		content, err := r.recorded(&inquiries[i].question)
+		switch {
+		case err == errMissing:
+			missing = append(missing, inquiries[i].question)
+		case refusedWith[*JournalError](err):
+			return nil, err
+		case err != nil:
+			refused = append(refused, err)
+		}
+		contents[i] = content
+	}
+	if len(refused) == 1 {
+		return nil, refused[0]
+	}
+	if len(refused) > 0 || len(missing) > 0 {
+		return missing, errors.Join(refused...)
+	}
+	for i, one := range inquiries {
+		// Code of the author's types; it runs outside of the mutex.
+		if one.decode != nil && one.decode(contents[i]) != nil {
+			missing = append(missing, one.question)
+		}
+	}
+	return missing, nil
+}
+
+// suspend marks the round pending: whatever the handler does now, the client is
+// asked.
+func (r *round) suspend(missing []Question) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f, err := r.flowing()
+	if err != nil {
+		return err
+	}
+	f.pending = append(f.pending, missing...)
+	r.ctx.cancel(ErrPending)
+	return fmt.Errorf("%w: %s", ErrPending, questionKeys(missing))
+}
+
+func questionKeys(questions []Question) string {
+	names := make([]string, len(questions))
+	for i, q := range questions {
+		names[i] = q.key
+	}
+	return strings.Join(names, ", ")
+}
+
+// suspended reports whether the run is settled whatever the handler does.
+func (r *round) suspended() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.flow != nil && (len(r.flow.pending) > 0 || r.flow.end != nil)
+}
+
+// invoke runs the handler in its round. A panic in a round that is settled
+// anyway is as good as a return.
+func (p *pass) invoke(ctx context.Context, handler Handler) (result protocol.Result, err error) {
+	if p.round == nil {
+		return handler(withoutRound(ctx))
+	}
+	p.round.ctx.Context, p.round.ctx.round = ctx, p.round
+	defer p.round.close()
+	defer func() {
+		if !p.round.suspended() {
+			return
+		}
+		if v := recover(); v != nil {
+			if cause, ok := v.(error); !ok || !errors.Is(cause, ErrPending) {
+				p.observe(ctx, HandlerPanicked{p.where, v, debug.Stack()})
+			}
+			result, err = nil, ErrPending
+		}
+	}()
+	return handler(&p.round.ctx)
+}
+
+// close ends the run: goroutines that the handler left behind ask nothing any
+// more.
+func (r *round) close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.ctx.end()
+}
+
+// overrule puts what the round says in the place of what the handler returned.
+// It reports true when that settles the request.
+func (p *pass) overrule(ctx context.Context, result protocol.Result, err error) (protocol.Result, error, bool) {
+	f := p.round.flow
+	switch {
+	case f == nil:
+		return result, err, false
+	case f.end != nil && f.end.refusal == nil:
+		return nil, p.bug(ctx, f.end.err), true
+	case f.end != nil:
+		p.ended(ctx, f.end.how)
+		result, err = p.refuse(f.end.refusal.code, f.end.refusal.text)
+		return result, err, true
+	case len(f.pending) == 0:
+		return result, err, false
+	}
+	asks, err := p.joined(f.pending, result)
+	if err != nil {
+		return nil, p.bug(ctx, err), true
+	}
+	return asks, nil, false
+}
+
+// joined returns the result that asks the pending questions, and beside them
+// those of a handler that returned some, as in guard style.
+func (p *pass) joined(pending []Question, result protocol.Result) (*protocol.InputRequiredResult, error) {
+	d := &draft{questions: pending}
+	asks, ok := result.(*protocol.InputRequiredResult)
+	if !ok || asks == nil {
+		return d.result(&protocol.InputRequiredResult{}), nil
+	}
+	own, err := p.drafted(asks)
+	if err != nil {
+		return nil, err
+	}
+	d.questions = append(d.questions, own.questions...)
+	d.state, d.hasState = own.state, own.hasState
+	joined := d.result(&protocol.InputRequiredResult{})
+	joined.Meta = asks.Meta
+	return joined, nil
+}
+
+// refusedBy returns whether the handler fails with a refusal of the person's,
+// which is no failure of the server.
+func refusedBy(err error) bool {
+	if _, own := protocol.AsError(err); own {
+		return false // the author chose code and words
+	}
+	return refusedWith[*DeclinedError](err) || refusedWith[*CancelledError](err)
+}
+
+// roundContext is the context of a handler: that of the request, with the round
+// as a value, and an end of its own. What it takes to end is made when somebody
+// asks for it, because most handlers never do.
+type roundContext struct {
+	context.Context
+	round *round
+	inner atomic.Pointer[ended]
+	over  atomic.Bool
+}
+
+type ended struct {
+	context.Context
+	cancel context.CancelCauseFunc
+}
+
+// ending returns the context that can end, and makes it if need be.
+func (c *roundContext) ending() *ended {
+	if e := c.inner.Load(); e != nil {
+		return e
+	}
+	ctx, cancel := context.WithCancelCause(c.Context)
+	e := &ended{ctx, cancel}
+	if !c.inner.CompareAndSwap(nil, e) {
+		cancel(nil)
+		return c.inner.Load()
+	}
+	if c.over.Load() {
+		cancel(nil)
+	}
+	return e
+}
+
+func (c *roundContext) cancel(cause error) { c.ending().cancel(cause) }
+
+// end releases what the context holds of the request's.
+func (c *roundContext) end() {
+	c.over.Store(true)
+	if e := c.inner.Load(); e != nil {
+		e.cancel(nil)
+	}
+}
+
+func (c *roundContext) Done() <-chan struct{} { return c.ending().Done() }
+
+func (c *roundContext) Err() error {
+	if e := c.inner.Load(); e != nil {
+		return e.Err()
+	}
+	return c.Context.Err()
+}
+
+// Value also answers package context, which looks for the cause of an end among
+// the values.
+func (c *roundContext) Value(key any) any {
+	if _, ok := key.(roundKey); ok {
+		return c.round
+	}
+	if e := c.inner.Load(); e != nil {
+		return e.Value(key)
+	}
+	return c.Context.Value(key)
+}

@@ -1,0 +1,85 @@
+package roundtrip
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+)
+
+// handleLayout begins the plaintext of a state that is a handle: what it stands
+// for is in the StateStore. A release without one takes it for an unknown layout
+// of claims and refuses it.
+const handleLayout = 0x81
+
+// handleBytes is the length of a handle: enough that nobody guesses one.
+const handleBytes = 32
+
+// keep puts claims into the store and returns the sealed handle.
+func (p *pass) keep(ctx context.Context, plaintext []byte, c *claims) (string, error) {
+	if len(plaintext) > p.funnel.opts.MaxStoredBytes {
+		return "", fmt.Errorf("state of %d bytes is over the limit of %d for stored states; largest parts: %s",
+			len(plaintext), p.funnel.opts.MaxStoredBytes, c.largest())
+	}
+	handle := make([]byte, 1+handleBytes)
+	handle[0] = handleLayout
+	rand.Read(handle[1:])
+	id, box := c.principal.unlock(handle)
+	data := box.Seal(nil, make([]byte, box.NonceSize()), plaintext, []byte(id))
+	// A replica whose clock is behind accepts the state for a little longer.
+	if err := p.funnel.opts.StateStore.Put(ctx, id, data, c.expires.Add(clockSkew)); err != nil {
+		return "", fmt.Errorf("storing the state: %w", err)
+	}
+	return p.sealText(ctx, handle)
+}
+
+// kept returns the claims that a handle stands for. A refusal is a rejection;
+// any other error says nothing about the state.
+func (p *pass) kept(ctx context.Context, handle []byte) ([]byte, error) {
+	store := p.funnel.opts.StateStore
+	if len(handle) != 1+handleBytes || store == nil {
+		return nil, &rejection{ReasonMalformed, errClaims}
+	}
+	id, box := p.call.Principal.unlock(handle)
+	data, err := store.Get(ctx, id)
+	switch {
+	case errors.Is(err, ErrStateGone):
+		return nil, &rejection{ReasonGone, err}
+	case err != nil:
+		return nil, fmt.Errorf("reading the stored state: %w", err)
+	case len(data) > p.funnel.opts.MaxStoredBytes+box.Overhead():
+		return nil, &rejection{reason: ReasonTooLong}
+	}
+	plaintext, err := box.Open(nil, make([]byte, box.NonceSize()), data, []byte(id))
+	if err != nil {
+		return nil, &rejection{ReasonTampered, err}
+	}
+	return plaintext, nil
+}
+
+// unlock derives from a handle, for one principal, the id of an entry and the
+// cipher that it is stored under. Another principal gets another id and finds
+// nothing. A key encrypts one state ever, so its nonce may be zero.
+func (p Principal) unlock(handle []byte) (id string, box cipher.AEAD) {
+	derive := func(purpose string) []byte {
+		mac := hmac.New(sha256.New, handle)
+		info := append([]byte("rondo stored state 1 "+purpose+"\x00"), principalCode(p))
+		info = appendField(info, p.Issuer)
+		info = appendField(info, p.Subject)
+		mac.Write(info)
+		return mac.Sum(nil)
+	}
+	block, err := aes.NewCipher(derive("key"))
+	if err == nil {
+		box, err = cipher.NewGCM(block)
+	}
+	if err != nil {
+		panic("roundtrip: internal error: " + err.Error()) // the key has the right size
+	}
+	return hex.EncodeToString(derive("id")), box
+}

@@ -1,0 +1,133 @@
+package roundtrip
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// mark is what the journal of a flow keeps of a question beside key, kind, form
+// and answer. Guard style leaves none.
+type mark struct {
+	set     bool     // asked in flow style
+	again   bool     // asked once more because it had changed
+	wording [16]byte // digest of what the person or the model was told
+}
+
+// marked returns the mark of a question that is about to be asked.
+func (q Question) marked() (mark, error) {
+	var few [256]byte // most wordings fit
+	words := few[:0]
+	switch request := q.request.(type) {
+	case *protocol.ElicitForm: // the form has a digest of its own
+		words = append(words, request.Message...)
+	case *protocol.ElicitURL: // without the id, which only older revisions have
+		words = append(words, request.Message...)
+		words = append(words, 0)
+		words = append(words, request.URL...)
+	case *protocol.CreateMessage:
+		params, err := protocol.AppendInputRequest(nil, protocol.Latest, request)
+		if err != nil {
+			return mark{}, err
+		}
+		words = params
+	}
+	sum := sha256.Sum256(words)
+	return mark{set: true, wording: [16]byte(sum[:16])}, nil
+}
+
+// errMissing says that there is no answer to use.
+var errMissing = errors.New("missing")
+
+// recorded returns what the journal holds for a question: accepted content, a
+// refusal, errMissing, or, for one that changes every time, a JournalError that
+// ends the run.
+func (r *round) recorded(q *Question) (json.RawMessage, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.find(q.key)
+	if a == nil {
+		return nil, errMissing
+	}
+	if a.kind == "" {
+		a.settle(q.request.Kind())
+	}
+	q.mark.again = a.mark.again
+	switch {
+	case a.outcome == Invalid:
+		return nil, errMissing
+	case a.outcome != Accepted && q.askAgain:
+		return nil, errMissing
+	case a.outcome == Declined: // no matter the words: one who has refused is not asked again
+		return nil, &DeclinedError{q.key}
+	case a.outcome == Cancelled:
+		return nil, &CancelledError{q.key}
+	case a.to(q):
+		return a.accepted(q)
+	case a.mark.again:
+		return nil, r.breaks(&JournalError{q.key, "the question is another one in every round; what it is made of must not change, or be kept with Memo"})
+	}
+	// The handler has changed its mind: this answer was to something else.
+	q.mark.again = true
+	return nil, errMissing
+}
+
+// to reports whether the answer is one to q as it is asked now.
+func (a *answer) to(q *Question) bool {
+	switch {
+	case a.kind != q.request.Kind():
+		return false
+	case a.unsolicited: // nobody knows what was asked
+		return true
+	case a.digest != q.digest():
+		return false
+	}
+	return !a.mark.set || q.reworded || a.mark.wording == q.mark.wording
+}
+
+// accepted returns the content of an accepted answer, checked against the form.
+// The caller holds the mutex.
+func (a *answer) accepted(q *Question) (json.RawMessage, error) {
+	if q.form == nil || (a.checked && !a.unsolicited) {
+		a.checked = true
+		return a.content, nil
+	}
+	content, err := q.form.Accept(a.content)
+	if err != nil {
+		return nil, errMissing
+	}
+	a.content, a.checked = content, true
+	return content, nil
+}
+
+// record puts the answer to a question that was asked live into the journal. The
+// caller holds the mutex.
+func (r *round) record(a *answer) {
+	for i := range r.answers {
+		if r.answers[i].key == a.key {
+			r.answers[i] = a
+			return
+		}
+	}
+	r.answers = append(r.answers, a)
+}
+
+// adopt makes version that of the round. What another version left is dropped.
+// The caller holds the mutex.
+func (r *round) adopt(version string) {
+	if r.pass.prior != nil && r.version != version {
+		for _, a := range r.answers {
+			r.dropped = append(r.dropped, Dropped{a.key, DropVersion})
+		}
+		r.answers, r.memos, r.state = nil, nil, nil
+	}
+	r.version = version
+}
+
+// memo is a value that [Memo] keeps.
+type memo struct {
+	key   string
+	value json.RawMessage
+}

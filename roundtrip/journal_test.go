@@ -1,0 +1,384 @@
+package roundtrip_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// TestChangedQuestion: an answer counts for the question that was asked. One
+// that changed is asked once more; the next change ends the flow.
+func TestChangedQuestion(t *testing.T) {
+	type Other struct {
+		Reason string `json:"reason" minLength:"2" jsonschema:"another form"`
+	}
+	text := func(s string) *protocol.CreateMessage {
+		return &protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
+			{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: s}}}}}
+	}
+	for _, tc := range []struct {
+		name string
+		// ask asks under "k" in the n-th way.
+		ask    func(ctx context.Context, n int) error
+		answer string
+	}{
+		{"message", func(ctx context.Context, n int) error {
+			_, err := roundtrip.Ask[Confirmation](ctx, "k", fmt.Sprintf("Transfer %d EUR?", n))
+			return err
+		}, accepted},
+		{"form", func(ctx context.Context, n int) error {
+			if n%2 == 0 {
+				_, err := roundtrip.Ask[Other](ctx, "k", "?")
+				return err
+			}
+			_, err := roundtrip.Ask[Confirmation](ctx, "k", "?")
+			return err
+		}, accepted},
+		{"kind", func(ctx context.Context, n int) error {
+			if n%2 == 0 {
+				return roundtrip.AskURL(ctx, "k", "?", "https://x.example")
+			}
+			_, err := roundtrip.Ask[Confirmation](ctx, "k", "?")
+			return err
+		}, accepted},
+		{"url", func(ctx context.Context, n int) error {
+			return roundtrip.AskURL(ctx, "k", "?", fmt.Sprint("https://x.example/", n))
+		}, accepted},
+		{"boundary of message and url", func(ctx context.Context, n int) error {
+			return roundtrip.AskURL(ctx, "k", "mhttp"[:n], "mhttp"[n:]+"s://x.example")
+		}, accepted},
+		{"sampling", func(ctx context.Context, n int) error {
+			_, err := roundtrip.Sample(ctx, "k", text(fmt.Sprint(n)))
+			return err
+		}, sampled},
+		{"raw form", func(ctx context.Context, n int) error {
+			_, err := roundtrip.AskRequest(ctx, "k", &protocol.ElicitForm{Message: "m", Schema: json.RawMessage(
+				fmt.Sprintf(`{"type":"object","properties":{"reason":{"type":"string","minLength":%d}}}`, n))})
+			return err
+		}, accepted},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := 1
+			c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+				if err := tc.ask(ctx, n); err != nil {
+					return nil, err
+				}
+				return say("done")
+			})
+			c.ask("k")
+			if got := c.answer("k", tc.answer).done(); got != "done" {
+				t.Fatalf("unchanged: got %q", got)
+			}
+			c.call = toolCall()
+			c.ask("k")
+			n = 2
+			c.answer("k", tc.answer).ask("k")
+			if got := c.answer("k", tc.answer).done(); got != "done" {
+				t.Fatalf("changed once: got %q", got)
+			}
+			c.call, n = toolCall(), 1
+			c.ask("k")
+			n = 2
+			c.answer("k", tc.answer).ask("k")
+			n = 3
+			contains(t, c.answer("k", tc.answer).bug(), `key "k"`, "another one in every round")
+			journal := all[roundtrip.ServerBug](c.events)
+			if e, ok := errors.AsType[*roundtrip.JournalError](journal[len(journal)-1].Err); !ok || e.Key != "k" {
+				t.Errorf("got %v, want a JournalError", journal)
+			}
+		})
+	}
+}
+
+// TestReworded takes the answer whatever the wording, but not whatever the form.
+func TestReworded(t *testing.T) {
+	n := 0
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		n++
+		_, err := roundtrip.Ask[Confirmation](ctx, "k", fmt.Sprint("It is ", n, " o'clock"), roundtrip.Reworded())
+		if err == nil {
+			err = roundtrip.AskURL(ctx, "u", "visit", fmt.Sprint("https://x.example?nonce=", n), roundtrip.Reworded())
+		}
+		if err != nil {
+			return nil, err
+		}
+		return say("done")
+	})
+	c.ask("k")
+	c.answer("k", accepted).ask("u")
+	if got := c.answer("u", `{"action":"accept"}`).done(); got != "done" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestRewordedIsNoOtherKind: kinds without a form are told apart all the same.
+func TestRewordedIsNoOtherKind(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) == 1 {
+			_, err := roundtrip.AskRoots(ctx, "k", roundtrip.Reworded())
+			return nil, err
+		}
+		err := roundtrip.AskURL(ctx, "k", "visit", "https://x.example", roundtrip.Reworded())
+		return say(fmt.Sprint("visited: ", err))
+	})
+	c.ask("k")
+	c.answer("k", rooted).ask("k") // a list of directories is no consent to a visit
+	if got := c.answer("k", `{"action":"accept"}`).done(); got != "visited: <nil>" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestFlowStateHoldsNoSchema: the handler brings it, so it need not travel.
+func TestFlowStateHoldsNoSchema(t *testing.T) {
+	keys := ring(t, "k1")
+	for _, flowing := range []bool{true, false} {
+		c := newClient(t, roundtrip.Options{Sealer: keys}, func(ctx context.Context) (protocol.Result, error) {
+			q := roundtrip.RawForm("raw", "?", extraSchema)
+			if flowing {
+				_, err := q.Ask(ctx)
+				return nil, err
+			}
+			return ask(q)
+		})
+		c.ask("raw")
+		text, _ := c.call.State.Text()
+		plaintext, err := keys.Open(t.Context(), text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(plaintext), `"properties"`) == flowing {
+			t.Errorf("flow style %v: the state is %q", flowing, plaintext)
+		}
+	}
+}
+
+// TestRefusalStands: nobody is asked again in other words.
+func TestRefusalStands(t *testing.T) {
+	n := 0
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		n++
+		_, err := roundtrip.Ask[Confirmation](ctx, "k", fmt.Sprint("The ", n, "th time"))
+		return nil, err
+	})
+	c.ask("k")
+	if got := c.answer("k", declined).done(); got != "error: declined: k" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestIgnoredAskAsksTheNext: a handler that ignores the error of one question
+// and puts what it did not get into the next is put right by the journal.
+func TestIgnoredAskAsksTheNext(t *testing.T) {
+	inEveryMode(t, roundtrip.Options{}, person{"a": form("eu")}, func(ctx context.Context) (protocol.Result, error) {
+		a, _ := roundtrip.Ask[Confirmation](ctx, "a", "a ?")
+		b, _ := roundtrip.Ask[Confirmation](ctx, "b", "b in "+a.Reason)
+		return say(a.Reason + " " + b.Reason)
+	}, func(t *testing.T, m mode, j *journey, result protocol.Result, err error) {
+		want := 3 // "b in ", then "b in eu"
+		if !m.replay {
+			want = 2
+		}
+		if show(result) != "eu now" || err != nil || j.traffic() != want {
+			t.Errorf("got %q, %v after %d questions, want %d", show(result), err, j.traffic(), want)
+		}
+		if last := j.human.asked[len(j.human.asked)-1].(*protocol.ElicitForm).Message; last != "b in eu" {
+			t.Errorf("asked %q last", last)
+		}
+	})
+}
+
+// TestNoConvergence asks under another key every time.
+func TestNoConvergence(t *testing.T) {
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			n := 0
+			j := newJourney(t, m, roundtrip.Options{MaxRounds: 3}, nil, func(ctx context.Context) (protocol.Result, error) {
+				for {
+					n++
+					if _, err := reasonOf(ctx, fmt.Sprint("q", n)); err != nil {
+						return nil, err
+					}
+				}
+			})
+			result, err := j.end(nil)
+			want, questions := "error: gave up after 3 rounds of questions; the last asked for: q4; answered before: q1, q2, q3", 3
+			if !m.replay { // where one cannot tell what would be a round
+				want, questions = "error: gave up after 24 rounds of questions; the last asked for: q25; answered before: q1, q2, ", 24
+			}
+			if err != nil || !strings.HasPrefix(show(result), want) || j.traffic() != questions {
+				t.Errorf("got %q, %v after %d questions", show(result), err, j.traffic())
+			}
+			if m.replay {
+				if end := one[roundtrip.FlowEnded](t, j.events); end.How != roundtrip.EndRounds {
+					t.Errorf("end %+v", end)
+				}
+			}
+		})
+	}
+}
+
+// TestMixedStyles asks in both styles in one handler, in both orders, one after
+// the other and in one round.
+func TestMixedStyles(t *testing.T) {
+	guardFirst := func(ctx context.Context) (protocol.Result, error) {
+		guard := whyNow.Answer(ctx)
+		if guard.Outcome != roundtrip.Accepted {
+			return ask(whyNow.Elicit("why ?"), roundtrip.WithState("kept"))
+		}
+		flow, err := reasonOf(ctx, "flow")
+		if err != nil {
+			return nil, err
+		}
+		kept, _ := roundtrip.State[string](ctx)
+		return say(guard.Content.Reason + flow + kept)
+	}
+	flowFirst := func(ctx context.Context) (protocol.Result, error) {
+		flow, err := reasonOf(ctx, "flow")
+		if err != nil {
+			return nil, err
+		}
+		guard := whyNow.Answer(ctx)
+		if guard.Outcome != roundtrip.Accepted {
+			return ask(whyNow.Elicit("why ?"), roundtrip.WithState("kept"))
+		}
+		kept, _ := roundtrip.State[string](ctx)
+		return say(guard.Content.Reason + flow + kept)
+	}
+	together := func(ctx context.Context) (protocol.Result, error) {
+		flow, err := reasonOf(ctx, "flow")
+		guard := whyNow.Answer(ctx)
+		if guard.Outcome != roundtrip.Accepted {
+			return ask(whyNow.Elicit("why ?"), roundtrip.WithState("kept"))
+		}
+		kept, _ := roundtrip.State[string](ctx)
+		return say(guard.Content.Reason + flow + kept + fmt.Sprint(err))
+	}
+	p := person{"why": form("guard"), "flow": form("flow")}
+	for name, tc := range map[string]struct {
+		handler      roundtrip.Handler
+		want         string
+		modern, live int // runs
+	}{
+		"guard first": {guardFirst, "guardflowkept", 3, 2},
+		"flow first":  {flowFirst, "guardflowkept", 3, 2},
+		"together":    {together, "guardflowkept<nil>", 2, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inEveryMode(t, roundtrip.Options{}, p, tc.handler, func(t *testing.T, m mode, j *journey, result protocol.Result, err error) {
+				runs := tc.modern
+				if !m.replay {
+					runs = tc.live
+				}
+				if show(result) != tc.want || err != nil || j.traffic() != 2 || j.runs != runs {
+					t.Errorf("got %q, %v after %d questions in %d runs", show(result), err, j.traffic(), j.runs)
+				}
+			})
+		})
+	}
+	t.Run("one key in both", func(t *testing.T) {
+		c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+			_, _ = whyNow.Ask(ctx, "why ?")
+			return ask(whyNow.Elicit("why ?"))
+		})
+		contains(t, c.bug(), "why", "twice")
+	})
+	t.Run("read in the other style", func(t *testing.T) {
+		c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+			if roundtrip.Number(ctx) == 1 {
+				return ask(whyNow.Elicit("why ?"))
+			}
+			asked, err := whyNow.Ask(ctx, "in other words")
+			return say(fmt.Sprint(asked.Reason, whyNow.Answer(ctx).Content.Reason, err))
+		})
+		c.ask("why")
+		if got := c.answer("why", accepted).done(); got != "nownow<nil>" {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// TestFlowVersion restarts flows of other versions, whichever way they go.
+func TestFlowVersion(t *testing.T) {
+	version := "1"
+	memos := 0
+	handler := func(ctx context.Context) (protocol.Result, error) {
+		if version != "" {
+			if err := roundtrip.FlowVersion(ctx, version); err != nil {
+				return nil, err
+			}
+		}
+		key, err := roundtrip.IdempotencyKey(ctx, "effect")
+		if err != nil {
+			return nil, err
+		}
+		n, err := roundtrip.Memo(ctx, "m", func(context.Context) (int, error) { memos++; return memos, nil })
+		if err != nil {
+			return nil, err
+		}
+		a, err := reasonOf(ctx, "a")
+		if err != nil {
+			return nil, err
+		}
+		b, err := reasonOf(ctx, "b")
+		if err != nil {
+			return nil, err
+		}
+		return say(fmt.Sprintf("%d %s %s %d %v", n, a, b, len(key), roundtrip.DroppedAnswers(ctx)))
+	}
+	for _, tc := range []struct{ before, after string }{{"1", "1"}, {"1", "2"}, {"", "1"}, {"1", ""}} {
+		t.Run(tc.before+" to "+tc.after, func(t *testing.T) {
+			memos, version = 0, tc.before
+			c := newClient(t, roundtrip.Options{}, handler)
+			c.ask("a")
+			c.answer("a", form("old")).ask("b")
+			version = tc.after
+			if tc.before == tc.after {
+				if got := c.answer("b", form("new")).done(); got != "1 old new 43 []" {
+					t.Errorf("got %q", got)
+				}
+				return
+			}
+			c.answer("b", form("lost")).ask("a")
+			c.answer("a", form("new")).ask("b")
+			if got := c.answer("b", form("newer")).done(); got != "2 new newer 43 []" {
+				t.Errorf("got %q", got)
+			}
+			if end := one[roundtrip.FlowEnded](t, c.events); end.Legs != 5 {
+				t.Errorf("the flow took %d legs, want 5: rounds go on counting", end.Legs)
+			}
+		})
+	}
+}
+
+// TestFlowVersionLists what is dropped, and keeps the name of effects.
+func TestFlowVersionLists(t *testing.T) {
+	version, names := "1", map[string]bool{}
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if err := roundtrip.FlowVersion(ctx, version); err != nil {
+			return nil, err
+		}
+		name, err := roundtrip.IdempotencyKey(ctx, "effect")
+		if err != nil {
+			return nil, err
+		}
+		names[name] = true
+		if dropped := roundtrip.DroppedAnswers(ctx); version == "2" &&
+			(len(dropped) != 1 || dropped[0] != roundtrip.Dropped{Key: "a", Reason: roundtrip.DropVersion}) {
+			t.Errorf("dropped %v", dropped)
+		}
+		_, err = reasonOf(ctx, "a")
+		return nil, err
+	})
+	c.ask("a")
+	version = "2"
+	c.answer("a", accepted).ask("a")
+	if len(names) != 1 {
+		t.Errorf("the effect has %d names", len(names))
+	}
+}

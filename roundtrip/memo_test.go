@@ -1,0 +1,194 @@
+package roundtrip_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// TestMemoRunsOnce in a flow of three rounds, whatever the mode, and gives all
+// rounds the same value.
+func TestMemoRunsOnce(t *testing.T) {
+	type quote struct {
+		Cents int
+		Until time.Time
+	}
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			runs, seen := 0, map[quote]bool{}
+			p := person{}
+			j := newJourney(t, m, roundtrip.Options{}, p, func(ctx context.Context) (protocol.Result, error) {
+				q, err := roundtrip.Memo(ctx, "quote", func(context.Context) (quote, error) {
+					runs++
+					return quote{100 * runs, time.Now()}, nil // with a monotonic reading, which JSON drops
+				})
+				if err != nil {
+					return nil, err
+				}
+				seen[q] = true
+				for _, key := range []string{"a", "b"} {
+					if _, err := reasonOf(ctx, key); err != nil {
+						return nil, err
+					}
+				}
+				return say(fmt.Sprint(q.Cents))
+			})
+			result, err := j.end(p)
+			if err != nil || show(result) != "100" || runs != 1 || len(seen) != 1 {
+				t.Errorf("got %q, %v; fn ran %d times, %d values", show(result), err, runs, len(seen))
+			}
+		})
+	}
+}
+
+// TestMemoFails: an error is not kept, and the key is free again.
+func TestMemoFails(t *testing.T) {
+	runs := 0
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		fn := func(context.Context) (int, error) {
+			if runs++; runs == 1 {
+				return 0, errors.New("not today")
+			}
+			return runs, nil
+		}
+		if _, err := roundtrip.Memo(ctx, "m", fn); err != nil && err.Error() != "not today" {
+			t.Errorf("got %v", err)
+		}
+		if roundtrip.Number(ctx) == 1 {
+			if _, err := roundtrip.Memo(ctx, "m", fn); err != nil {
+				return nil, err
+			}
+			_, err := reasonOf(ctx, "a")
+			return nil, err
+		}
+		return say(fmt.Sprint(runs))
+	})
+	c.ask("a")
+	if got := c.answer("a", accepted).done(); got != "2" {
+		t.Errorf("got %q, want no further run", got)
+	}
+}
+
+// TestMemoOfAnotherType ends the flow and names the key.
+func TestMemoOfAnotherType(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) == 1 {
+			_, _ = roundtrip.Memo(ctx, "m", func(context.Context) (string, error) { return "text", nil })
+			_, err := reasonOf(ctx, "a")
+			return nil, err
+		}
+		_, err := roundtrip.Memo(ctx, "m", func(context.Context) (int, error) { return 1, nil })
+		return nil, err
+	})
+	c.ask("a")
+	contains(t, c.answer("a", accepted).bug(), `key "m"`, "int", "FlowVersion")
+}
+
+// TestMemoWaits while a question is pending, but gives what it has.
+func TestMemoWaits(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		n, err := roundtrip.Memo(ctx, "early", func(context.Context) (int, error) { return 1, nil })
+		if err != nil {
+			return nil, err
+		}
+		_, asked := reasonOf(ctx, fmt.Sprint("q", roundtrip.Number(ctx)))
+		m, err := roundtrip.Memo(ctx, "late", func(context.Context) (int, error) {
+			t.Error("runs in a round that asks")
+			return 1, nil
+		})
+		if asked == nil || !errors.Is(err, roundtrip.ErrPending) || n != 1 || m != 0 {
+			t.Errorf("got %v, %v, %d, %d", asked, err, n, m)
+		}
+		return nil, err
+	})
+	c.ask("q1")
+	c.answer("q1", accepted).ask("q2")
+}
+
+// TestMemosConcurrently keeps what goroutines compute.
+func TestMemosConcurrently(t *testing.T) {
+	var mu sync.Mutex
+	runs := 0
+	inEveryMode(t, roundtrip.Options{}, nil, func(ctx context.Context) (protocol.Result, error) {
+		var group sync.WaitGroup
+		sum := 0
+		for i := range 8 {
+			group.Go(func() {
+				n, err := roundtrip.Memo(ctx, fmt.Sprint("m", i), func(context.Context) (int, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					runs++
+					return i, nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				sum += n
+			})
+		}
+		group.Wait()
+		if _, err := reasonOf(ctx, "a"); err != nil {
+			return nil, err
+		}
+		return say(fmt.Sprint(sum))
+	}, wants("28", 1, 2))
+	if runs != 8*len(modes) {
+		t.Errorf("%d runs, want 8 in each mode", runs)
+	}
+}
+
+// TestIdempotencyKey is the same from round one on and in every replay, and
+// another one for other effects, flows and callers.
+func TestIdempotencyKey(t *testing.T) {
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			var names []string
+			handler := func(ctx context.Context) (protocol.Result, error) {
+				for _, key := range []string{"charge", "refund"} {
+					name, err := roundtrip.IdempotencyKey(ctx, key)
+					if err != nil {
+						return nil, err
+					}
+					names = append(names, name)
+				}
+				if _, err := reasonOf(ctx, "a"); err != nil {
+					return nil, err
+				}
+				return say("done")
+			}
+			j := newJourney(t, m, roundtrip.Options{}, nil, handler)
+			if _, err := j.end(nil); err != nil {
+				t.Fatal(err)
+			}
+			if m.version.Era() == protocol.Modern {
+				if _, err := j.end(nil); err != nil { // the last leg again
+					t.Fatal(err)
+				}
+			}
+			charge, refund := names[0], names[1]
+			for i, name := range names {
+				if name != []string{charge, refund}[i%2] {
+					t.Errorf("names %q", names)
+				}
+			}
+			if raw, err := base64.RawURLEncoding.DecodeString(charge); err != nil || len(raw) != 32 || charge == refund {
+				t.Errorf("names %q", names)
+			}
+			if _, err := newJourney(t, m, roundtrip.Options{}, nil, handler).end(nil); err != nil {
+				t.Fatal(err)
+			}
+			if last := names[len(names)-1]; last == refund || last == charge {
+				t.Error("two flows share a name")
+			}
+		})
+	}
+}

@@ -1,0 +1,401 @@
+package roundtrip_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// misbehaving are handlers that do anything with the error of Ask but return it.
+var misbehaving = map[string]func(ctx context.Context, err error) (protocol.Result, error){
+	"returns it":               func(_ context.Context, err error) (protocol.Result, error) { return nil, err },
+	"wraps with %v":            func(_ context.Context, err error) (protocol.Result, error) { return nil, fmt.Errorf("guard: %v", err) },
+	"another error":            func(context.Context, error) (protocol.Result, error) { return nil, errors.New("no") },
+	"a protocol error":         func(context.Context, error) (protocol.Result, error) { return nil, protocol.Errorf(4711, "no") },
+	"ignores it":               func(context.Context, error) (protocol.Result, error) { return say("deleted") },
+	"a fallback and the error": func(_ context.Context, err error) (protocol.Result, error) { r, _ := say("deleted"); return r, err },
+	"nothing":                  func(context.Context, error) (protocol.Result, error) { return nil, nil },
+	"a result of another kind": func(context.Context, error) (protocol.Result, error) { return &protocol.ListToolsResult{}, nil },
+	"a typed nil": func(context.Context, error) (protocol.Result, error) {
+		return (*protocol.CallToolResult)(nil), nil
+	},
+	"panics with it":      func(_ context.Context, err error) (protocol.Result, error) { panic(err) },
+	"panics":              func(context.Context, error) (protocol.Result, error) { panic("no") },
+	"panics with nothing": func(context.Context, error) (protocol.Result, error) { panic(nil) },
+	"recovers": func(_ context.Context, err error) (result protocol.Result, _ error) {
+		defer func() {
+			_ = recover()
+			result, _ = say("deleted")
+		}()
+		panic(err)
+	},
+	"the context's error": func(ctx context.Context, _ error) (protocol.Result, error) { return nil, ctx.Err() },
+	"a URL error": func(context.Context, error) (protocol.Result, error) {
+		return nil, &protocol.URLElicitationRequiredError{Elicitations: []*protocol.ElicitURL{{Message: "m", URL: "https://x.example"}}}
+	},
+}
+
+// TestPendingIsOutOfBand: whatever a handler makes of the error, the client is
+// asked, and what it was about to do counts once the answer is there.
+func TestPendingIsOutOfBand(t *testing.T) {
+	for name, then := range misbehaving {
+		for _, method := range families {
+			t.Run(name+" "+method, func(t *testing.T) {
+				c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}, func(ctx context.Context) (protocol.Result, error) {
+					if _, err := reasonOf(ctx, "k"); err != nil {
+						if !errors.Is(err, roundtrip.ErrPending) {
+							t.Errorf("got %v, want ErrPending", err)
+						}
+						contains(t, err.Error(), "k")
+						return then(ctx, err)
+					}
+					return completes(method)
+				})
+				c.call.Method = method
+				c.call.CheckOutput = func(json.RawMessage) error { return errors.New("never checked in a round that asks") }
+				c.ask("k")
+				c.call.CheckOutput = nil
+				c.answer("k", accepted)
+				if _, err := c.send(); err != nil {
+					t.Errorf("with the answer: %v", err)
+				}
+				panics := 0
+				if name == "panics" || name == "panics with nothing" {
+					panics = 1
+				}
+				if got := len(all[roundtrip.HandlerPanicked](c.events)); got != panics {
+					t.Errorf("%d panics reported, want %d", got, panics)
+				}
+			})
+		}
+	}
+}
+
+// TestUnansweredLive: what keeps a live question from being answered ends the
+// call in the same way, for the same handlers.
+func TestUnansweredLive(t *testing.T) {
+	for name, then := range misbehaving {
+		for what, answer := range map[string]func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error){
+			"the client could not answer: not now": func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
+				return nil, protocol.Errorf(-32603, "not now")
+			},
+			"the client could not be asked": func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
+				return nil, errors.New("broken pipe")
+			},
+			"nobody answered in time": silent,
+		} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+						_, err := reasonOf(ctx, "k")
+						if err == nil || ctx.Err() == nil {
+							t.Errorf("the handler is told %v, its context %v", err, ctx.Err())
+						}
+						_, err = reasonOf(ctx, "l") // asks nobody any more
+						return then(ctx, err)
+					})
+					h.answer = answer
+					if got, want := c.done(), "error: "+what; got != want || h.traffic() != 1 {
+						t.Errorf("got %q after %d questions, want %q after 1", got, h.traffic(), want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestWithdrawnLive: a handler that gives a question up itself goes on.
+func TestWithdrawnLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			if _, err := reasonOf(short, "k"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+			reason, err := reasonOf(ctx, "k")
+			if err != nil {
+				return nil, err
+			}
+			return say(reason)
+		})
+		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+			if h.traffic() == 1 {
+				return silent(ctx, q, extend)
+			}
+			return json.RawMessage(accepted), nil
+		}
+		if got := c.done(); got != "now" || h.withdrawn != 1 {
+			t.Errorf("got %q, %d questions withdrawn", got, h.withdrawn)
+		}
+	})
+}
+
+// TestContextOfAPendingRound: it ends with its cause, for everything that is
+// derived from it and before or after it was derived, and cleanup goes on.
+func TestContextOfAPendingRound(t *testing.T) {
+	type key struct{}
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, roundtrip.Options{}, nil)
+		handler := func(ctx context.Context) (protocol.Result, error) {
+			if err := ctx.Err(); err != nil || context.Cause(ctx) != nil {
+				t.Errorf("at first: %v", err)
+			}
+			before, cancel := context.WithCancel(ctx)
+			defer cancel()
+			done := make(chan error, 1)
+			stop := context.AfterFunc(ctx, func() { done <- context.Cause(ctx) })
+			defer stop()
+			_, err := reasonOf(before, "k")
+			if err == nil {
+				return say("done")
+			}
+			after, cancelAfter := context.WithTimeout(ctx, time.Minute)
+			defer cancelAfter()
+			if cause := <-done; cause != roundtrip.ErrPending {
+				t.Errorf("cause %v", cause)
+			}
+			for name, ctx := range map[string]context.Context{"itself": ctx, "before": before, "after": after} {
+				<-ctx.Done()
+				if !errors.Is(ctx.Err(), context.Canceled) || context.Cause(ctx) != roundtrip.ErrPending {
+					t.Errorf("%s: %v because of %v", name, ctx.Err(), context.Cause(ctx))
+				}
+			}
+			if ctx.Value(key{}) != "v" || roundtrip.Number(after) != 1 {
+				t.Error("the values are gone")
+			}
+			cleanup, release := roundtrip.CleanupContext(ctx)
+			defer release()
+			if cleanup.Err() != nil || cleanup.Value(key{}) != "v" {
+				t.Errorf("cleanup: %v", cleanup.Err())
+			}
+			start := time.Now()
+			<-cleanup.Done()
+			if took := time.Since(start); took != roundtrip.CleanupTime {
+				t.Errorf("cleanup may take %v", took)
+			}
+			return nil, err
+		}
+		for leg := range 2 {
+			result, err := c.funnel.Do(context.WithValue(t.Context(), key{}, "v"), c.call, handler)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if asked, ok := result.(*protocol.InputRequiredResult); ok {
+				c.call.State = asked.RequestState
+				c.answer("k", accepted)
+			} else if leg == 0 {
+				t.Errorf("got %s", show(result))
+			}
+		}
+	})
+}
+
+// TestContextOfTheRequest: a handler's context ends with the request's, for its
+// reason, and after the handler has returned.
+func TestContextOfTheRequest(t *testing.T) {
+	cause := errors.New("the client has gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	c := newClient(t, roundtrip.Options{}, nil)
+	var left, untouched context.Context
+	_, err := c.funnel.Do(ctx, c.call, func(ctx context.Context) (protocol.Result, error) {
+		untouched = ctx
+		cancel(cause)
+		<-ctx.Done()
+		if context.Cause(ctx) != cause {
+			t.Errorf("cause %v", context.Cause(ctx))
+		}
+		return say("done")
+	})
+	if err != nil || untouched.Err() == nil {
+		t.Errorf("%v, %v", err, untouched.Err())
+	}
+	_, err = c.funnel.Do(t.Context(), c.call, func(ctx context.Context) (protocol.Result, error) {
+		var release context.CancelFunc
+		left, release = context.WithCancel(ctx)
+		t.Cleanup(release) // not before the test has seen that it ended without
+		return say("done")
+	})
+	if err != nil || left.Err() == nil {
+		t.Errorf("%v; what was left behind goes on", err)
+	}
+	_, err = c.funnel.Do(t.Context(), c.call, func(ctx context.Context) (protocol.Result, error) {
+		left = ctx
+		return say("done")
+	})
+	<-left.Done() // asked for too late, it has ended already
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// files stands in for what a handler deletes from.
+type files struct{ deleted atomic.Int32 }
+
+// Delete looks at its context, as anything does that goes over a network.
+func (f *files) Delete(ctx context.Context) {
+	if ctx.Err() == nil {
+		f.deleted.Add(1)
+	}
+}
+
+// Remove knows no context.
+func (f *files) Remove() { f.deleted.Add(1) }
+
+// TestDeleteAfterAnIgnoredAsk: a handler that does not look at Ask's error and
+// goes on to delete. Whatever takes a context deletes nothing before the answer.
+// So does code that knows none, where it runs in Memo or OnCommit. Alone it
+// cannot be held up: no library can stop a goroutine. What it did is not passed
+// off as done, the person is asked, and that is all that can be promised.
+func TestDeleteAfterAnIgnoredAsk(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		act    func(ctx context.Context, f *files)
+		before int32 // deletions in a round that asks
+	}{
+		{"with the context", func(ctx context.Context, f *files) { f.Delete(ctx) }, 0},
+		{"with a derived context", func(ctx context.Context, f *files) {
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			f.Delete(ctx)
+		}, 0},
+		{"in Memo", func(ctx context.Context, f *files) {
+			_, _ = roundtrip.Memo(ctx, "delete", func(context.Context) (bool, error) { f.Remove(); return true, nil })
+		}, 0},
+		{"in OnCommit", func(ctx context.Context, f *files) {
+			_ = roundtrip.OnCommit(ctx, func(context.Context) { f.Remove() })
+		}, 0},
+		{"blindly", func(_ context.Context, f *files) { f.Remove() }, 1},
+	} {
+		for _, m := range modes {
+			t.Run(tc.name+" "+m.name, func(t *testing.T) {
+				f := &files{}
+				p := person{}
+				j := newJourney(t, m, roundtrip.Options{}, p, func(ctx context.Context) (protocol.Result, error) {
+					_, _ = reasonOf(ctx, "sure") // on purpose
+					tc.act(ctx, f)
+					return say("deleted")
+				})
+				want := int32(1)
+				if m.replay {
+					want += tc.before
+				}
+				if m.version.Era() == protocol.Modern {
+					j.ask("sure")
+					if got := f.deleted.Load(); got != tc.before {
+						t.Errorf("deleted %d times before the answer, want %d", got, tc.before)
+					}
+					j.client.answer("sure", accepted)
+				}
+				if got := j.done(); got != "deleted" || f.deleted.Load() != want {
+					t.Errorf("got %q, deleted %d times, want %d", got, f.deleted.Load(), want)
+				}
+			})
+		}
+	}
+}
+
+// TestConcurrentAsks: what goroutines ask at the same time is one round, also
+// what they ask when the round is pending already.
+func TestConcurrentAsks(t *testing.T) {
+	const n = 16
+	inEveryMode(t, roundtrip.Options{}, nil, func(ctx context.Context) (protocol.Result, error) {
+		var group sync.WaitGroup
+		var got [n]string
+		var failed atomic.Int32
+		for i := range n {
+			group.Go(func() {
+				if i%2 == 1 && roundtrip.Number(ctx) == 1 && failed.Load() > 0 {
+					<-ctx.Done() // late on purpose
+				}
+				reason, err := reasonOf(ctx, fmt.Sprint("q", i))
+				if err != nil {
+					failed.Add(1)
+				}
+				got[i] = reason
+			})
+		}
+		group.Wait()
+		if failed.Load() > 0 {
+			return nil, errors.New("some failed")
+		}
+		return say(fmt.Sprintf("%d %s %s", len(got), got[0], got[n-1]))
+	}, func(t *testing.T, m mode, j *journey, result protocol.Result, err error) {
+		if show(result) != "16 now now" {
+			t.Errorf("got %q, %v", show(result), err)
+		}
+		if j.traffic() != n || (m.replay && j.runs != 2) {
+			t.Errorf("%d questions in %d runs", j.traffic(), j.runs)
+		}
+	})
+}
+
+// TestGoroutineLeftBehind asks when its handler has returned: nobody is asked,
+// and nothing races.
+func TestGoroutineLeftBehind(t *testing.T) {
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			returned, over := make(chan struct{}), make(chan struct{})
+			j := newJourney(t, m, roundtrip.Options{}, nil, func(ctx context.Context) (protocol.Result, error) {
+				go func() {
+					defer close(over)
+					<-returned
+					_, err := reasonOf(ctx, "late")
+					_, memo := roundtrip.Memo(ctx, "m", func(context.Context) (int, error) { return 1, nil })
+					if !errors.Is(err, roundtrip.ErrNoRound) || !errors.Is(memo, roundtrip.ErrNoRound) {
+						t.Errorf("got %v and %v", err, memo)
+					}
+				}()
+				return say("done")
+			})
+			if got := j.done(); got != "done" {
+				t.Errorf("got %q", got)
+			}
+			close(returned)
+			<-over
+			if j.traffic() != 0 {
+				t.Error("somebody was asked")
+			}
+		})
+	}
+}
+
+// TestLiveGoroutineLeftBehind has a question in the air when the handler
+// returns: it is withdrawn.
+func TestLiveGoroutineLeftBehind(t *testing.T) {
+	over := make(chan error, 1)
+	asked := make(chan struct{})
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); ok {
+			return say("done")
+		}
+		go func() {
+			_, err := reasonOf(ctx, "left")
+			over <- err
+		}()
+		<-asked
+		return ask(roundtrip.Elicit[Confirmation]("k", "k ?"))
+	})
+	h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+		if q.(*protocol.ElicitForm).Message == "k ?" {
+			return json.RawMessage(accepted), nil
+		}
+		close(asked)
+		return silent(ctx, q, extend)
+	}
+	if got := c.done(); got != "done" {
+		t.Errorf("got %q", got)
+	}
+	if err := <-over; err == nil {
+		t.Error("an answer nobody gave")
+	}
+}

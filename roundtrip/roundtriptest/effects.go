@@ -1,0 +1,76 @@
+package roundtriptest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// Effects count what handlers do that must not be done twice in a flow. The kit
+// sets them back when a flow starts. The zero value is ready; methods may be
+// called concurrently.
+type Effects struct {
+	mu   sync.Mutex
+	seen map[string]int
+}
+
+// Mark says that the effect named happens now: it stands beside the code that
+// charges a card, or sends a mail.
+func (e *Effects) Mark(name string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.seen == nil {
+		e.seen = make(map[string]int)
+	}
+	e.seen[name]++
+}
+
+// Count returns how often an effect was seen since the last flow started.
+func (e *Effects) Count(name string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.seen[name]
+}
+
+func (e *Effects) reset() {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.seen = nil
+}
+
+// counts returns what was seen.
+func (e *Effects) counts() map[string]int {
+	if e == nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return maps.Clone(e.seen)
+}
+
+// repeated returns an error for each effect that was seen more than once.
+func (e *Effects) repeated() (problems []error) {
+	counts := e.counts()
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		if n := counts[name]; n > 1 {
+			problems = append(problems, fmt.Errorf("the effect %q happened %d times in one flow: a handler runs again in every round; put it behind the last question, or remember what came of it (roundtrip.Memo)", name, n))
+		}
+	}
+	return problems
+}
+
+// since returns the effects that happened after the counts before.
+func (e *Effects) since(before map[string]int) []string {
+	var names []string
+	for name, n := range e.counts() {
+		if n > before[name] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

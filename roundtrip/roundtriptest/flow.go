@@ -1,0 +1,122 @@
+package roundtriptest
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A Flow is a request, what the person answers, and what should come of it.
+type Flow struct {
+	// Name names the subtest.
+	Name    string
+	Request Request
+	// Answers are what the person answers, by the key of the question. A
+	// question without an answer fails the test, and so does an answer without
+	// a question.
+	Answers Answers
+	// Want is the text of the result: of the text blocks of a tool or prompt, or
+	// of the contents of a resource, with newlines between.
+	Want string
+	// Fails is part of the text of the error with which the flow ends instead:
+	// a tool's result with isError, or a JSON-RPC error.
+	Fails string
+	// Capabilities are what the client declares, nil: all there are.
+	Capabilities *protocol.ClientCapabilities
+	// Golden is the file that holds the transcript, "": none.
+	Golden string
+}
+
+// A Request is what starts a flow. The zero value is none; see [Tool], [Prompt]
+// and [Resource].
+type Request struct {
+	method, target string
+	arguments      any
+}
+
+// Tool calls a tool. arguments are encoded as JSON; nil: none.
+func Tool(name string, arguments any) Request {
+	return Request{protocol.MethodCallTool, name, arguments}
+}
+
+// Prompt gets a prompt.
+func Prompt(name string, arguments map[string]string) Request {
+	if arguments == nil {
+		return Request{protocol.MethodGetPrompt, name, nil}
+	}
+	return Request{protocol.MethodGetPrompt, name, arguments}
+}
+
+// Resource reads a resource.
+func Resource(uri string) Request { return Request{protocol.MethodReadResource, uri, nil} }
+
+// raw returns the arguments as they travel.
+func (r Request) raw() (json.RawMessage, error) {
+	if r.arguments == nil {
+		return nil, nil
+	}
+	data, err := json.Marshal(r.arguments)
+	if err != nil {
+		return nil, fmt.Errorf("arguments of %s: %w", r.target, err)
+	}
+	return data, nil
+}
+
+// Answers are what a person answers, by key.
+type Answers map[string]Answer
+
+// An Answer is what a person answers to one question.
+type Answer struct {
+	result json.RawMessage
+	err    error
+	next   *Answer
+}
+
+// Accept fills in a form. content is encoded as a JSON object.
+func Accept(content any) Answer {
+	data, err := json.Marshal(content)
+	if err != nil {
+		return Answer{err: err}
+	}
+	return Answer{result: fmt.Appendf(nil, `{"action":"accept","content":%s}`, data)}
+}
+
+// Visit agrees to go to a URL.
+func Visit() Answer { return Answer{result: json.RawMessage(`{"action":"accept"}`)} }
+
+// Decline says no to a form or a URL.
+func Decline() Answer { return Answer{result: json.RawMessage(`{"action":"decline"}`)} }
+
+// Cancel dismisses a form or a URL.
+func Cancel() Answer { return Answer{result: json.RawMessage(`{"action":"cancel"}`)} }
+
+// Sampled is what a model says.
+func Sampled(text string) Answer {
+	data, err := json.Marshal(protocol.CreateMessageResult{
+		Role: "assistant", Model: "roundtriptest", Content: []protocol.Content{&protocol.TextContent{Text: text}},
+	})
+	return Answer{result: data, err: err}
+}
+
+// Roots lists directories.
+func Roots(uris ...string) Answer {
+	type root struct {
+		URI string `json:"uri"`
+	}
+	roots := make([]root, len(uris))
+	for i, uri := range uris {
+		roots[i].URI = uri
+	}
+	data, err := json.Marshal(map[string]any{"roots": roots})
+	return Answer{result: data, err: err}
+}
+
+// Then is for a question that is asked again: after a, it is answered with next.
+func (a Answer) Then(next Answer) Answer {
+	if a.next != nil {
+		next = a.next.Then(next)
+	}
+	a.next = &next
+	return a
+}

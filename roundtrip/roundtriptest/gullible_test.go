@@ -1,0 +1,154 @@
+package roundtriptest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/roundtriptest"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// gullible is a server as one is written in an afternoon: it believes whatever
+// comes back, and reads it as leniently as it can.
+type gullible struct{ effects *roundtriptest.Effects }
+
+func (g gullible) Handle(_ context.Context, req *protocol.Request, _ protocol.Back) (*protocol.Response, error) {
+	var params struct {
+		Arguments      Deploy
+		InputResponses map[string]json.RawMessage
+		RequestState   *string
+	}
+	result := `{"resultType":"input_required","requestState":"c3RhdGU","inputRequests":{"confirm":{"method":"elicitation/create",` +
+		`"params":{"mode":"form","message":"Deploy?","requestedSchema":{"type":"object","properties":{"reason":{"type":"string"}},"required":["reason"]}}}}}`
+	switch err := json.Unmarshal(req.Params, &params); {
+	case req.Method == protocol.MethodListTools:
+		result = `{"resultType":"complete","tools":[{"name":"deploy","inputSchema":{"type":"object"}},{"name":"other","inputSchema":{"type":"object"}}],"ttlMs":0,"cacheScope":"private"}`
+	case err != nil:
+		return &protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeInvalidParams, "no")}, nil
+	}
+	for _, raw := range params.InputResponses {
+		if strings.Contains(strings.ToLower(string(raw)), "accept") {
+			g.effects.Mark("deploy")
+			result = `{"resultType":"complete","content":[{"type":"text","text":"deployed"}]}`
+		} else if strings.Contains(string(raw), "roots") || string(raw) == "null" {
+			g.effects.Mark("deploy")
+		}
+	}
+	return &protocol.Response{ID: req.ID, Result: json.RawMessage(result)}, nil
+}
+
+func (gullible) Notify(context.Context, *protocol.Notification) error { return nil }
+func (gullible) Close() error                                         { return nil }
+
+// TestGullible: every attack succeeds against a server that withstands none, and
+// the kit says so.
+func TestGullible(t *testing.T) {
+	effects := &roundtriptest.Effects{}
+	subject := roundtriptest.Subject{
+		Connect: func(testing.TB, string) protocol.Peer { return gullible{effects} },
+		Effects: effects, TwoUsers: true, SingleUse: true, Later: func(time.Duration) {},
+	}
+	flow := roundtriptest.Flow{
+		Request: roundtriptest.Tool("deploy", Deploy{"prod"}), Want: "deployed",
+		Answers: roundtriptest.Answers{"confirm": because("tested")},
+	}
+	for _, name := range roundtriptest.AttackNames() {
+		problems, why := roundtriptest.Suffer(t, subject, flow, name)
+		if why != "" {
+			t.Errorf("%s: %s", name, why)
+		}
+		if len(problems) == 0 {
+			t.Errorf("%s: nothing was found wrong", name)
+		}
+	}
+	if n := len(roundtriptest.AttackNames()); n != 13 {
+		t.Errorf("%d attacks, want 13", n)
+	}
+}
+
+// TestSkippedAttacks say which field would allow them.
+func TestSkippedAttacks(t *testing.T) {
+	effects := &roundtriptest.Effects{}
+	srv := newServer(t, effects, roundtrip.Options{})
+	for name, field := range map[string]string{"other user": "TwoUsers", "expire": "Later", "replay": "SingleUse", "fork": "SingleUse", "smuggle": "Lossy"} {
+		subject := roundtriptest.Subject{Connect: overLines(srv), Lossy: true}
+		if _, why := roundtriptest.Suffer(t, subject, flows()[0], name); !strings.Contains(why, "Subject."+field) {
+			t.Errorf("%s: skipped because %q, want Subject.%s", name, why, field)
+		}
+	}
+}
+
+// TestFindings: what Run finds wrong, one thing at a time.
+func TestFindings(t *testing.T) {
+	effects := &roundtriptest.Effects{}
+	deploy := roundtriptest.Tool("deploy", Deploy{"prod"})
+	accepted := roundtriptest.Answers{"confirm": because("tested")}
+	tests := []struct {
+		name, want string
+		flow       roundtriptest.Flow
+	}{
+		{"another result", `got "deployed to prod: tested", want "done"`, roundtriptest.Flow{Request: deploy, Answers: accepted, Want: "done"}},
+		{"no failure", "want an error", roundtriptest.Flow{Request: deploy, Answers: accepted, Fails: "no"}},
+		{"another failure", `want an error that says "disk"`, roundtriptest.Flow{Request: roundtriptest.Tool("nowhere", nil), Fails: "disk"}},
+		{"a question without an answer", `question "confirm" has no answer`, roundtriptest.Flow{Request: deploy}},
+		{"an answer without a question", `question "twice" was not asked`, roundtriptest.Flow{Request: deploy, Answers: roundtriptest.Answers{"confirm": because("tested"), "twice": roundtriptest.Decline()}}},
+		{"an answer that has no JSON", `answer to "confirm"`, roundtriptest.Flow{Request: deploy, Answers: roundtriptest.Answers{"confirm": roundtriptest.Accept(func() {})}}},
+		{"an effect in every round", `the effect "charge" happened 2 times`, roundtriptest.Flow{Request: roundtriptest.Tool("repeats", nil), Answers: accepted, Want: "charged"}},
+		{"no request", "use Tool, Prompt or Resource", roundtriptest.Flow{}},
+		{"eras that differ", "the eras answer differently", roundtriptest.Flow{Request: roundtriptest.Tool("moody", nil), Answers: accepted, Want: "modern"}},
+		{"eras that ask differently", "what revision 2026-07-28 is not", roundtriptest.Flow{Request: roundtriptest.Tool("nosy", nil), Answers: accepted, Want: "asked"}},
+		{"no end", "has not ended after 20 legs", roundtriptest.Flow{Request: roundtriptest.Tool("endless", nil), Answers: accepted, Want: "asked"}},
+	}
+	srv := newServer(t, effects, roundtrip.Options{MaxRounds: 100})
+	era := func(call *server.ToolCall) string { return string(call.Version) }
+	server.AddRawTool(srv, server.Tool{Name: "moody"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		if _, ok := confirm.AcceptedContent(ctx); !ok {
+			return roundtrip.InputRequired(confirm.Elicit("Sure?")), nil
+		}
+		if era(call) < string(protocol.V20260728) {
+			return server.Text("legacy"), nil
+		}
+		return server.Text("modern"), nil
+	})
+	server.AddRawTool(srv, server.Tool{Name: "nosy"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		if _, ok := confirm.AcceptedContent(ctx); !ok {
+			return roundtrip.InputRequired(confirm.Elicit("Sure, " + era(call) + "?")), nil
+		}
+		return server.Text("asked"), nil
+	})
+	server.AddRawTool(srv, server.Tool{Name: "endless"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		return roundtrip.InputRequired(confirm.Elicit("Still sure?").AskAgain()), nil
+	})
+	for _, tc := range tests {
+		subject := roundtriptest.Subject{Connect: overLines(srv), Effects: effects}
+		problems := roundtriptest.Judge(t, subject, tc.flow)
+		if !slices.ContainsFunc(problems, func(err error) bool { return strings.Contains(err.Error(), tc.want) }) {
+			t.Errorf("%s: got %v, want %q", tc.name, problems, tc.want)
+		}
+	}
+	if problems := roundtriptest.Judge(t, roundtriptest.Subject{}, tests[0].flow); len(problems) != 1 {
+		t.Errorf("a subject without Connect: %v", errors.Join(problems...))
+	}
+}
+
+// TestUnfit: flows that cannot show whether an attack succeeds are refused.
+func TestUnfit(t *testing.T) {
+	effects := &roundtriptest.Effects{}
+	srv := newServer(t, effects, roundtrip.Options{})
+	for name, flow := range map[string]roundtriptest.Flow{
+		"declined": flows()[1], "fails": flows()[5], "asks for no consent": flows()[6],
+		"asks nothing": {Request: roundtriptest.Tool("nowhere", nil), Fails: "nowhere"},
+	} {
+		if err := roundtriptest.Fit(t, roundtriptest.Subject{Connect: overLines(srv), Effects: effects}, flow); err == nil {
+			t.Errorf("%s: the flow was taken", name)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package roundtriptest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// legacy plays the flow in a session of revision 2025-11-25. Questions come
+// without keys there; modern knows them by their words.
+func (s *Subject) legacy(t testing.TB, flow Flow, modern *played) (*played, error) {
+	arguments, err := flow.Request.raw()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	person := &person{expected: append([]asked(nil), modern.asked...)}
+	c := client.New(s.Connect(t, ""), person.options(flow.capabilities()))
+	defer c.Close() // the connection is of no more use
+	s.Effects.reset()
+	p := &played{request: flow.Request, legs: 1}
+	var result protocol.Result
+	switch r := flow.Request; r.method {
+	case protocol.MethodCallTool:
+		result, err = settled(c.CallToolParams(ctx, &protocol.CallToolParams{Name: r.target, Arguments: arguments}))
+	case protocol.MethodGetPrompt:
+		result, err = settled(c.GetPromptParams(ctx, &protocol.GetPromptParams{Name: r.target, Arguments: arguments}))
+	case protocol.MethodReadResource:
+		result, err = settled(c.ReadResource(ctx, r.target))
+	}
+	person.mu.Lock()
+	defer person.mu.Unlock()
+	if person.problem != nil {
+		return nil, person.problem
+	}
+	if err != nil {
+		refused, ok := errors.AsType[*protocol.Error](err)
+		if !ok {
+			return nil, err
+		}
+		p.out.err = refused
+	}
+	p.out.result, p.asked, p.effects = result, person.asked, s.Effects.repeated()
+	return p, nil
+}
+
+// settled keeps a nil pointer from becoming a result.
+func settled[R any, P interface {
+	*R
+	protocol.Result
+}](r P, err error) (protocol.Result, error) {
+	if err != nil || r == nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// A person answers what a client is asked, by its words.
+type person struct {
+	mu       sync.Mutex
+	expected []asked
+	asked    []asked
+	problem  error
+}
+
+func (p *person) answer(question protocol.InputRequest) ([]byte, error) {
+	words, err := wordsOf(question)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, a := range p.expected {
+		if a.words == words {
+			p.expected = append(p.expected[:i:i], p.expected[i+1:]...)
+			a.question = question
+			p.asked = append(p.asked, a)
+			return a.answer.result, nil
+		}
+	}
+	p.problem = fmt.Errorf("a session is asked what revision 2026-07-28 is not, or not as often: %s", words)
+	return nil, p.problem
+}
+
+// options have a handler for each kind that the client declares.
+func (p *person) options(caps *protocol.ClientCapabilities) *client.Options {
+	opts := &client.Options{Era: protocol.Legacy, Info: protocol.Implementation{Name: "roundtriptest", Version: "1.0.0"}}
+	if e := caps.Elicitation; e != nil && e.Form {
+		opts.ElicitForm = func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+			return decoded(protocol.DecodeElicitResult)(p.answer(&protocol.ElicitForm{Message: q.Message, Schema: q.Schema}))
+		}
+	}
+	if e := caps.Elicitation; e != nil && e.URL {
+		opts.ElicitURL = func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
+			return decoded(protocol.DecodeElicitResult)(p.answer(&protocol.ElicitURL{Message: q.Message, URL: q.URL}))
+		}
+	}
+	if caps.Sampling != nil {
+		opts.SamplingTools, opts.SamplingContext = caps.Sampling.Tools, caps.Sampling.Context
+		opts.CreateMessage = func(_ context.Context, q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+			return decoded(protocol.DecodeCreateMessageResult)(p.answer(&q.Request))
+		}
+	}
+	if caps.Roots != nil {
+		opts.ListRoots = func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
+			list, err := decoded(protocol.DecodeListRootsResult)(p.answer(&protocol.ListRoots{}))
+			if err != nil {
+				return nil, err
+			}
+			return list.Roots, nil
+		}
+	}
+	return opts
+}
+
+func decoded[T any](decode func([]byte) (*T, error)) func([]byte, error) (*T, error) {
+	return func(raw []byte, err error) (*T, error) {
+		if err != nil {
+			return nil, err
+		}
+		return decode(raw)
+	}
+}

@@ -1,0 +1,158 @@
+package roundtriptest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A connection is the kit's own client of revision 2026-07-28. It checks nothing
+// and says whatever it is told to.
+type connection struct {
+	peer protocol.Peer
+	caps *protocol.ClientCapabilities
+	last int64 // id
+}
+
+// A leg is what the client sends beyond the request itself.
+type leg struct {
+	request   Request
+	arguments json.RawMessage
+	responses protocol.InputResponses
+	state     protocol.RequestState
+}
+
+// An outcome is what a leg or a whole flow comes to: one of the three.
+type outcome struct {
+	asks   *protocol.InputRequiredResult
+	result protocol.Result
+	err    *protocol.Error
+}
+
+// send sends a leg. The error is that of the connection.
+func (c *connection) send(ctx context.Context, l leg) (outcome, error) {
+	params, err := l.params(c.meta())
+	if err != nil {
+		return outcome{}, err
+	}
+	resp, err := c.handle(ctx, l.request.method, l.request.target, params)
+	if err != nil {
+		return outcome{}, fmt.Errorf("%s %s: %w", l.request.method, l.request.target, err)
+	}
+	if resp.Error != nil {
+		return outcome{err: resp.Error}, nil
+	}
+	result, err := protocol.DecodeResult(protocol.V20260728, l.request.method, resp.Result)
+	if err != nil {
+		return outcome{}, fmt.Errorf("%s %s: the result: %w", l.request.method, l.request.target, err)
+	}
+	if asks, ok := result.(*protocol.InputRequiredResult); ok {
+		return outcome{asks: asks}, nil
+	}
+	return outcome{result: result}, nil
+}
+
+func (c *connection) handle(ctx context.Context, method, target string, params json.RawMessage) (*protocol.Response, error) {
+	c.last++
+	req := &protocol.Request{
+		ID: protocol.IntID(c.last), Method: method, Params: params,
+		Mirror: protocol.Mirror{Version: protocol.V20260728, Name: target},
+	}
+	return c.peer.Handle(ctx, req, nil)
+}
+
+func (c *connection) meta() protocol.RequestMeta {
+	return protocol.RequestMeta{
+		Version: protocol.V20260728, Capabilities: c.caps,
+		ClientInfo: &protocol.Implementation{Name: "roundtriptest", Version: "1.0.0"},
+	}
+}
+
+func (l leg) params(meta protocol.RequestMeta) (json.RawMessage, error) {
+	params, err := l.encode(meta)
+	if err != nil || l.responses == nil {
+		return params, err
+	}
+	// The answers are put in as they are: an encoder would refuse the hostile.
+	params = append(params[:len(params)-1], `,"inputResponses":{`...)
+	for i, r := range l.responses {
+		if i > 0 {
+			params = append(params, ',')
+		}
+		key, err := json.Marshal(r.Key)
+		if err != nil {
+			return nil, err
+		}
+		params = append(append(append(params, key...), ':'), r.Result...)
+	}
+	return append(params, "}}"...), nil
+}
+
+// encode returns the parameters without the answers.
+func (l leg) encode(meta protocol.RequestMeta) (json.RawMessage, error) {
+	retry := protocol.Retry{RequestState: l.state}
+	switch l.request.method {
+	case protocol.MethodCallTool:
+		return protocol.EncodeParams(&protocol.CallToolParams{Name: l.request.target, Arguments: l.arguments, Retry: retry, RequestMeta: meta})
+	case protocol.MethodGetPrompt:
+		return protocol.EncodeParams(&protocol.GetPromptParams{Name: l.request.target, Arguments: l.arguments, Retry: retry, RequestMeta: meta})
+	case protocol.MethodReadResource:
+		return protocol.EncodeParams(&protocol.ReadResourceParams{URI: l.request.target, Retry: retry, RequestMeta: meta})
+	}
+	return nil, fmt.Errorf("the flow has no request: use Tool, Prompt or Resource")
+}
+
+// completed reports whether the flow has come to what was asked for: neither a
+// question, nor an error in either form.
+func (o outcome) completed() bool {
+	if o.result == nil {
+		return false
+	}
+	tool, ok := o.result.(*protocol.CallToolResult)
+	return !ok || !tool.IsError
+}
+
+// String says what the outcome is, in a line or more.
+func (o outcome) String() string {
+	switch {
+	case o.err != nil:
+		return "error: " + o.err.Message
+	case o.asks != nil:
+		keys := make([]string, len(o.asks.InputRequests))
+		for i, q := range o.asks.InputRequests {
+			keys[i] = q.Key
+		}
+		return "asks for " + strings.Join(keys, ", ")
+	case !o.completed():
+		return "error: " + o.text()
+	}
+	return o.text()
+}
+
+// text returns the text of a result.
+func (o outcome) text() string {
+	var lines []string
+	block := func(c protocol.Content) {
+		if text, ok := c.(*protocol.TextContent); ok {
+			lines = append(lines, text.Text)
+		}
+	}
+	switch r := o.result.(type) {
+	case *protocol.CallToolResult:
+		for _, c := range r.Content {
+			block(c)
+		}
+	case *protocol.GetPromptResult:
+		for _, m := range r.Messages {
+			block(m.Content)
+		}
+	case *protocol.ReadResourceResult:
+		for _, c := range r.Contents {
+			lines = append(lines, c.Text)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
