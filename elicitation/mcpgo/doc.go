@@ -1,1 +1,52 @@
+// Package mcpgo plugs gateways that are built on mcp-go
+// (github.com/mark3labs/mcp-go) into an [elicitation.Router].
+//
+// A gateway has a server that clients connect to and, behind it, connections to
+// upstream servers. [Downstream] is the first side:
+//
+//	router, err := elicitation.New(&elicitation.Options{Logger: logger, Registerer: registry})
+//	clients := mcpgo.NewDownstream(router, s, nil)
+//
+// [Connect] makes the second, a client of mcp-go on a transport of mcp-go, whose
+// questions the router takes:
+//
+//	upstream := mcpgo.Connect(router, key, transport)
+//
+// A tool of the gateway says whose call it is and calls upstream in a context
+// that knows:
+//
+//	call, err := clients.Begin(ctx, key)
+//	if err != nil {
+//		return nil, err
+//	}
+//	defer call.End()
+//	return upstream.CallTool(mcpgo.WithCall(ctx, call), request)
+//
+// # Connections that calls share
+//
+// A question that comes on the stream of a call's own HTTP request, or in a
+// result of revision 2026-07-28, belongs to that call, and any number of calls
+// may share the connection. On standard input and output, and on the standing
+// stream of a session, mcp-go does not say which call made the upstream ask:
+// let one call at a time use such a connection ([elicitation.Router.Exclusive])
+// or give each its own, with a key of its own. When neither is done and two
+// calls are on it, the router refuses their questions: it does not guess.
+//
+// # What mcp-go makes impossible
+//
+//   - Its HTTP transport gives the handler of a question 30 seconds, and so the
+//     person has no more, whatever the router's timeout is. Standard input and
+//     output have no such limit.
+//   - It decodes questions and answers before this package sees them: the members
+//     of a form reach the client in alphabetical order, numbers beyond 2^53 lose
+//     digits.
+//   - It writes a question and waits for its answer in one step, so that
+//     "delivered" is logged when the answer proves it, not before; and it does not
+//     tell the client of a question that is withdrawn.
+//   - A notification that is sent just before a response, such as the news that a
+//     visit is over, may be lost on its way through mcp-go's HTTP server.
+//   - Of a client's own error the code is lost on standard input and output; it
+//     goes upstream as -32603.
+//   - Clients of revision 2026-07-28 cannot be asked while a request runs;
+//     questions for them are refused as for a client without the capability.
 package mcpgo

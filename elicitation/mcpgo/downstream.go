@@ -1,0 +1,162 @@
+package mcpgo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// Options configure a [Downstream]. The zero value, and nil, are good defaults.
+type Options struct {
+	// Principal tells who sent a request, from what the host has put into its
+	// context (server.WithHTTPContextFunc). Nil: everybody is anonymous. Calls
+	// may overlap.
+	Principal func(ctx context.Context) elicitation.Principal
+	// LogName names a session in logs and audit. Nil: a random name, since
+	// knowing the id of an HTTP session may be enough to use it.
+	LogName func(session server.ClientSession) string
+}
+
+// A Downstream is the side of a gateway that its clients connect to. All
+// methods may be called concurrently.
+type Downstream struct {
+	router *elicitation.Router
+	server *server.MCPServer
+	opts   Options
+
+	mu       sync.Mutex
+	sessions map[server.ClientSession]*attached
+}
+
+// attached is a session that mcp-go has registered.
+type attached struct{ session *elicitation.Session } // nil until its first call
+
+// NewDownstream makes the sessions of s known to router, each when its first
+// call begins and until mcp-go forgets it. It adds hooks to s, which must come
+// before clients do.
+func NewDownstream(router *elicitation.Router, s *server.MCPServer, opts *Options) *Downstream {
+	d := &Downstream{router: router, server: s, sessions: make(map[server.ClientSession]*attached)}
+	if opts != nil {
+		d.opts = *opts
+	}
+	if s.GetHooks() == nil {
+		server.WithHooks(&server.Hooks{})(s)
+	}
+	s.GetHooks().AddOnRegisterSession(func(_ context.Context, session server.ClientSession) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.sessions[session] = &attached{}
+	})
+	s.GetHooks().AddOnUnregisterSession(func(_ context.Context, session server.ClientSession) { d.forget(session) })
+	return d
+}
+
+func (d *Downstream) forget(session server.ClientSession) {
+	d.mu.Lock()
+	known := d.sessions[session]
+	delete(d.sessions, session)
+	d.mu.Unlock()
+	if known != nil && known.session != nil {
+		known.session.Detach()
+	}
+}
+
+// Begin says that the request of a client whose handler has ctx is about to be
+// served on the upstream connection named by key. Questions that come on it go
+// to that client, on the stream of that request, until [elicitation.Call.End],
+// which must be called.
+//
+// ctx must be the context of mcp-go's handler: it holds the session and the
+// stream. [WithCall] hands the call on.
+func (d *Downstream) Begin(ctx context.Context, key elicitation.UpstreamKey) (*elicitation.Call, error) {
+	session := server.ClientSessionFromContext(ctx)
+	if session == nil {
+		return nil, errors.New("elicitation call: the context is not that of a handler of mcp-go")
+	}
+	caps, version, err := abilities(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	var principal elicitation.Principal
+	if d.opts.Principal != nil {
+		principal = d.opts.Principal(ctx)
+	}
+	to, err := d.attach(ctx, session, elicitation.SessionInfo{Principal: principal, Capabilities: caps, Version: version})
+	if err != nil {
+		return nil, err
+	}
+	return d.router.Begin(ctx, elicitation.Origin{Session: to, Principal: principal, Capabilities: &caps}, elicitation.Asks(asker{d.server}), key)
+}
+
+// attach returns the router's session, and makes it if there is none. One that
+// mcp-go has not registered lasts as long as its request: nothing would say when
+// it ends.
+func (d *Downstream) attach(ctx context.Context, session server.ClientSession, info elicitation.SessionInfo) (*elicitation.Session, error) {
+	info.Notify = elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error { return d.notify(ctx, session, m) })
+	if d.opts.LogName != nil {
+		info.LogName = d.opts.LogName(session)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known := d.sessions[session]
+	if known != nil && known.session != nil {
+		return known.session, nil
+	}
+	to, err := d.router.Attach(info)
+	if err != nil {
+		return nil, err
+	}
+	if known != nil {
+		known.session = to
+	} else {
+		context.AfterFunc(ctx, to.Detach)
+	}
+	return to, nil
+}
+
+// notify passes on that a visit is over.
+func (d *Downstream) notify(ctx context.Context, session server.ClientSession, m protocol.Message) error {
+	n, ok := m.(*protocol.Notification)
+	if !ok || n.Method != protocol.NotifyElicitationCompleted {
+		return fmt.Errorf("elicitation: a %T cannot be sent outside of a request", m)
+	}
+	var params protocol.ElicitationCompleted
+	if err := json.Unmarshal(n.Params, &params); err != nil { // the router's own bytes
+		return err
+	}
+	return d.server.SendElicitationComplete(ctx, session, params.ElicitationID)
+}
+
+// abilities returns what the client of a session can do, and in which revision.
+// One that cannot be sent requests can do nothing.
+func abilities(ctx context.Context, session server.ClientSession) (caps protocol.ClientCapabilities, version protocol.Version, err error) {
+	version = protocol.V20251125
+	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.Modern {
+		return caps, version, nil
+	}
+	if from, ok := session.(server.SessionWithProtocolVersion); ok {
+		if agreed := protocol.Version(from.ProtocolVersion()); agreed.Known() && agreed.Era() == protocol.Legacy {
+			version = agreed
+		}
+	}
+	from, ok := session.(server.SessionWithClientInfo)
+	if !ok {
+		return caps, version, nil
+	}
+	data, err := json.Marshal(mcp.ClientCapabilities{Elicitation: from.GetClientCapabilities().Elicitation})
+	if err == nil {
+		caps, err = protocol.DecodeClientCapabilities(data)
+	}
+	if err != nil {
+		return caps, version, fmt.Errorf("elicitation call: the client's capabilities: %w", err)
+	}
+	return caps, version, nil
+}

@@ -1,0 +1,64 @@
+package mcpgo
+
+import (
+	"context"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// Transport wraps a transport of mcp-go so that the errors with which a client's
+// handlers refuse a request of the server leave with their code. mcp-go gives
+// them all -32603. The wrapper can do what the transport can.
+func Transport(t transport.Interface) transport.Interface {
+	both, ok := t.(transport.BidirectionalInterface)
+	if !ok {
+		return t
+	}
+	if _, ok := t.(transport.HTTPConnection); ok {
+		return &httpTransport{lineTransport{both}}
+	}
+	return &lineTransport{both}
+}
+
+type lineTransport struct {
+	transport.BidirectionalInterface
+}
+
+// SetRequestHandler answers in the handler's place where it fails.
+func (t *lineTransport) SetRequestHandler(h transport.RequestHandler) {
+	t.BidirectionalInterface.SetRequestHandler(func(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+		response, err := h(ctx, r)
+		e, ok := protocol.AsError(err)
+		if !ok {
+			return response, err
+		}
+		var data any
+		if len(e.Data) > 0 {
+			data = e.Data
+		}
+		return transport.NewJSONRPCErrorResponse(r.ID, int(e.Code), e.Message, data), nil
+	})
+}
+
+// SetConnectionLostHandler passes on what some transports offer.
+func (t *lineTransport) SetConnectionLostHandler(h func(error)) {
+	if inner, ok := t.BidirectionalInterface.(interface{ SetConnectionLostHandler(func(error)) }); ok {
+		inner.SetConnectionLostHandler(h)
+	}
+}
+
+// RequiresLegacyProtocol passes on what some transports require.
+func (t *lineTransport) RequiresLegacyProtocol() bool {
+	inner, ok := t.BidirectionalInterface.(interface{ RequiresLegacyProtocol() bool })
+	return ok && inner.RequiresLegacyProtocol()
+}
+
+// httpTransport is also an HTTPConnection, which mcp-go's client looks for.
+type httpTransport struct{ lineTransport }
+
+// SetProtocolVersion passes the agreed revision on.
+func (t *httpTransport) SetProtocolVersion(version string) {
+	t.BidirectionalInterface.(transport.HTTPConnection).SetProtocolVersion(version)
+}

@@ -1,0 +1,108 @@
+package mcpgo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// completionTimeout bounds how long the news that a visit is over may take to
+// another replica: mcp-go reads nothing else of the connection meanwhile.
+const completionTimeout = 2 * time.Second
+
+type callKey struct{}
+
+// WithCall returns a context for calls of the upstream client that serve call:
+// wherever mcp-go tells which of them made the upstream ask, it is by this
+// context.
+func WithCall(ctx context.Context, call *elicitation.Call) context.Context {
+	return context.WithValue(ctx, callKey{}, call)
+}
+
+// Connect returns a client of mcp-go on a connection to an upstream, named by
+// key, that nobody has started yet. What the upstream asks on it goes to router.
+// The client declares both modes of elicitation, since the capabilities of a
+// connection are fixed before it is known who will be asked: a question that the
+// client of a call cannot be asked is refused when it comes. opts are the host's
+// own, which may declare something else.
+func Connect(router *elicitation.Router, key elicitation.UpstreamKey, over transport.Interface, opts ...client.ClientOption) *client.Client {
+	return connect(router, key, over, &protocol.ElicitationCapability{Form: true, URL: true}, opts)
+}
+
+// ConnectFor is [Connect] for a connection of one call's own, on which what its
+// client can be asked is declared, and nothing more.
+func ConnectFor(router *elicitation.Router, call *elicitation.Call, key elicitation.UpstreamKey, over transport.Interface, opts ...client.ClientOption) *client.Client {
+	return connect(router, key, over, call.UpstreamCapabilities().Elicitation, opts)
+}
+
+func connect(router *elicitation.Router, key elicitation.UpstreamKey, over transport.Interface, modes *protocol.ElicitationCapability, opts []client.ClientOption) *client.Client {
+	if modes != nil {
+		declared := &mcp.ElicitationCapability{}
+		if modes.Form {
+			declared.Form = &struct{}{}
+		}
+		if modes.URL {
+			declared.URL = &struct{}{}
+		}
+		opts = append([]client.ClientOption{
+			client.WithClientCapabilities(mcp.ClientCapabilities{Elicitation: declared}),
+			client.WithElicitationHandler(ElicitationHandler(router, key)),
+		}, opts...)
+	}
+	c := client.NewClient(Transport(over), opts...)
+	c.OnNotification(func(n mcp.JSONRPCNotification) {
+		if id, ok := n.Params.AdditionalFields["elicitationId"].(string); ok && n.Method == protocol.NotifyElicitationCompleted {
+			// At once, since the stream of the call may end with the next
+			// message. The router has counted and logged what became of it; a
+			// notification has nobody to tell.
+			ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
+			defer cancel()
+			_, _ = router.ElicitationCompleted(ctx, key, id)
+		}
+	})
+	return c
+}
+
+// ElicitationHandler returns the handler for what the upstream asks on the
+// connection named by key, for hosts that make their client themselves. Over
+// [Transport] its errors have their codes.
+func ElicitationHandler(router *elicitation.Router, key elicitation.UpstreamKey) client.ElicitationHandler {
+	return handler{router, key}
+}
+
+type handler struct {
+	router *elicitation.Router
+	key    elicitation.UpstreamKey
+}
+
+// Elicit asks the client of the call that the context names, or of the one call
+// on the connection.
+func (h handler) Elicit(ctx context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+	params, err := json.Marshal(request.Params)
+	if err != nil {
+		return nil, fmt.Errorf("elicitation: params: %w", err)
+	}
+	var answer *protocol.ElicitResult
+	if call, ok := ctx.Value(callKey{}).(*elicitation.Call); ok && call != nil {
+		answer, err = call.Elicit(ctx, params, nil)
+	} else {
+		answer, err = h.router.ElicitFrom(ctx, h.key, params, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(answer)
+	if err != nil {
+		return nil, err
+	}
+	result := &mcp.ElicitationResult{}
+	return result, json.Unmarshal(data, result)
+}

@@ -1,0 +1,432 @@
+package mcpgo_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
+)
+
+func TestInstallRefuses(t *testing.T) {
+	if _, err := mcpgo.Install(nil, nil); err == nil {
+		t.Error("a nil server: no error")
+	}
+	for _, tc := range []struct {
+		opts roundtrip.Options
+		want string
+	}{
+		{roundtrip.Options{Plain: true}, "Plain is not supported"},
+		{roundtrip.Options{RequireSharedKey: true}, "a shared key is required"},
+	} {
+		if _, err := mcpgo.New(&mcpgo.Options{Options: tc.opts}); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("got %v, want %q", err, tc.want)
+		}
+	}
+}
+
+// TestInProcess: mcp-go's client in the same process, where nothing is wrapped.
+func TestInProcess(t *testing.T) {
+	for _, revision := range []string{modern, v20251125} {
+		for _, sc := range flowScenarios() {
+			if strings.Contains("resource template", sc.name) && revision == modern {
+				continue // needs Handler or Listen
+			}
+			t.Run(revision+"/"+sc.name, func(t *testing.T) {
+				s := newHostServer()
+				addFlow(s, changed())
+				install(t, s, nil)
+				who := newPerson(sc.answers)
+				h := hostPerson{who}
+				over := transport.NewInProcessTransportWithOptions(s, transport.WithElicitationHandler(h),
+					transport.WithSamplingHandler(h), transport.WithRootsHandler(h))
+				c := newHost(t, over, revision, who)
+				got, err := sc.call(within(t), c)
+				if err != nil || !strings.Contains(got, sc.want) {
+					t.Errorf("got %q, %v, want %q", got, err, sc.want)
+				}
+				who.once(t, sc.asked...)
+			})
+		}
+	}
+}
+
+// TestCannotAsk: a client that declares nothing gets a refusal that says what
+// is missing, and no handler goes on.
+func TestCannotAsk(t *testing.T) {
+	for _, revision := range []string{modern, v20251125} {
+		for name, connect := range links(revision) {
+			if strings.HasPrefix(name, "go-sdk") && revision != modern {
+				continue // it always declares roots
+			}
+			t.Run(revision+"/"+name, func(t *testing.T) {
+				s := newHostServer()
+				addGuard(s)
+				who := newPerson(nil)
+				who.mute = true
+				got, err := connect(t, install(t, s, nil), s, who).tool(within(t), "typed", nil)
+				if err != nil {
+					got = err.Error()
+				}
+				if !strings.Contains(got, "elicitation") && !strings.Contains(got, "missing required client capability") {
+					t.Errorf("got %q", got)
+				}
+				who.once(t)
+			})
+		}
+	}
+}
+
+// TestPrincipal: state is bound to who the host says calls.
+func TestPrincipal(t *testing.T) {
+	s := newHostServer()
+	addGuard(s)
+	var who atomic.Value
+	who.Store("ada")
+	opts := &mcpgo.Options{Principal: func(ctx context.Context, header http.Header) roundtrip.Principal {
+		if ctx == nil || header.Get("Mcp-Method") == "" {
+			t.Error("the principal is asked for without the request")
+		}
+		return roundtrip.Principal{Issuer: "test", Subject: who.Load().(string)}
+	}}
+	endpoint, _ := serveHTTP(t, install(t, s, opts), s)
+	send := post(t, endpoint)
+	first := send(typed.message())
+	who.Store("eve")
+	if got := send(typed.retry(first, yes).message()); got.Error.Code != protocol.CodeInvalidParams {
+		t.Errorf("another's state: got %s", got.body)
+	}
+	who.Store("ada")
+	if got := send(typed.retry(first, yes).message()); got.text() != "much 2" {
+		t.Errorf("one's own state: got %s", got.body)
+	}
+}
+
+// TestLocalPrincipal: what was asked on standard output is not answered over
+// HTTP, whatever session the caller claims to have.
+func TestLocalPrincipal(t *testing.T) {
+	s := newHostServer()
+	addGuard(s)
+	a := install(t, s, nil)
+	send := senders(t, a, s)
+	first := send["lines"](t)(typed.message())
+	endpoint, _ := serveHTTP(t, a, s)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint, strings.NewReader(typed.retry(first, yes).message()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"Content-Type": "application/json", "Mcp-Protocol-Version": modern,
+		"Mcp-Method": protocol.MethodCallTool, "Mcp-Name": "typed", "Mcp-Session-Id": "stdio"} {
+		r.Header.Set(name, value)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var got answered
+	if err := json.NewDecoder(response.Body).Decode(&got); err != nil || got.Error.Code != protocol.CodeInvalidParams {
+		t.Errorf("got %s, %v", got.text(), err)
+	}
+}
+
+// TestGuard: with a guard a state is good for once, and the same message again
+// gets the same outcome without another run.
+func TestGuard(t *testing.T) {
+	runs := 0
+	add := func(s *server.MCPServer) {
+		s.AddTool(mcp.NewTool("pay"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			if _, ok := confirm.AcceptedContent(ctx); !ok {
+				return mcpgo.ToolInput(confirm.Elicit("Pay?")), nil
+			}
+			runs++
+			return mcp.NewToolResultStructured(map[string]any{"runs": runs}, fmt.Sprintf("paid %d", runs)), nil
+		})
+		s.AddPrompt(mcp.NewPrompt("brief"), func(ctx context.Context, _ mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+			if _, ok := confirm.AcceptedContent(ctx); !ok {
+				return mcpgo.PromptInput(confirm.Elicit("Pay?")), nil
+			}
+			runs++
+			return briefed("paid"), nil
+		})
+		s.AddResource(mcp.NewResource("vault://codes", "codes"), func(ctx context.Context, r mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+			if _, ok := confirm.AcceptedContent(ctx); !ok {
+				return mcpgo.ResourceInput(confirm.Elicit("Pay?"))
+			}
+			runs++
+			return []mcp.ResourceContents{mcp.TextResourceContents{URI: r.Params.URI, Text: "paid"}}, nil
+		})
+	}
+	for _, r := range []request{{method: protocol.MethodCallTool, target: "pay"}, {method: protocol.MethodGetPrompt, target: "brief"},
+		{method: protocol.MethodReadResource, target: "vault://codes"}} {
+		t.Run(r.method, func(t *testing.T) {
+			runs = 0
+			s := newHostServer()
+			add(s)
+			a := install(t, s, &mcpgo.Options{Options: roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}})
+			send := senders(t, a, s)["http"](t)
+			first := send(r.message())
+			retry := r.retry(first, yes).message()
+			once, twice := send(retry), send(retry)
+			if runs != 1 || !strings.Contains(once.body, "paid") || !strings.Contains(twice.body, "paid") {
+				t.Errorf("%d runs: %s, then %s", runs, once.body, twice.body)
+			}
+			if got := send(r.retry(first, `{"confirm":{"action":"decline"}}`).message()); got.Error.Code != protocol.CodeInvalidParams {
+				t.Errorf("another answer to a spent state: got %s", got.body)
+			}
+		})
+	}
+}
+
+// TestRounds: a handler that does not converge is ended, in both eras.
+func TestRounds(t *testing.T) {
+	s := newHostServer()
+	s.AddTool(mcp.NewTool("endless"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcpgo.ToolInput(mcpgo.Question(fmt.Sprint("q", roundtrip.Number(ctx)), form("More?"))), nil
+	})
+	a := install(t, s, nil)
+	for _, revision := range []string{modern, v20251125} {
+		who := newPerson(nil)
+		got, err := links(revision)["rondo/http"](t, a, s, who).tool(within(t), "endless", nil)
+		if err != nil || !strings.Contains(got, "gave up after 8 rounds") || who.asked["More?"] != roundtrip.DefaultMaxRounds {
+			t.Errorf("%s: %q, %v, asked %d times", revision, got, err, who.asked["More?"])
+		}
+	}
+}
+
+// TestMistakes of authors reach the observer with the key.
+func TestMistakes(t *testing.T) {
+	nested := form("Sure?")
+	nested.RequestedSchema = json.RawMessage(`{"type":"object","properties":{"a":{"type":"object"}}}`)
+	noForm := form("Sure?")
+	noForm.RequestedSchema = func() {}
+	for name, tc := range map[string]struct {
+		result *mcp.CallToolResult
+		want   string
+	}{
+		"nothing":      {mcpgo.ToolInput(), "at least one question"},
+		"twice":        {mcpgo.ToolInput(confirm.Elicit("a"), confirm.Elicit("b")), `"confirm" appears twice`},
+		"nested":       {mcpgo.ToolInput(mcpgo.Question("k", nested)), `question "k"`},
+		"no form":      {mcpgo.ToolInput(mcpgo.Question("k", noForm)), `question "k"`},
+		"no messages":  {mcpgo.ToolInput(mcpgo.SamplingQuestion("k", mcp.CreateMessageParams{})), `question "k"`},
+		"nested, host": {server.NewInputRequestBuilder("").Elicit("k", nested).ToolResult(), `question "k"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHostServer()
+			s.AddTool(mcp.NewTool("wrong"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { return tc.result, nil })
+			found := &bugs{}
+			endpoint, _ := serveHTTP(t, install(t, s, &mcpgo.Options{Options: roundtrip.Options{Observer: found}}), s)
+			got := post(t, endpoint)(request{method: protocol.MethodCallTool, target: "wrong", capabilities: `{"elicitation":{},"sampling":{}}`}.message())
+			if got.text() != "-32603 internal error" {
+				t.Errorf("got %s", got.body)
+			}
+			if err := found.err(); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("reported %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestNotInstalled: what is built for the adapter says nothing by mistake
+// without it.
+func TestNotInstalled(t *testing.T) {
+	s := newHostServer()
+	addGuard(s)
+	endpoint, _ := serveHTTP(t, nil, s)
+	if got := post(t, endpoint)(typed.message()); got.text() != "asks" || strings.Contains(got.body, `"rondo/asks":{`) {
+		t.Errorf("got %s", got.body)
+	}
+	if got := post(t, endpoint)(request{method: protocol.MethodReadResource, target: "vault://codes"}.message()); got.Error.Code != -32603 {
+		t.Errorf("got %s", got.body)
+	}
+	if _, err := mcpgo.Elicit(t.Context(), "k", mcp.ElicitationRequest{Params: form("?")}); !errors.Is(err, roundtrip.ErrNoRound) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestMiddlewareOutside sees what asks as a result like any other, and errors
+// with their type.
+func TestMiddlewareOutside(t *testing.T) {
+	var saw []string
+	s := newHostServer(server.WithToolHandlerMiddleware(func(next server.ToolHandlerFunc) server.ToolHandlerFunc {
+		return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			result, err := next(ctx, r)
+			switch e, ok := protocol.AsError(err); {
+			case ok:
+				saw = append(saw, fmt.Sprint(e.Code))
+			case result.NeedsInput():
+				saw = append(saw, fmt.Sprint("asks ", len(result.InputRequests)))
+			default:
+				saw = append(saw, "done")
+			}
+			return result, err
+		}
+	}))
+	addGuard(s)
+	endpoint, _ := serveHTTP(t, install(t, s, nil), s)
+	send := post(t, endpoint)
+	first := send(typed.message())
+	send(typed.retry(first, yes).message())
+	other := typed
+	other.arguments = `{"n":1}`
+	send(other.retry(first, yes).message())
+	if got := strings.Join(saw, ", "); got != "asks 1, done, -32602" {
+		t.Errorf("saw %s", got)
+	}
+}
+
+// TestWithoutRound: where the adapter is not, the changed call is mcp-go's own.
+func TestWithoutRound(t *testing.T) {
+	s := newHostServer()
+	addFlow(s, changed())
+	who := newPerson(map[string]string{"First?": `{"zeal":"much","amount":2}`, "Second after accept much 2?": `{"zeal":"much","amount":2}`})
+	endpoint, _ := serveHTTP(t, nil, s)
+	got, err := dialHost(t, endpoint, v20251125, who).tool(within(t), "steps", nil)
+	if err != nil || got != "accept much 2, accept much 2, accept" {
+		t.Errorf("legacy: got %q, %v", got, err)
+	}
+	if got := post(t, endpoint)(request{method: protocol.MethodCallTool, target: "steps"}.message()); got.Error.Code != -32603 {
+		t.Errorf("modern: got %s", got.body)
+	}
+}
+
+// TestEarlierRevision: the spelling of a question is that of the revision.
+func TestEarlierRevision(t *testing.T) {
+	const revision = "2025-06-18"
+	for _, name := range []string{"mcp-go/http", "mcp-go/lines", "go-sdk/http", "go-sdk/lines"} {
+		t.Run(name, func(t *testing.T) {
+			s := newHostServer()
+			addGuard(s)
+			who := newPerson(nil)
+			got, err := links(revision)[name](t, install(t, s, nil), s, who).tool(within(t), "typed", nil)
+			if err != nil || got != "much 2" {
+				t.Errorf("got %q, %v", got, err)
+			}
+			who.once(t, "Sure?")
+		})
+	}
+}
+
+// TestStateless: without sessions modern clients are served all the same, and
+// those of older revisions, which nothing can be asked of, are refused.
+func TestStateless(t *testing.T) {
+	s := newHostServer()
+	addGuard(s)
+	a := install(t, s, nil)
+	quiet := server.WithStreamableHTTPLogger(slog.New(slog.DiscardHandler))
+	behind := httptest.NewServer(a.Handler(server.NewStreamableHTTPServer(s, server.WithStateLess(true), quiet)))
+	t.Cleanup(behind.Close)
+	who := newPerson(nil)
+	if got, err := dialRondo(t, behind.URL+"/mcp", modern, who).tool(within(t), "typed", nil); err != nil || got != "much 2" {
+		t.Errorf("modern: got %q, %v", got, err)
+	}
+	if got, err := dialHost(t, behind.URL+"/mcp", v20251125, who).tool(within(t), "typed", nil); err != nil || !strings.HasPrefix(got, "error: the client does not support: elicitation") {
+		t.Errorf("legacy: got %q, %v", got, err)
+	}
+	who.once(t, "Sure?")
+}
+
+// TestReplicas: a state that one process has sealed is opened by another with
+// the same key.
+func TestReplicas(t *testing.T) {
+	ring := func() roundtrip.Sealer {
+		key, err := roundtrip.NewKey("k1", []byte(strings.Repeat("s", 32)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ring, err := roundtrip.NewKeyring(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ring
+	}
+	replica := func(sealer roundtrip.Sealer) sender {
+		s := newHostServer()
+		addFlow(s, changed())
+		endpoint, _ := serveHTTP(t, install(t, s, &mcpgo.Options{Options: roundtrip.Options{Sealer: sealer}}), s)
+		return post(t, endpoint)
+	}
+	r := request{method: protocol.MethodGetPrompt, target: "brief"}
+	first := replica(ring())(r.message())
+	answers := `{"brief":{"action":"accept","content":{"zeal":"much"}}}`
+	if got := replica(ring())(r.retry(first, answers).message()); !strings.Contains(got.body, "accept much 2") {
+		t.Errorf("a replica: got %s", got.body)
+	}
+	if got := replica(nil)(r.retry(first, answers).message()); got.Error.Code != protocol.CodeInvalidParams {
+		t.Errorf("a stranger: got %s", got.body)
+	}
+}
+
+// TestTask: what runs in the background has no response to ask in.
+func TestTask(t *testing.T) {
+	s := newHostServer(server.WithTaskCapabilities(true, true, true))
+	done := make(chan string, 1)
+	s.Use(func(next server.ToolHandlerFunc) server.ToolHandlerFunc {
+		return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			result, err := next(ctx, r)
+			done <- fmt.Sprintf("%v %v", result, err)
+			return result, err
+		}
+	})
+	s.AddTool(mcp.NewTool("typed", mcp.WithTaskSupport(mcp.TaskSupportOptional)), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if _, ok := confirm.AcceptedContent(ctx); !ok {
+			return mcpgo.ToolInput(confirm.Elicit("Sure?")), nil
+		}
+		return mcp.NewToolResultText("done"), nil
+	})
+	install(t, s, nil)
+	r := typed
+	r.more = `,"task":{}`
+	s.HandleMessage(t.Context(), json.RawMessage(r.message()))
+	if got := <-done; !strings.Contains(got, "a task cannot ask") {
+		t.Errorf("got %s", got)
+	}
+}
+
+// plainWriter is a ResponseWriter that cannot flush.
+type plainWriter struct{ http.ResponseWriter }
+
+// TestWriterAbilities: the handler behind sees a writer that can what the one
+// in front of it can, and no more.
+func TestWriterAbilities(t *testing.T) {
+	a, err := mcpgo.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, flushes := range []bool{true, false} {
+		var out http.ResponseWriter = httptest.NewRecorder()
+		if !flushes {
+			out = plainWriter{out}
+		}
+		a.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if _, got := w.(http.Flusher); got != flushes {
+				t.Errorf("flushes %v, want %v", got, flushes)
+			}
+			if got := http.NewResponseController(w).Flush(); (got == nil) != flushes {
+				t.Errorf("the controller flushes: %v, want %v", got, flushes)
+			}
+			_, _ = io.WriteString(w, "as it is")
+		})).ServeHTTP(out, httptest.NewRequest(http.MethodPost, "/mcp", strings.NewReader(`{}`)))
+		if recorder, ok := out.(*httptest.ResponseRecorder); ok && recorder.Body.String() != "as it is" {
+			t.Errorf("got %q", recorder.Body)
+		}
+	}
+	sse := server.NewSSEServer(newHostServer())
+	if got := a.Handler(sse); got != http.Handler(sse) {
+		t.Errorf("an SSE server was wrapped: %T", got)
+	}
+}

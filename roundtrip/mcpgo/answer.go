@@ -1,0 +1,183 @@
+package mcpgo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// Elicitation returns what the person answered to the question asked under
+// key, a form or a visit, in mcp-go's type: Content is a map[string]any, nil
+// unless Action is accept. It reports false when there is no answer, or none
+// that fits the form that was asked; ask then. Content has the form's defaults
+// filled in. [roundtrip.AcceptedContent] and the other readers of package
+// roundtrip work in handlers as well, and are the ones for typed questions.
+func Elicitation(ctx context.Context, key string) (mcp.ElicitationResult, bool) {
+	raw, ok := elicitation(ctx, key)
+	if !ok {
+		return mcp.ElicitationResult{}, false
+	}
+	return decoded[mcp.ElicitationResult](raw)
+}
+
+// Sampling returns the message that the client's model answered with, and
+// false when there is none.
+func Sampling(ctx context.Context, key string) (mcp.CreateMessageResult, bool) {
+	message, ok := roundtrip.Sampled(ctx, key)
+	if !ok {
+		return mcp.CreateMessageResult{}, false
+	}
+	raw, err := jsonx.Marshal(message)
+	if err != nil {
+		return mcp.CreateMessageResult{}, false
+	}
+	result, err := hostMessage(raw)
+	if err != nil {
+		return mcp.CreateMessageResult{}, false
+	}
+	return *result, true
+}
+
+// Roots returns the directories that the client answered with, and false when
+// there is no answer.
+func Roots(ctx context.Context, key string) (mcp.ListRootsResult, bool) {
+	raw, ok := rootsAnswer(ctx, key)
+	if !ok {
+		return mcp.ListRootsResult{}, false
+	}
+	return decoded[mcp.ListRootsResult](raw)
+}
+
+func decoded[T any](raw json.RawMessage) (T, bool) {
+	var v T
+	err := json.Unmarshal(raw, &v)
+	return v, err == nil
+}
+
+// hostMessage reads a model's message, whose blocks mcp-go leaves undecoded.
+func hostMessage(raw json.RawMessage) (*mcp.CreateMessageResult, error) {
+	var result mcp.CreateMessageResult
+	if err := json.Unmarshal(raw, &result); err != nil {
+		return nil, err
+	}
+	content, err := mcp.ParseSamplingContent(result.Content)
+	if err != nil {
+		return nil, err
+	}
+	result.Content = content
+	return &result, nil
+}
+
+// elicitation returns the verified answer to a form or a visit as a bare
+// result.
+func elicitation(ctx context.Context, key string) (json.RawMessage, bool) {
+	outcome, content := roundtrip.Visited(ctx, key), json.RawMessage(nil)
+	if outcome != roundtrip.Accepted && outcome != roundtrip.Declined && outcome != roundtrip.Cancelled {
+		reply := roundtrip.RawAnswer(ctx, key)
+		outcome, content = reply.Outcome, reply.Content
+	}
+	result := protocol.ElicitResult{Content: content}
+	switch outcome {
+	case roundtrip.Accepted:
+		result.Action = protocol.ActionAccept
+	case roundtrip.Declined:
+		result.Action = protocol.ActionDecline
+	case roundtrip.Cancelled:
+		result.Action = protocol.ActionCancel
+	default:
+		return nil, false
+	}
+	raw, err := jsonx.Marshal(result)
+	return raw, err == nil
+}
+
+func rootsAnswer(ctx context.Context, key string) (json.RawMessage, bool) {
+	roots, ok := roundtrip.Roots(ctx, key)
+	if !ok {
+		return nil, false
+	}
+	if roots == nil {
+		roots = []protocol.Root{}
+	}
+	raw, err := jsonx.Marshal(protocol.ListRootsResult{Roots: roots})
+	return raw, err == nil
+}
+
+// kept is the author's state of a handler that fills mcp-go's results in by
+// hand: the text it set, and which questions it has asked so far, since a
+// later round must give it the answers of earlier ones.
+type kept struct {
+	Text  string                        `json:"text,omitempty"`
+	Asked map[string]protocol.InputKind `json:"asked,omitempty"`
+}
+
+// keptBefore is the state that the flow came with.
+func keptBefore(ctx context.Context) kept {
+	var state kept
+	if text, ok := roundtrip.State[string](ctx); ok && jsonx.Unmarshal([]byte(text), &state) != nil {
+		return kept{}
+	}
+	return state
+}
+
+// keepState returns the state of the round that these questions lead to.
+func keepState(ctx context.Context, text string, asked map[string]protocol.InputKind) (protocol.RequestState, error) {
+	state := kept{text, asked}
+	for key, kind := range keptBefore(ctx).Asked {
+		if _, again := asked[key]; !again {
+			state.Asked[key] = kind
+		}
+	}
+	raw, err := jsonx.Marshal(state)
+	if err != nil {
+		return protocol.RequestState{}, fmt.Errorf("requestState: %w", err)
+	}
+	return protocol.StateText(string(raw)), nil
+}
+
+// again gives a handler that reads mcp-go's own fields what it may rely on:
+// its state as it set it, and the answers that were verified, those of earlier
+// rounds included.
+func again(ctx context.Context) mcp.MultiRoundTripParams {
+	state := keptBefore(ctx)
+	out := mcp.MultiRoundTripParams{RequestState: state.Text}
+	for _, key := range slices.Sorted(maps.Keys(state.Asked)) {
+		raw, ok := answerOf(ctx, key, state.Asked[key])
+		if !ok {
+			continue
+		}
+		if out.InputResponses == nil {
+			out.InputResponses = mcp.InputResponses{}
+		}
+		var response mcp.InputResponse
+		if response.UnmarshalJSON(raw) == nil {
+			out.InputResponses[key] = response
+		}
+	}
+	return out
+}
+
+func answerOf(ctx context.Context, key string, kind protocol.InputKind) (json.RawMessage, bool) {
+	switch kind {
+	case protocol.KindElicitForm, protocol.KindElicitURL:
+		return elicitation(ctx, key)
+	case protocol.KindCreateMessage:
+		message, ok := roundtrip.Sampled(ctx, key)
+		if !ok {
+			return nil, false
+		}
+		raw, err := jsonx.Marshal(message)
+		return raw, err == nil
+	case protocol.KindListRoots:
+		return rootsAnswer(ctx, key)
+	}
+	return nil, false
+}

@@ -1,0 +1,183 @@
+package mcpgo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// arrival is a request as mcp-go hands it to a middleware.
+type arrival struct {
+	method    string
+	target    string
+	arguments any // encoded, they are what the state is bound to
+	header    http.Header
+	again     mcp.MultiRoundTripParams
+	task      bool // runs in the background: there is no response to ask in
+}
+
+func toolArrival(r mcp.CallToolRequest) arrival {
+	return arrival{method: protocol.MethodCallTool, target: r.Params.Name, arguments: r.GetRawArguments(),
+		header: r.Header, again: r.Params.MultiRoundTripParams, task: r.Params.Task != nil}
+}
+
+func promptArrival(r mcp.GetPromptRequest) arrival {
+	in := arrival{method: protocol.MethodGetPrompt, target: r.Params.Name, header: r.Header, again: r.Params.MultiRoundTripParams}
+	if r.Params.Arguments != nil { // a nil map in an interface would be null
+		in.arguments = r.Params.Arguments
+	}
+	return in
+}
+
+// resourceArrival leaves the arguments out: mcp-go fills them from the URI,
+// which the state is bound to as it is.
+func resourceArrival(r mcp.ReadResourceRequest) arrival {
+	return arrival{method: protocol.MethodReadResource, target: r.Params.URI, header: r.Header, again: r.Params.MultiRoundTripParams}
+}
+
+// call is the request in the funnel's terms. An error is the client's mistake.
+func (a *Adapter) call(ctx context.Context, in arrival) (roundtrip.Call, error) {
+	call := roundtrip.Call{
+		Method: in.method, Target: in.target,
+		// mcp-go does not tell an absent state from an empty one.
+		Lossy: true,
+	}
+	if in.again.RequestState != "" {
+		call.State = protocol.StateText(in.again.RequestState)
+	}
+	var err error
+	if call.Arguments, err = argumentsOf(in.arguments); err != nil {
+		return call, err
+	}
+	if call.Responses, err = responsesOf(in.again.InputResponses); err != nil {
+		return call, err
+	}
+	var declared mcp.ClientCapabilities
+	call.Version, declared = eraOf(ctx, in.header)
+	if call.Capabilities, err = capabilitiesOf(declared); err != nil {
+		return call, err
+	}
+	call.Principal = a.principal(ctx, in.header)
+	if call.Version.Era() == protocol.Legacy {
+		if p := pusherOf(ctx, call.Version); p != nil {
+			call.Push = p
+		}
+	}
+	return call, nil
+}
+
+// eraOf returns the revision that the request is of, and what its client can
+// do: from the request itself in modern revisions, from the session in others.
+func eraOf(ctx context.Context, header http.Header) (protocol.Version, mcp.ClientCapabilities) {
+	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.Modern {
+		var declared mcp.ClientCapabilities
+		if info.ClientCapabilities != nil {
+			declared = *info.ClientCapabilities
+		}
+		return protocol.Version(info.ProtocolVersion), declared
+	}
+	var declared mcp.ClientCapabilities
+	session := server.ClientSessionFromContext(ctx)
+	if known, ok := session.(server.SessionWithClientInfo); ok {
+		declared = known.GetClientCapabilities()
+	}
+	version := protocol.Version("")
+	if known, ok := session.(server.SessionWithProtocolVersion); ok {
+		version = protocol.Version(known.ProtocolVersion())
+	}
+	if version == "" { // sessions of other packages need not remember it
+		version = protocol.Version(header.Get(mcp.HeaderProtocolVersion))
+	}
+	switch {
+	case !version.Known():
+		// A request without a handshake, within which nothing can be asked.
+		version = protocol.V20250326
+	case version.Era() != protocol.Legacy:
+		// The session remembers the last modern request; this one is not.
+		version = protocol.V20251125
+	}
+	return version, declared
+}
+
+// capabilitiesOf goes through JSON, because the two types share its spelling
+// and nothing else.
+func capabilitiesOf(declared mcp.ClientCapabilities) (protocol.ClientCapabilities, error) {
+	raw, err := json.Marshal(mcp.ClientCapabilities{
+		Roots: declared.Roots, Sampling: declared.Sampling, Elicitation: declared.Elicitation,
+	})
+	if err != nil {
+		return protocol.ClientCapabilities{}, fmt.Errorf("client capabilities: %w", err)
+	}
+	return protocol.DecodeClientCapabilities(raw)
+}
+
+// argumentsOf encodes the arguments, nil when there are none.
+func argumentsOf(arguments any) (json.RawMessage, error) {
+	switch args := arguments.(type) {
+	case nil:
+		return nil, nil
+	case json.RawMessage:
+		if string(args) == "null" {
+			return nil, nil
+		}
+		return args, nil
+	}
+	raw, err := json.Marshal(arguments)
+	if err != nil {
+		return nil, fmt.Errorf("arguments: %w", err)
+	}
+	return raw, nil
+}
+
+// responsesOf returns the answers as the bytes that came, in the order of
+// their keys: mcp-go has lost the one in which they came.
+func responsesOf(answers mcp.InputResponses) (protocol.InputResponses, error) {
+	if answers == nil {
+		return nil, nil
+	}
+	responses := make(protocol.InputResponses, 0, len(answers))
+	for _, key := range slices.Sorted(maps.Keys(answers)) {
+		raw, err := answers[key].MarshalJSON()
+		if err != nil {
+			return nil, fmt.Errorf("inputResponses: %w", err)
+		}
+		responses = append(responses, protocol.KeyedResponse{Key: key, Result: raw})
+	}
+	return responses, nil
+}
+
+// principal tells who calls. A session id proves nothing: over HTTP it may be
+// the client's own. There every request has headers, and nowhere else.
+func (a *Adapter) principal(ctx context.Context, header http.Header) roundtrip.Principal {
+	if len(header) == 0 {
+		header = nil
+	}
+	if a.opts.Principal != nil {
+		return a.opts.Principal(ctx, header)
+	}
+	if header != nil {
+		return roundtrip.Principal{}
+	}
+	switch session := server.ClientSessionFromContext(ctx).(type) {
+	case *server.InProcessSession:
+		return roundtrip.Local()
+	case server.ClientSession:
+		if session.SessionID() == stdioSessionID {
+			return roundtrip.Local()
+		}
+	}
+	return roundtrip.Principal{}
+}
+
+// stdioSessionID is the id of the one session that mcp-go has on standard
+// input and output.
+const stdioSessionID = "stdio"

@@ -1,0 +1,54 @@
+package mcpgo
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A BrokenHost is mcp-go as it might become, for the tests of the checks.
+type BrokenHost struct {
+	Request  func(json.RawMessage) json.RawMessage // before mcp-go sees it
+	Response func(string) string                   // as mcp-go wrote it
+	Answer   func(json.RawMessage) ([]byte, error)
+	Context  func(context.Context) context.Context
+	Session  func(context.Context) context.Context
+}
+
+// CheckHost runs the checks of New against it.
+func CheckHost(b BrokenHost) error {
+	h := realHost()
+	if b.Answer != nil {
+		h.answer = b.Answer
+	}
+	if b.Session != nil {
+		h.session = b.Session
+	}
+	h.handle = func(s *server.MCPServer, ctx context.Context, message json.RawMessage) mcp.JSONRPCMessage {
+		if b.Context != nil {
+			ctx = b.Context(ctx)
+		}
+		if b.Request != nil {
+			message = b.Request(message)
+		}
+		reply := s.HandleMessage(ctx, message)
+		if b.Response == nil {
+			return reply
+		}
+		raw, err := json.Marshal(reply)
+		if err != nil {
+			return reply
+		}
+		return json.RawMessage(b.Response(string(raw)))
+	}
+	return h.check()
+}
+
+// Strict reads a message as Handler and Listen do.
+func Strict(message []byte, modern bool) ([]byte, json.RawMessage, *protocol.Error) {
+	return strict(message, modern)
+}

@@ -1,0 +1,137 @@
+package mcpgo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// DefaultMaxMessageBytes is how long a message may be that [Adapter.Handler] or
+// [Adapter.Listen] reads: the limit that rondo's own server has. mcp-go itself
+// has none.
+const DefaultMaxMessageBytes = 4 << 20
+
+// Options configure an [Adapter]. The zero value is safe: states are sealed
+// with a key of this process, and no handler sees a difference that has not
+// been changed for it.
+type Options struct {
+	// Options are those of the funnel: keys, limits, the guard, the observer.
+	// Plain is not supported.
+	roundtrip.Options
+	// Principal tells who calls; header is that of the HTTP request, nil on
+	// other transports. It is called once a request, with the request's
+	// context, and calls may overlap. Nil: callers on standard input and
+	// within the process are [roundtrip.Local], all others are anonymous, and
+	// then the states of HTTP callers are bearer tokens.
+	Principal func(ctx context.Context, header http.Header) roundtrip.Principal
+	// UnmodifiedHandlers lets handlers that call RequestElicitation,
+	// RequestSampling or RequestRoots of mcp-go do so toward clients of
+	// revision 2026-07-28 as well; see "Handlers that are not changed" in the
+	// package comment for what that costs. Off by default.
+	UnmodifiedHandlers bool
+	// MaxMessageBytes bounds the messages that Handler and Listen read, 0:
+	// DefaultMaxMessageBytes.
+	MaxMessageBytes int
+}
+
+// An Adapter puts the handlers of a server of mcp-go behind a
+// [roundtrip.Funnel]. It may be used concurrently, and by several servers.
+type Adapter struct {
+	opts   Options
+	funnel *roundtrip.Funnel
+}
+
+// New returns an adapter. It fails when the options contradict each other, or
+// when the version of mcp-go that the program is built with does not behave as
+// the adapter relies on; the error then names what has changed. Nil opts are
+// the defaults.
+func New(opts *Options) (*Adapter, error) {
+	a := &Adapter{}
+	if opts != nil {
+		a.opts = *opts
+	}
+	if a.opts.MaxMessageBytes <= 0 {
+		a.opts.MaxMessageBytes = DefaultMaxMessageBytes
+	}
+	if a.opts.Plain {
+		return nil, errors.New("mcpgo: Plain is not supported: a server that keeps its own state in the clear needs no adapter")
+	}
+	funnel, err := roundtrip.NewFunnel(a.opts.Options)
+	if err != nil {
+		return nil, fmt.Errorf("mcpgo: %w", err)
+	}
+	a.funnel = funnel
+	if err := checkHost(); err != nil {
+		return nil, fmt.Errorf("mcpgo: this version of mcp-go is not supported: %w", err)
+	}
+	return a, nil
+}
+
+// Install is [New] and [Adapter.Option] for a server that exists already. Call
+// it once, after the server's own middleware is in place and before it serves:
+// what was added before runs outside of the adapter's and sees finished
+// results, questions included.
+func Install(s *server.MCPServer, opts *Options) (*Adapter, error) {
+	if s == nil {
+		return nil, fmt.Errorf("mcpgo: the server is nil")
+	}
+	a, err := New(opts)
+	if err != nil {
+		return nil, err
+	}
+	a.Option()(s)
+	return a, nil
+}
+
+// Option is for server.NewMCPServer, after the options that add middleware. It
+// adds the adapter to the handlers of tools, prompts, resources and resource
+// templates.
+func (a *Adapter) Option() server.ServerOption {
+	return func(s *server.MCPServer) {
+		server.WithToolHandlerMiddleware(a.tool)(s)
+		server.WithPromptHandlerMiddleware(a.prompt)(s)
+		server.WithResourceHandlerMiddleware(a.resource)(s)
+	}
+}
+
+// tool is the middleware of tools/call.
+func (a *Adapter) tool(next server.ToolHandlerFunc) server.ToolHandlerFunc {
+	return func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		in := toolArrival(request)
+		return pass(a, ctx, in, toolFamily{}, func(ctx context.Context, again mcp.MultiRoundTripParams) (*mcp.CallToolResult, error) {
+			leg := request
+			leg.Params.MultiRoundTripParams = again
+			return next(ctx, leg)
+		})
+	}
+}
+
+// prompt is the middleware of prompts/get.
+func (a *Adapter) prompt(next server.PromptHandlerFunc) server.PromptHandlerFunc {
+	return func(ctx context.Context, request mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+		in := promptArrival(request)
+		return pass(a, ctx, in, promptFamily{}, func(ctx context.Context, again mcp.MultiRoundTripParams) (*mcp.GetPromptResult, error) {
+			leg := request
+			leg.Params.MultiRoundTripParams = again
+			return next(ctx, leg)
+		})
+	}
+}
+
+// resource is the middleware of resources/read.
+func (a *Adapter) resource(next server.ResourceHandlerFunc) server.ResourceHandlerFunc {
+	return func(ctx context.Context, request mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+		in := resourceArrival(request)
+		return pass(a, ctx, in, resourceFamily{}, func(ctx context.Context, again mcp.MultiRoundTripParams) ([]mcp.ResourceContents, error) {
+			leg := request
+			leg.Params.MultiRoundTripParams = again
+			return next(ctx, leg)
+		})
+	}
+}

@@ -1,0 +1,66 @@
+package mcpgo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// pusher puts questions to a client of a legacy revision through mcp-go's own
+// calls. They report no progress and, when they end early, do not tell the
+// client.
+type pusher struct {
+	server  *server.MCPServer
+	version protocol.Version
+}
+
+// pusherOf returns nil where there is no session that could carry a question.
+func pusherOf(ctx context.Context, version protocol.Version) *pusher {
+	s := server.ServerFromContext(ctx)
+	if s == nil {
+		return nil
+	}
+	switch server.ClientSessionFromContext(ctx).(type) {
+	case server.SessionWithElicitation, server.SessionWithSampling, server.SessionWithRoots:
+		return &pusher{s, version}
+	}
+	return nil
+}
+
+// Push asks one question.
+func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, _ func()) (json.RawMessage, error) {
+	request, err := hostQuestion(question)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case request.Elicitation != nil:
+		if visit, ok := question.(*protocol.ElicitURL); ok {
+			request.Elicitation.ElicitationID = visit.ElicitationID
+		} else if p.version < protocol.V20251125 {
+			request.Elicitation.Mode = "" // which earlier revisions do not know
+		}
+		return encoded(p.server.RequestElicitation(ctx, mcp.ElicitationRequest{Params: *request.Elicitation}))
+	case request.Sampling != nil:
+		//lint:ignore SA1019 sampling is deprecated, and supported for as long as it exists
+		return encoded(p.server.RequestSampling(ctx, mcp.CreateMessageRequest{CreateMessageParams: *request.Sampling}))
+	case request.Roots != nil:
+		return encoded(p.server.RequestRoots(ctx, mcp.ListRootsRequest{}))
+	}
+	return nil, fmt.Errorf("no way to ask a question of type %T", question)
+}
+
+func encoded[R any](result *R, err error) (json.RawMessage, error) {
+	if err != nil {
+		return nil, err
+	}
+	if result == nil {
+		return nil, fmt.Errorf("the session returned neither an answer nor an error")
+	}
+	return json.Marshal(result)
+}

@@ -1,0 +1,136 @@
+package mcpgo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// Question is a question in mcp-go's words, for [ToolInput], [PromptInput] and
+// [ResourceInput]. The schema of a form must stay within the grammar of
+// elicitation and is carried in the sealed state; questions whose form is a Go
+// struct ([roundtrip.MustQuestion]) are smaller. Read the answer with
+// [Elicitation]. The ElicitationID of a visit is not used: clients of revision
+// 2025-11-25 get one that is made for them, others none. A mistake becomes an internal error for the client and is
+// reported to the observer with the key.
+func Question(key string, params mcp.ElicitationParams) roundtrip.Question {
+	if params.Mode == mcp.ElicitationModeURL {
+		return roundtrip.ElicitURL(key, params.Message, params.URL)
+	}
+	schema, err := json.Marshal(params.RequestedSchema)
+	if err != nil {
+		schema = nil // not a form, and reported as that
+	}
+	return roundtrip.RawForm(key, params.Message, schema)
+}
+
+// SamplingQuestion asks the client's model, in mcp-go's words. Read the answer
+// with [Sampling].
+func SamplingQuestion(key string, params mcp.CreateMessageParams) roundtrip.Question {
+	request, err := requestOf(mcp.NewSamplingInputRequest(params))
+	if err != nil {
+		return roundtrip.CreateMessage(key, nil)
+	}
+	return roundtrip.CreateMessage(key, request.(*protocol.CreateMessage))
+}
+
+// asksFor reads a result of mcp-go, nil if it is complete. Questions in a
+// result that does not say so are questions all the same: what their author
+// meant cannot be anything else.
+func asksFor(ctx context.Context, result mcp.Result, more mcp.MultiRoundTripResult) (*protocol.InputRequiredResult, error) {
+	if result.ResultType != mcp.ResultTypeInputRequired && len(more.InputRequests) == 0 {
+		return nil, nil
+	}
+	if asks := carriedBy(result); asks != nil {
+		return asks, nil
+	}
+	asks := &protocol.InputRequiredResult{}
+	asked := map[string]protocol.InputKind{}
+	for _, key := range slices.Sorted(maps.Keys(more.InputRequests)) {
+		request, err := requestOf(more.InputRequests[key])
+		if err != nil {
+			return nil, fmt.Errorf("question %q: %w", key, err)
+		}
+		asks.InputRequests = append(asks.InputRequests, protocol.KeyedRequest{Key: key, Request: request})
+		asked[key] = request.Kind()
+	}
+	if len(asked) == 0 && more.RequestState == "" {
+		return asks, nil // nothing to come back with, which the funnel refuses
+	}
+	state, err := keepState(ctx, more.RequestState, asked)
+	if err != nil {
+		return nil, err
+	}
+	asks.RequestState = state
+	return asks, nil
+}
+
+// requestOf reads one question of mcp-go.
+func requestOf(q mcp.InputRequest) (protocol.InputRequest, error) {
+	raw, err := q.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	var envelope struct {
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+	}
+	if err := json.Unmarshal(raw, &envelope); err != nil {
+		return nil, err
+	}
+	return protocol.DecodeInputRequest(envelope.Method, envelope.Params)
+}
+
+// hostQuestions says in mcp-go's types what is asked. It keeps neither the
+// order of questions nor that of a sampling request's members; an exchange
+// that [Adapter.Handler] or [Adapter.Listen] carries does.
+func hostQuestions(asks *protocol.InputRequiredResult) (mcp.MultiRoundTripResult, error) {
+	var out mcp.MultiRoundTripResult
+	out.RequestState, _ = asks.RequestState.Text()
+	if len(asks.InputRequests) == 0 {
+		return out, nil
+	}
+	out.InputRequests = make(mcp.InputRequests, len(asks.InputRequests))
+	for _, q := range asks.InputRequests {
+		request, err := hostQuestion(q.Request)
+		if err != nil {
+			return out, fmt.Errorf("question %q: %w", q.Key, err)
+		}
+		out.InputRequests[q.Key] = request
+	}
+	return out, nil
+}
+
+func hostQuestion(q protocol.InputRequest) (mcp.InputRequest, error) {
+	var request mcp.InputRequest
+	raw, err := protocol.AppendInputRequest(nil, protocol.Latest, q)
+	if err != nil {
+		return request, err
+	}
+	if err := request.UnmarshalJSON(raw); err != nil {
+		return request, err
+	}
+	if form, ok := q.(*protocol.ElicitForm); ok {
+		// As it is: forms are shown in the order of their fields.
+		request.Elicitation.RequestedSchema = form.Schema
+	}
+	return request, nil
+}
+
+// exactResult is the result as the protocol spells it.
+func exactResult(method string, asks *protocol.InputRequiredResult) (json.RawMessage, error) {
+	plain := *asks
+	plain.Meta = nil // mcp-go adds its own
+	raw, err := protocol.EncodeResult(protocol.Latest, method, &plain)
+	if err != nil {
+		return nil, fmt.Errorf("mcpgo: %w", err)
+	}
+	return raw, nil
+}

@@ -1,0 +1,255 @@
+package mcpgo
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// Session returns the client's own session where the handler's context holds
+// the one that stands in for it ([Options].UnmodifiedHandlers), and the one in
+// the context otherwise. Use it before an assertion to a concrete session type.
+func Session(ctx context.Context) server.ClientSession {
+	session := server.ClientSessionFromContext(ctx)
+	if s, ok := session.(interface{ realSession() server.ClientSession }); ok {
+		return s.realSession()
+	}
+	return session
+}
+
+// withShadow gives the handler a session through which mcp-go's own calls ask
+// in rounds. Sessions within the process keep theirs: there the calls reach
+// their handler without a message, in every revision.
+func withShadow(ctx context.Context) context.Context {
+	s := server.ServerFromContext(ctx)
+	session := server.ClientSessionFromContext(ctx)
+	if _, inProcess := session.(*server.InProcessSession); inProcess || s == nil || session == nil {
+		return ctx
+	}
+	asker := &shadowAsker{seen: map[string]int{}}
+	base := &shadow{server.NewInProcessSessionWithHandlers(session.SessionID(), asker, asker, asker), session}
+	if _, ok := session.(server.SessionWithTools); ok {
+		return s.WithContext(ctx, &toolShadow{base})
+	}
+	return s.WithContext(ctx, base)
+}
+
+// shadow is the session in front of a handler that is not changed. It embeds
+// mcp-go's session within the process for one thing, the mark which lets calls
+// to the client through in modern revisions; whatever else can be seen is that
+// of the client's own session.
+type shadow struct {
+	*server.InProcessSession
+	real server.ClientSession
+}
+
+func (s *shadow) realSession() server.ClientSession { return s.real }
+
+// Initialize, and the methods below, are those of the client's session.
+func (s *shadow) Initialize() { s.real.Initialize() }
+
+// Initialized reports whether notifications can be sent.
+func (s *shadow) Initialized() bool { return s.real.Initialized() }
+
+// NotificationChannel leads to the client.
+func (s *shadow) NotificationChannel() chan<- mcp.JSONRPCNotification {
+	return s.real.NotificationChannel()
+}
+
+// UpgradeToSSEWhenReceiveNotification lets notifications out while the request
+// runs, on transports that have to be told.
+func (s *shadow) UpgradeToSSEWhenReceiveNotification() {
+	if real, ok := s.real.(server.SessionWithStreamableHTTPConfig); ok {
+		real.UpgradeToSSEWhenReceiveNotification()
+	}
+}
+
+// SetLogLevel sets the client's level.
+func (s *shadow) SetLogLevel(level mcp.LoggingLevel) {
+	if real, ok := s.real.(server.SessionWithLogging); ok {
+		real.SetLogLevel(level)
+	}
+}
+
+// GetLogLevel returns the client's level.
+func (s *shadow) GetLogLevel() mcp.LoggingLevel {
+	if real, ok := s.real.(server.SessionWithLogging); ok {
+		return real.GetLogLevel()
+	}
+	return mcp.LoggingLevelError
+}
+
+// GetClientInfo returns who the client says it is.
+func (s *shadow) GetClientInfo() mcp.Implementation {
+	if real, ok := s.real.(server.SessionWithClientInfo); ok {
+		return real.GetClientInfo()
+	}
+	return mcp.Implementation{}
+}
+
+// SetClientInfo sets it.
+func (s *shadow) SetClientInfo(info mcp.Implementation) {
+	if real, ok := s.real.(server.SessionWithClientInfo); ok {
+		real.SetClientInfo(info)
+	}
+}
+
+// GetClientCapabilities returns what the client can do.
+func (s *shadow) GetClientCapabilities() mcp.ClientCapabilities {
+	if real, ok := s.real.(server.SessionWithClientInfo); ok {
+		return real.GetClientCapabilities()
+	}
+	return mcp.ClientCapabilities{}
+}
+
+// SetClientCapabilities sets it.
+func (s *shadow) SetClientCapabilities(capabilities mcp.ClientCapabilities) {
+	if real, ok := s.real.(server.SessionWithClientInfo); ok {
+		real.SetClientCapabilities(capabilities)
+	}
+}
+
+// ProtocolVersion is that of the client's session.
+func (s *shadow) ProtocolVersion() string {
+	if real, ok := s.real.(server.SessionWithProtocolVersion); ok {
+		return real.ProtocolVersion()
+	}
+	return ""
+}
+
+// toolShadow stands in for sessions that have tools of their own, and then
+// mostly resources and templates too. What the client's session lacks of these
+// is empty and stays so.
+type toolShadow struct{ *shadow }
+
+// GetSessionTools returns the session's own tools.
+func (s *toolShadow) GetSessionTools() map[string]server.ServerTool {
+	return s.real.(server.SessionWithTools).GetSessionTools()
+}
+
+// SetSessionTools sets them.
+func (s *toolShadow) SetSessionTools(tools map[string]server.ServerTool) {
+	s.real.(server.SessionWithTools).SetSessionTools(tools)
+}
+
+// GetSessionResources returns the session's own resources.
+func (s *toolShadow) GetSessionResources() map[string]server.ServerResource {
+	if real, ok := s.real.(server.SessionWithResources); ok {
+		return real.GetSessionResources()
+	}
+	return nil
+}
+
+// SetSessionResources sets them.
+func (s *toolShadow) SetSessionResources(resources map[string]server.ServerResource) {
+	if real, ok := s.real.(server.SessionWithResources); ok {
+		real.SetSessionResources(resources)
+	}
+}
+
+// GetSessionResourceTemplates returns the session's own templates.
+func (s *toolShadow) GetSessionResourceTemplates() map[string]server.ServerResourceTemplate {
+	if real, ok := s.real.(server.SessionWithResourceTemplates); ok {
+		return real.GetSessionResourceTemplates()
+	}
+	return nil
+}
+
+// SetSessionResourceTemplates sets them.
+func (s *toolShadow) SetSessionResourceTemplates(templates map[string]server.ServerResourceTemplate) {
+	if real, ok := s.real.(server.SessionWithResourceTemplates); ok {
+		real.SetSessionResourceTemplates(templates)
+	}
+}
+
+// shadowAsker answers mcp-go's calls to the client from the round of one run of
+// a handler. The caller names no key, so it is what is asked for, and how often
+// that was before in this run; the wording is left to the journal, which ends a
+// flow whose questions change from run to run. Once a question is pending the
+// run is over but for its end, and nothing more is asked in it.
+type shadowAsker struct {
+	mu      sync.Mutex
+	seen    map[string]int
+	pending bool
+}
+
+// Elicit asks the person.
+func (a *shadowAsker) Elicit(ctx context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+	raw, err := a.ask(ctx, elicitInput(request))
+	if err != nil {
+		return nil, err
+	}
+	result, ok := decoded[mcp.ElicitationResult](raw)
+	if !ok {
+		return nil, fmt.Errorf("the answer is none of mcp-go's")
+	}
+	return &result, nil
+}
+
+// CreateMessage asks the client's model.
+func (a *shadowAsker) CreateMessage(ctx context.Context, request mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+	raw, err := a.ask(ctx, mcp.NewSamplingInputRequest(request.CreateMessageParams))
+	if err != nil {
+		return nil, err
+	}
+	return hostMessage(raw)
+}
+
+// ListRoots asks for directories.
+func (a *shadowAsker) ListRoots(ctx context.Context, _ mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
+	raw, err := a.ask(ctx, mcp.NewRootsInputRequest())
+	if err != nil {
+		return nil, err
+	}
+	result, ok := decoded[mcp.ListRootsResult](raw)
+	if !ok {
+		return nil, fmt.Errorf("the answer is none of mcp-go's")
+	}
+	return &result, nil
+}
+
+// ask asks one question at a time.
+func (a *shadowAsker) ask(ctx context.Context, q mcp.InputRequest) (json.RawMessage, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pending {
+		return nil, roundtrip.ErrPending
+	}
+	key, err := a.key(q)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := askHost(ctx, key, q, nil)
+	a.pending = err != nil
+	return raw, err
+}
+
+// key is the same in every run that asks for the same, kind by kind and form by
+// form, in the same order.
+func (a *shadowAsker) key(q mcp.InputRequest) (string, error) {
+	request, err := requestOf(q)
+	if err != nil {
+		return "", err
+	}
+	kind := string(request.Kind())
+	if form, ok := request.(*protocol.ElicitForm); ok {
+		canonical, err := jsonx.AppendCanonical(nil, form.Schema)
+		if err != nil {
+			return "", err
+		}
+		sum := sha256.Sum256(canonical)
+		kind += "-" + hex.EncodeToString(sum[:8])
+	}
+	a.seen[kind]++
+	return fmt.Sprintf("%s-%d", kind, a.seen[kind]), nil
+}

@@ -1,0 +1,91 @@
+package mcpgo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/rondo-mcp/rondo/internal/lineio"
+)
+
+// Listen serves s on a pair of streams, usually os.Stdin and os.Stdout, as
+// s.Listen does, and does for lines what [Adapter.Handler] does for HTTP. It
+// returns when in ends or ctx does. Unlike server.ServeStdio it does not watch
+// for signals: give it a context of signal.NotifyContext.
+func (a *Adapter) Listen(ctx context.Context, s *server.StdioServer, in io.Reader, out io.Writer) error {
+	wire := &wire{}
+	w := &lineWriter{out: out, wire: wire}
+	r := &lineReader{lines: lineio.NewReader(in, a.opts.MaxMessageBytes), back: w, limit: a.opts.MaxMessageBytes}
+	return s.Listen(withWire(ctx, wire), r, w)
+}
+
+// lineReader reads messages strictly, and answers itself those that are
+// refused. It is for one goroutine.
+type lineReader struct {
+	lines *lineio.Reader
+	back  *lineWriter
+	limit int
+	rest  []byte
+}
+
+// Read returns lines that are fit for mcp-go.
+func (r *lineReader) Read(p []byte) (int, error) {
+	for len(r.rest) == 0 {
+		line, err := r.lines.Next()
+		if errors.Is(err, lineio.ErrTooLong) {
+			if err := r.back.say(errorResponse([]byte("null"), tooLong(r.limit))); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		clean, id, refused := strict(line, modernLine(line))
+		if refused != nil {
+			if err := r.back.say(errorResponse(id, refused)); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		r.rest = append(clean, '\n')
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// lineWriter changes responses on their way out. mcp-go writes each message
+// with one call, but not all of them under one lock.
+type lineWriter struct {
+	mu   sync.Mutex
+	out  io.Writer
+	wire *wire
+}
+
+// Write writes one message.
+func (w *lineWriter) Write(p []byte) (int, error) {
+	message, ended := bytes.CutSuffix(p, []byte{'\n'})
+	if !ended || bytes.IndexByte(message, '\n') >= 0 {
+		return 0, errors.New("mcpgo: mcp-go did not write one whole message")
+	}
+	message, _ = w.wire.rewrite(message)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, err := w.out.Write(append(append([]byte(nil), message...), '\n')); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// say writes a message of the adapter's own.
+func (w *lineWriter) say(message []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, err := w.out.Write(append(message, '\n'))
+	return err
+}
