@@ -318,18 +318,20 @@ func TestAskMistakes(t *testing.T) {
 		}, []string{"FlowVersion"}},
 		{"version long", func(ctx context.Context) error { return roundtrip.FlowVersion(ctx, strings.Repeat("v", 65)) }, []string{"65 bytes"}},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-				if err := tc.ask(ctx); err == nil {
-					t.Error("the handler is told nothing")
-				}
-				if tc.name != "no URL" && context.Cause(ctx) == nil {
-					t.Error("the handler's context goes on")
-				}
-				return say("deleted")
+		for _, m := range modes {
+			t.Run(tc.name+" "+m.name, func(t *testing.T) {
+				j := newJourney(t, m, roundtrip.Options{}, nil, func(ctx context.Context) (protocol.Result, error) {
+					if err := tc.ask(ctx); err == nil {
+						t.Error("the handler is told nothing")
+					}
+					if context.Cause(ctx) == nil {
+						t.Error("the handler's context goes on")
+					}
+					return say("deleted")
+				})
+				contains(t, j.bug(), tc.want...)
 			})
-			contains(t, c.bug(), tc.want...)
-		})
+		}
 	}
 	t.Run("plain", func(t *testing.T) {
 		c := newClient(t, roundtrip.Options{Plain: true}, func(ctx context.Context) (protocol.Result, error) {
