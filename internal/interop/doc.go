@@ -10,8 +10,8 @@
 //
 //	official Go SDK    gosdk_client_test.go    HTTP, stream     2026-07-28, and 2024-11-05 to 2025-11-25
 //	mcp-go             mcpgo_client_test.go    HTTP, stream     2026-07-28, and 2024-11-05 to 2025-11-25
-//	TypeScript 2       tsclient_test.go        HTTP             2026-07-28, 2025-11-25
-//	TypeScript 1       tsclient_test.go        HTTP             2025-11-25
+//	TypeScript 2       tsclient_test.go        HTTP, process    2026-07-28, 2025-11-25
+//	TypeScript 1       tsclient_test.go        HTTP, process    2025-11-25
 //	MCP Inspector      inspector_test.go       HTTP, process    2026-07-28, 2025-11-25
 //
 // Our client against the servers of others, which play the same scenarios by

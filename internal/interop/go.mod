@@ -42,3 +42,7 @@ require (
 )
 
 replace github.com/rondo-mcp/rondo/elicitation/gosdk => ../../elicitation/gosdk
+
+require github.com/rondo-mcp/rondo/roundtrip/gosdk v0.0.0
+
+replace github.com/rondo-mcp/rondo/roundtrip/gosdk => ../../roundtrip/gosdk

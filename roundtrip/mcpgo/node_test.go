@@ -86,7 +86,7 @@ func startTS(t *testing.T, module string) *tsPeer {
 	}
 	found, err := filepath.Glob(filepath.Join(cache, "rondo-interop", "node-*-sdk-*"))
 	if err != nil || len(found) == 0 {
-		t.Skip("the npm packages are not there: go test -tags node ./internal/interop fetches them")
+		t.Fatal("the npm packages are not there: go test -tags node ./internal/interop fetches them")
 	}
 	dir := slices.Max(found)
 	cmd := exec.Command(filepath.Join(dir, "node_modules", "node", "bin", "node"),

@@ -1,0 +1,145 @@
+//lint:file-ignore SA1019 sampling, roots and logging are deprecated, and supported for as long as they are
+
+package gosdk
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// Elicit puts a question to the person behind session, in place of
+// session.Elicit: the one call to change in a handler that pushes its
+// questions.
+//
+//	answer, err := gosdk.Elicit(ctx, req.Session, &mcp.ElicitParams{Message: "Delete?", RequestedSchema: yes})
+//
+// On a connection of a legacy revision it waits for the person. In a modern
+// revision it does not wait: where the answer is not there yet it returns an
+// error, ctx ends, and the client is asked whatever the handler goes on to
+// return; with the answer the handler runs again from its start, and Elicit
+// returns it. All code before the call therefore runs once more in every round;
+// [roundtrip.Memo], [roundtrip.IdempotencyKey] and [roundtrip.OnCommit] are for
+// what must not.
+//
+// A refusal is an answer, as in the SDK: look at Action. Beside an error the
+// result is empty and not nil. The content of an accepted form fits its schema
+// and has its defaults filled in.
+//
+// Questions are told apart by what they say, so that consent to one text is no
+// consent to another, and asked one a round. A question that reads differently
+// in every round is asked twice; then the flow ends with an internal error.
+// Asking the same again after a refusal ends it with the refusal. Use [WithKey]
+// to name a question, and for several in one round. Errors are those of
+// [roundtrip.AskRequest].
+//
+// Outside of a handler of tools, prompts and resources of a server with
+// [Install] it is session.Elicit, and nothing else.
+func Elicit(ctx context.Context, session *mcp.ServerSession, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	l := legOf(ctx, session)
+	if l == nil {
+		return session.Elicit(ctx, params)
+	}
+	result := &mcp.ElicitResult{}
+	return result, l.ask(ctx, params, result)
+}
+
+// CreateMessage asks the client's model, in place of session.CreateMessage, as
+// [Elicit] does. More than one block of content in the answer is an error.
+func CreateMessage(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+	l := legOf(ctx, session)
+	if l == nil {
+		return session.CreateMessage(ctx, params)
+	}
+	all, result := &mcp.CreateMessageWithToolsResult{}, &mcp.CreateMessageResult{}
+	if err := l.ask(ctx, params, all); err != nil {
+		return result, err
+	}
+	if len(all.Content) > 1 {
+		return result, fmt.Errorf("the model answered with %d blocks of content; use CreateMessageWithTools", len(all.Content))
+	}
+	result.Meta, result.Model, result.Role, result.StopReason = all.Meta, all.Model, all.Role, all.StopReason
+	if len(all.Content) == 1 {
+		result.Content = all.Content[0]
+	}
+	return result, nil
+}
+
+// CreateMessageWithTools asks the client's model, in place of
+// session.CreateMessageWithTools, as [Elicit] does.
+func CreateMessageWithTools(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
+	l := legOf(ctx, session)
+	if l == nil {
+		return session.CreateMessageWithTools(ctx, params)
+	}
+	result := &mcp.CreateMessageWithToolsResult{}
+	return result, l.ask(ctx, params, result)
+}
+
+// ListRoots asks which directories the client exposes, in place of
+// session.ListRoots, as [Elicit] does.
+func ListRoots(ctx context.Context, session *mcp.ServerSession, params *mcp.ListRootsParams) (*mcp.ListRootsResult, error) {
+	l := legOf(ctx, session)
+	if l == nil {
+		return session.ListRoots(ctx, params)
+	}
+	result := &mcp.ListRootsResult{}
+	return result, l.ask(ctx, params, result)
+}
+
+// WithKey names the question that is asked with the returned context, which
+// must be the same in every round. No two questions in one run of a handler may
+// have the same.
+func WithKey(ctx context.Context, key string) context.Context {
+	return context.WithValue(ctx, questionKey{}, key)
+}
+
+type questionKey struct{}
+
+// legOf returns the run of the handler that asks, nil outside of one.
+func legOf(ctx context.Context, session *mcp.ServerSession) *leg {
+	if l := legFrom(ctx); l != nil && (session == l.shown || session == l.call.session) {
+		return l
+	}
+	return nil
+}
+
+// ask asks one question and decodes the answer into result.
+func (l *leg) ask(ctx context.Context, params mcp.InputRequest, result any) error {
+	asked, err := question(params)
+	if err != nil {
+		return fmt.Errorf("gosdk: %w", err)
+	}
+	raw, err := l.put(ctx, asked)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, result)
+}
+
+// answer answers what an unmodified handler pushes over a shadow.
+func (l *leg) answer(ctx context.Context, method string, params mcp.Params) (mcp.Result, error) {
+	if roundtrip.Number(ctx) == 0 {
+		// The handler asks with a context of its own.
+		ctx = l.ctx
+	}
+	asked, ok := params.(mcp.InputRequest)
+	if !ok {
+		return nil, fmt.Errorf("gosdk: %s with a %T", method, params)
+	}
+	var result mcp.Result
+	switch method {
+	case protocol.MethodElicit:
+		result = &mcp.ElicitResult{}
+	case protocol.MethodCreateMessage:
+		result = &mcp.CreateMessageWithToolsResult{}
+	default:
+		result = &mcp.ListRootsResult{}
+	}
+	return result, l.ask(ctx, asked, result)
+}

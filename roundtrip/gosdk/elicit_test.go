@@ -1,0 +1,351 @@
+package gosdk_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
+)
+
+// Whatever a handler makes of the error, nothing is taken for consent.
+func TestSwallowedErrorsDoNotFailOpen(t *testing.T) {
+	ask := map[string]func(ctx context.Context, req *toolRequest) (*mcp.ElicitResult, error){
+		"elicit": func(ctx context.Context, req *toolRequest) (*mcp.ElicitResult, error) {
+			return gosdk.Elicit(ctx, req.Session, formQuestion())
+		},
+		"unmodified": func(ctx context.Context, req *toolRequest) (*mcp.ElicitResult, error) {
+			return req.Session.Elicit(ctx, formQuestion())
+		},
+	}
+	swallow := map[string]func(ctx context.Context, answer *mcp.ElicitResult, err error) (*mcp.CallToolResult, error){
+		"ignored": func(_ context.Context, answer *mcp.ElicitResult, _ error) (*mcp.CallToolResult, error) {
+			return toolText("proceeding anyway"), nil
+		},
+		"unwrapped": func(_ context.Context, answer *mcp.ElicitResult, err error) (*mcp.CallToolResult, error) {
+			if err != nil {
+				return nil, fmt.Errorf("asking: %v", err)
+			}
+			return toolText("proceeding anyway"), nil
+		},
+		"panicked": func(_ context.Context, answer *mcp.ElicitResult, err error) (*mcp.CallToolResult, error) {
+			if err != nil {
+				panic(err)
+			}
+			return toolText("proceeding anyway"), nil
+		},
+		"recovered": func(_ context.Context, answer *mcp.ElicitResult, err error) (result *mcp.CallToolResult, _ error) {
+			defer func() { _ = recover(); result = toolText("proceeding anyway") }()
+			if err != nil {
+				panic(err)
+			}
+			return nil, nil
+		},
+		"failed": func(_ context.Context, answer *mcp.ElicitResult, err error) (*mcp.CallToolResult, error) {
+			r := &mcp.CallToolResult{}
+			if err != nil {
+				r.SetError(err)
+				return r, nil
+			}
+			return toolText("proceeding anyway"), nil
+		},
+	}
+	for style, ask := range ask {
+		for name, end := range swallow {
+			t.Run(style+"/"+name, func(t *testing.T) {
+				var deleted atomic.Int32
+				var options []gosdk.Option
+				if style == "unmodified" {
+					options = append(options, gosdk.WithUnmodifiedHandlers())
+				}
+				w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+					answer, err := ask(ctx, req)
+					if ctx.Err() == nil { // as an effect with the handler's context would
+						deleted.Add(1)
+					}
+					return end(ctx, answer, err)
+				}, options...))
+				first := w.call("t", "")
+				key := first.onlyKey()
+				if deleted.Load() != 0 {
+					t.Error("the effect was there before the answer")
+				}
+				w.retry("t", first, accepts(key)).wantText("proceeding anyway")
+				if deleted.Load() != 1 {
+					t.Errorf("%d effects after the answer, want 1", deleted.Load())
+				}
+			})
+		}
+	}
+}
+
+// The context ends, so that code which heeds it stops.
+func TestPendingEndsTheContext(t *testing.T) {
+	var cause error
+	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		answer, err := gosdk.Elicit(ctx, req.Session, formQuestion())
+		if err == nil {
+			return toolText(answer.Action), nil
+		}
+		if !errors.Is(err, roundtrip.ErrPending) {
+			t.Errorf("got %v, want ErrPending", err)
+		}
+		select {
+		case <-ctx.Done():
+			cause = context.Cause(ctx)
+		case <-time.After(patience):
+		}
+		return nil, err
+	}))
+	w.call("t", "").onlyKey()
+	if !errors.Is(cause, roundtrip.ErrPending) {
+		t.Errorf("the context ended because of %v", cause)
+	}
+}
+
+// A question whose wording changes is asked once more, and then never again.
+func TestQuestionsThatChange(t *testing.T) {
+	n := 0
+	var bugs observer
+	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		n++
+		answer, err := gosdk.Elicit(ctx, req.Session, &mcp.ElicitParams{Message: fmt.Sprint("Delete at ", n, "?"), RequestedSchema: raw(reasonForm)})
+		if err != nil {
+			return nil, err
+		}
+		return toolText("deleted: " + answer.Action), nil
+	}, gosdk.WithFunnel(roundtrip.Options{Observer: &bugs})))
+	got := w.call("t", "")
+	got = w.retry("t", got, accepts(got.onlyKey()))
+	key := got.onlyKey()
+	w.retry("t", got, accepts(key)).wantError(protocol.CodeInternalError, 200)
+	if bugs.count(func(e roundtrip.Event) bool {
+		bug, ok := e.(roundtrip.ServerBug)
+		return ok && strings.Contains(bug.Err.Error(), "another one in every round")
+	}) != 1 {
+		t.Errorf("the observer saw %v, want a mistake that says so", bugs.all())
+	}
+}
+
+// Questions with keys may be asked at the same time, and go out together.
+func TestConcurrentQuestionsWithKeys(t *testing.T) {
+	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		var wg sync.WaitGroup
+		errs := make([]error, 2)
+		for i, key := range []string{"a", "b"} {
+			wg.Go(func() { _, errs[i] = gosdk.Elicit(gosdk.WithKey(ctx, key), req.Session, formQuestion()) })
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return nil, err
+		}
+		return toolText("done"), nil
+	}))
+	first := w.call("t", "")
+	first.wantAsks("a", "b")
+	const yes = `{"action":"accept","content":{"reason":"because"}}`
+	w.retry("t", first, `{"a":`+yes+`,"b":`+yes+`}`).wantText("done")
+}
+
+// Without keys they are asked one after the other, each once, whatever the
+// order in which the handler comes to them.
+func TestConcurrentQuestionsWithoutKeys(t *testing.T) {
+	const n = 5
+	ask := map[string]func(ctx context.Context, req *toolRequest, p *mcp.ElicitParams) error{
+		"elicit": func(ctx context.Context, req *toolRequest, p *mcp.ElicitParams) error {
+			_, err := gosdk.Elicit(ctx, req.Session, p)
+			return err
+		},
+		"unmodified": func(ctx context.Context, req *toolRequest, p *mcp.ElicitParams) error {
+			_, err := req.Session.Elicit(ctx, p)
+			return err
+		},
+	}
+	for name, ask := range ask {
+		for _, revision := range []string{modern, legacy} {
+			t.Run(name+"/"+revision, func(t *testing.T) {
+				answers := map[string]string{}
+				for i := range n {
+					answers[fmt.Sprint("Number ", i, "?")] = `{"reason":"because"}`
+				}
+				who := newPerson(t, answers)
+				var options []gosdk.Option
+				if name == "unmodified" {
+					options = append(options, gosdk.WithUnmodifiedHandlers())
+				}
+				server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+					var wg sync.WaitGroup
+					errs := make([]error, n)
+					for i := range n {
+						wg.Go(func() {
+							errs[i] = ask(ctx, req, &mcp.ElicitParams{Message: fmt.Sprint("Number ", i, "?"), RequestedSchema: raw(reasonForm)})
+						})
+					}
+					wg.Wait()
+					return toolText("done"), errors.Join(errs...)
+				}, options...)
+				if got, err := sdkOver(t, server, who, revision).do(within(t), "t"); err != nil || got != "done" {
+					t.Errorf("got %q, %v", got, err)
+				}
+				who.wantAsked(1)
+			})
+		}
+	}
+}
+
+// A handler that swallows the error and goes on to its next question, which it
+// makes of an answer that is not there, does not get that asked.
+func TestNoQuestionsFromMissingAnswers(t *testing.T) {
+	who := newPerson(t, map[string]string{"Which region?": `{"name":"eu"}`, "How big in eu?": `{"cores":4}`})
+	server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		region, _ := gosdk.Elicit(ctx, req.Session, &mcp.ElicitParams{Message: "Which region?", RequestedSchema: raw(regionForm)})
+		name, _ := region.Content["name"].(string)
+		size, _ := gosdk.Elicit(ctx, req.Session, &mcp.ElicitParams{Message: "How big in " + name + "?", RequestedSchema: raw(sizeForm)})
+		return toolText(fmt.Sprint(size.Content["cores"], " in ", name)), nil
+	})
+	if got, err := sdkOver(t, server, who, modern).do(within(t), "t"); err != nil || got != "4 in eu" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	who.wantAsked(1)
+}
+
+// A handler that asks until it likes the answer gets one refusal, in both eras,
+// and a person who mistypes gets another try.
+func TestAskingUntil(t *testing.T) {
+	handler := func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		for {
+			answer, err := gosdk.Elicit(ctx, req.Session, formQuestion())
+			if err != nil {
+				return nil, err
+			}
+			if answer.Action == "accept" && answer.Content["reason"] == "because" {
+				return toolText("done"), nil
+			}
+		}
+	}
+	for _, revision := range []string{modern, legacy} {
+		t.Run(revision, func(t *testing.T) {
+			who := newPerson(t, map[string]string{"Sure?": "decline"})
+			got, err := sdkOver(t, single(t, handler), who, revision).do(within(t), "t")
+			if err != nil || !strings.HasPrefix(got, "error: declined: question-") {
+				t.Errorf("got %q, %v", got, err)
+			}
+			who.wantAsked(1)
+		})
+	}
+	w := dialWire(t, single(t, handler))
+	first := w.call("t", "")
+	key := first.onlyKey()
+	second := w.retry("t", first, `{"`+key+`":{"action":"accept","content":{"reason":"why not"}}}`)
+	again := second.onlyKey()
+	if again == key {
+		t.Errorf("the second try has the key of the first, %q", key)
+	}
+	w.retry("t", second, accepts(again)).wantText("done")
+}
+
+// The rest of flow style works in the SDK's handlers.
+func TestFlowStyleInHandlers(t *testing.T) {
+	type reason struct {
+		Reason string `json:"reason"`
+	}
+	var computed, committed atomic.Int32
+	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		price, err := roundtrip.Memo(ctx, "price", func(context.Context) (int, error) { return int(computed.Add(1)), nil })
+		if err != nil {
+			return nil, err
+		}
+		why, err := roundtrip.Ask[reason](ctx, "why", "Why?")
+		if err != nil {
+			return nil, err
+		}
+		if err := roundtrip.OnCommit(ctx, func(context.Context) { committed.Add(1) }); err != nil {
+			return nil, err
+		}
+		return toolText(fmt.Sprint(why.Reason, " for ", price)), nil
+	}))
+	first := w.call("t", "")
+	first.wantAsks("why")
+	w.retry("t", first, `{"why":{"action":"accept","content":{"reason":"because"}}}`).wantText("because for 1")
+	if computed.Load() != 1 || committed.Load() != 1 {
+		t.Errorf("computed %d times, committed %d times", computed.Load(), committed.Load())
+	}
+	first = w.call("t", "")
+	if got := w.retry("t", first, `{"why":{"action":"decline"}}`); string(got.member("isError")) != "true" {
+		t.Errorf("got %s, want a failed tool", got.body)
+	}
+}
+
+// Without Install, Elicit is the session's; builders say what is missing.
+func TestNotInstalled(t *testing.T) {
+	server := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "1"}, nil)
+	server.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)}, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		if _, err := gosdk.CallToolResult(ctx, roundtrip.InputRequired(roundtrip.ListRoots("r"))); !errors.Is(err, gosdk.ErrNotInstalled) {
+			t.Errorf("got %v, want ErrNotInstalled", err)
+		}
+		answer, err := gosdk.Elicit(ctx, req.Session, formQuestion())
+		if err != nil {
+			return nil, err
+		}
+		return toolText(answer.Action), nil
+	})
+	who := newPerson(t, map[string]string{"Sure?": `{"reason":"because"}`})
+	if got, err := sdkOver(t, server, who, legacy).do(within(t), "t"); err != nil || got != "accept" {
+		t.Errorf("in a session: got %q, %v", got, err)
+	}
+	if got, err := sdkOver(t, server, newPerson(t, nil), modern).do(within(t), "t"); err == nil {
+		t.Errorf("got %q, want the SDK's refusal", got)
+	}
+	if err := gosdk.Install(nil); err == nil {
+		t.Error("there is no server, and no error")
+	}
+	if err := gosdk.Install(server, gosdk.WithFunnel(roundtrip.Options{Plain: true, RequireSharedKey: true})); err == nil {
+		t.Error("the options contradict each other, and there is no error")
+	}
+}
+
+// With a guard, a state counts once: the same again gets the same outcome.
+func TestGuard(t *testing.T) {
+	runs := 0
+	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		runs++
+		if _, err := gosdk.Elicit(ctx, req.Session, formQuestion()); err != nil {
+			return nil, err
+		}
+		return &mcp.CallToolResult{Content: toolText("charged").Content, StructuredContent: map[string]any{"run": runs}}, nil
+	}, gosdk.WithFunnel(roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)})))
+	first := w.call("t", "")
+	key := first.onlyKey()
+	once := w.retry("t", first, accepts(key))
+	once.wantText("charged")
+	again := w.retry("t", first, accepts(key))
+	again.wantText("charged")
+	if string(once.member("structuredContent")) != string(again.member("structuredContent")) || runs != 2 {
+		t.Errorf("got %s, and again %s, in %d runs", once.body, again.body, runs)
+	}
+	w.retry("t", first, declines(key)).wantError(protocol.CodeInvalidParams, 400)
+}
+
+// The limit of replay: what a handler does before it looks at the error, and
+// without its context, is done before the answer. The outcome is not.
+func TestEffectsThatIgnoreTheContext(t *testing.T) {
+	effects := 0
+	w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		_, _ = gosdk.Elicit(ctx, req.Session, formQuestion())
+		effects++
+		return toolText("deleted"), nil
+	}))
+	w.call("t", "").onlyKey()
+	if effects != 1 {
+		t.Errorf("%d effects; the package comment says that there is one", effects)
+	}
+}

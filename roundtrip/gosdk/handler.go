@@ -1,0 +1,143 @@
+package gosdk
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// Handler serves both eras of the protocol on one URL, for a server with
+// [Install]. The SDK's own handler serves one: with sessions it refuses clients
+// of revision 2026-07-28, without them it cannot push questions to the others.
+// Handler has one of each and looks at every request: it is modern when its
+// _meta names a revision or its MCP-Protocol-Version one that is modern or
+// unknown, and else of a session.
+//
+// Opts configure both; nil means the SDK's defaults. Stateless is ignored, and
+// JSONResponse holds for modern clients only, since questions need a stream.
+//
+// Answers and states are read strictly, from what the client sent and not from
+// what the SDK makes of it: a member that is there twice fails the request, one
+// in another case is another one, an answer is of the kind of its question, and
+// what is no answer is dropped. They reach handlers through the middleware only:
+// without Install a server never sees an answer.
+func Handler(server *mcp.Server, opts *mcp.StreamableHTTPOptions) http.Handler {
+	var o mcp.StreamableHTTPOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.MaxRequestBodyBytes == 0 {
+		o.MaxRequestBodyBytes = mcp.DefaultMaxRequestBodyBytes
+	}
+	get := func(*http.Request) *mcp.Server { return server }
+	modern, legacy := o, o
+	modern.Stateless, legacy.Stateless, legacy.JSONResponse = true, false, false
+	return &handler{
+		modern:  mcp.NewStreamableHTTPHandler(get, &modern),
+		legacy:  mcp.NewStreamableHTTPHandler(get, &legacy),
+		maxBody: o.MaxRequestBodyBytes,
+	}
+}
+
+type handler struct {
+	modern, legacy http.Handler
+	maxBody        int64 // negative: no limit
+}
+
+// versionHeader names the revision of a request.
+const versionHeader = "MCP-Protocol-Version"
+
+// ServeHTTP serves one request.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for _, key := range []string{sentKey, localKey} {
+		delete(r.Header, key) // net/http lets nobody send one; other hosts may
+	}
+	named := protocol.Version(r.Header.Get(versionHeader))
+	modern := named != "" && (!named.Known() || named.Era() == protocol.Modern)
+	if r.Method != http.MethodPost || r.Body == nil {
+		h.pass(w, r, modern)
+		return
+	}
+	body, err := h.read(w, r)
+	if err != nil {
+		return
+	}
+	message, err := protocol.DecodeMessage(body)
+	req, _ := message.(*protocol.Request)
+	modern = modern || err == nil && req != nil && namesRevision(req)
+	r = r.Clone(r.Context())
+	switch {
+	case !modern:
+	case err != nil:
+		refuse(w, req, err)
+		return
+	case req != nil && protocol.MultiRoundTrip(req.Method):
+		params, text, refused := takeOut(req.Method, req.Params)
+		if refused != nil {
+			refuse(w, req, refused)
+			return
+		}
+		if body, err = protocol.AppendMessage(nil, &protocol.Request{ID: req.ID, Method: req.Method, Params: params}); err != nil {
+			refuse(w, req, err)
+			return
+		}
+		r.Header[sentKey] = []string{text}
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	h.pass(w, r, modern)
+}
+
+func (h *handler) pass(w http.ResponseWriter, r *http.Request, modern bool) {
+	if modern {
+		h.modern.ServeHTTP(w, r)
+		return
+	}
+	h.legacy.ServeHTTP(w, r)
+}
+
+// read reads the body, or answers why it cannot.
+func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	limited := r.Body
+	if h.maxBody > 0 {
+		limited = http.MaxBytesReader(w, r.Body, h.maxBody)
+	}
+	body, err := io.ReadAll(limited)
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		http.Error(w, "the request body is too large", http.StatusRequestEntityTooLarge)
+	} else if err != nil {
+		http.Error(w, "the request body cannot be read", http.StatusBadRequest)
+	}
+	return body, err
+}
+
+// namesRevision reports whether a request says in its _meta what it speaks.
+func namesRevision(req *protocol.Request) bool {
+	params, _ := protocol.DecodeParams(req.Method, req.Params)
+	return params != nil && params.RequestMetadata().Version != ""
+}
+
+// refuse answers with a JSON-RPC error, with the status that the SDK gives those
+// that a request cannot be served for.
+func refuse(w http.ResponseWriter, req *protocol.Request, err error) {
+	e, ok := protocol.AsError(err)
+	if !ok {
+		e = protocol.Errorf(protocol.CodeInvalidRequest, "%v", err)
+	}
+	response := &protocol.Response{Error: e}
+	if req != nil {
+		response.ID = req.ID
+	}
+	text, err := protocol.AppendMessage(nil, response)
+	if err != nil {
+		http.Error(w, "the request cannot be read", http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusBadRequest)
+	_, _ = w.Write(text)
+}

@@ -1,0 +1,99 @@
+package gosdk_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
+)
+
+func TestPrincipalOf(t *testing.T) {
+	over := func(extra *mcp.RequestExtra) mcp.Request { return &mcp.CallToolRequest{Extra: extra} }
+	tests := []struct {
+		name string
+		req  mcp.Request
+		want roundtrip.Principal
+	}{
+		{"stream", over(nil), roundtrip.Local()},
+		{"stream with something", over(&mcp.RequestExtra{}), roundtrip.Local()},
+		{"HTTP", over(&mcp.RequestExtra{Header: http.Header{}}), roundtrip.Principal{}},
+		{"token", over(&mcp.RequestExtra{Header: http.Header{}, TokenInfo: &auth.TokenInfo{UserID: "ada"}}), roundtrip.Principal{Subject: "ada"}},
+		{"issuer", over(&mcp.RequestExtra{Header: http.Header{}, TokenInfo: &auth.TokenInfo{UserID: "ada", Extra: map[string]any{"iss": "https://id.example.com"}}}),
+			roundtrip.Principal{Issuer: "https://id.example.com", Subject: "ada"}},
+		{"token without a user", over(&mcp.RequestExtra{Header: http.Header{}, TokenInfo: &auth.TokenInfo{Extra: map[string]any{"iss": "x"}}}), roundtrip.Principal{}},
+	}
+	for _, tt := range tests {
+		if got := gosdk.PrincipalOf(tt.req); got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A state is of the user that it was given to.
+func TestStatesOfOtherUsers(t *testing.T) {
+	server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		answer, err := gosdk.Elicit(ctx, req.Session, formQuestion())
+		if err != nil {
+			return nil, err
+		}
+		return toolText(answer.Action), nil
+	})
+	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
+		return &auth.TokenInfo{UserID: token, Expiration: time.Now().Add(time.Hour)}, nil
+	}
+	endpoint, recorder := serve(t, auth.RequireBearerToken(verify, nil)(gosdk.Handler(server, &mcp.StreamableHTTPOptions{JSONResponse: true})))
+	as := func(user string) *wire {
+		return &wire{t: t, endpoint: endpoint, capabilities: everything, client: &http.Client{Transport: bearer{user, recorder}}}
+	}
+	first := as("ada").call("t", "")
+	yes := accepts(first.onlyKey())
+	as("bob").retry("t", first, yes).wantError(protocol.CodeInvalidParams, http.StatusBadRequest)
+	as("ada").retry("t", first, yes).wantText("accept")
+}
+
+type bearer struct {
+	token string
+	base  http.RoundTripper
+}
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	return b.base.RoundTrip(r)
+}
+
+// Handlers see the headers of the request, and nothing of ours beside them.
+func TestHeadersOfHandlers(t *testing.T) {
+	w := dialWire(t, single(t, func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		if req.Extra == nil || req.Extra.Header.Get("Mcp-Name") != "t" {
+			t.Errorf("the handler sees %+v", req.Extra)
+		}
+		for name := range req.Extra.Header {
+			if strings.Contains(name, "rondo") {
+				t.Errorf("the handler sees %q", name)
+			}
+		}
+		return toolText("done"), nil
+	}))
+	w.call("t", "").wantText("done")
+}
+
+func TestWithPrincipal(t *testing.T) {
+	asked := 0
+	w := dialWire(t, single(t, asks(nil), gosdk.WithPrincipal(func(req mcp.Request) roundtrip.Principal {
+		asked++
+		return roundtrip.Principal{Subject: "robot"}
+	})))
+	w.call("t", `,"requestState":"x"`)
+	if asked != 1 {
+		t.Errorf("the principal was asked for %d times", asked)
+	}
+}

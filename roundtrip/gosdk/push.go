@@ -1,0 +1,120 @@
+//lint:file-ignore SA1019 sampling, roots and logging are deprecated, and supported for as long as they are
+
+package gosdk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// pusher puts the funnel's questions to a legacy client, over its session.
+type pusher struct{ call *call }
+
+// pushed is in the context of a question that the funnel puts to the client.
+type pushed struct {
+	session *mcp.ServerSession
+	params  mcp.Params
+}
+
+type pushedKey struct{}
+
+// Push sends the question as the funnel spells it. The SDK's own methods check
+// answers against the schema and take one that does not fit for a failure; the
+// funnel has the handler ask again. They are therefore given a question without
+// a schema, which the sending middleware replaces.
+func (p pusher) Push(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+	asked, err := spelled(p.call.Version, q)
+	if err != nil {
+		return nil, err
+	}
+	p.call.pushed.Store(true)
+	token := uuid.NewString()
+	p.call.adapter.waiting.Store(token, extend)
+	defer p.call.adapter.waiting.Delete(token)
+	params, ok := asked.(interface {
+		mcp.Params
+		SetProgressToken(any)
+	})
+	if !ok {
+		return nil, fmt.Errorf("push: the question is a %T", asked)
+	}
+	params.SetProgressToken(token)
+	session := p.call.session
+	if p.call.misled { // it refuses to push
+		if session, err = p.call.adapter.shadow(&leg{call: p.call, ctx: ctx}, p.call.Version); err != nil {
+			return nil, err
+		}
+		defer p.call.adapter.end(session)
+	}
+	ctx = context.WithValue(ctx, pushedKey{}, &pushed{p.call.session, params})
+	var result any
+	switch asked := asked.(type) {
+	case *mcp.ElicitParams:
+		result, err = session.Elicit(ctx, &mcp.ElicitParams{Mode: asked.Mode, Message: asked.Message})
+	case *mcp.CreateMessageWithToolsParams:
+		result, err = session.CreateMessageWithTools(ctx, asked)
+	case *mcp.ListRootsParams:
+		result, err = session.ListRoots(ctx, asked)
+	}
+	if err != nil {
+		if e, ok := errors.AsType[*jsonrpc.Error](err); ok && e.Code != 0 {
+			return nil, &protocol.Error{Code: e.Code, Message: e.Message, Data: e.Data}
+		}
+		return nil, err
+	}
+	return json.Marshal(result)
+}
+
+// progressed notes that the client reports progress on a question.
+func (a *adapter) progressed(req mcp.Request) {
+	params, ok := req.GetParams().(*mcp.ProgressNotificationParams)
+	if !ok || params == nil {
+		return
+	}
+	if token, ok := params.ProgressToken.(string); ok {
+		if extend, ok := a.waiting.Load(token); ok {
+			extend.(func())()
+		}
+	}
+}
+
+// send is the sending middleware.
+func (a *adapter) send(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		session, ok := req.GetSession().(*mcp.ServerSession)
+		if !ok {
+			return next(ctx, method, req)
+		}
+		behind, shadow := a.shadows.Load(session)
+		if !asksClient(method) {
+			if shadow {
+				return behind.(*leg).pass(ctx, method, req, next)
+			}
+			return next(ctx, method, req)
+		}
+		if p, ok := ctx.Value(pushedKey{}).(*pushed); ok {
+			return next(ctx, method, &mcp.ServerRequest[mcp.Params]{Session: p.session, Params: p.params})
+		}
+		if l := legFrom(ctx); l != nil && bridging() {
+			l.setBridged()
+			return nil, errBridged
+		}
+		if shadow {
+			return behind.(*leg).answer(ctx, method, req.GetParams())
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// asksClient reports whether method puts a question to the client.
+func asksClient(method string) bool {
+	return method == protocol.MethodElicit || method == protocol.MethodCreateMessage || method == protocol.MethodListRoots
+}

@@ -1,0 +1,213 @@
+package gosdk
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// answer turns what came out of the funnel into what the SDK sends.
+func (c *call) answer(result protocol.Result) (mcp.Result, error) {
+	if asks, ok := result.(*protocol.InputRequiredResult); ok {
+		return c.inputRequired(asks)
+	}
+	if c.complete == nil || result != c.placeholder {
+		return c.ours(result)
+	}
+	complete := c.complete
+	if c.disguise() != "" {
+		var err error
+		if complete, err = restamped(complete, c.Version.Era() == protocol.Modern); err != nil {
+			return nil, wireError(err)
+		}
+	}
+	if r, ok := complete.(*mcp.ReadResourceResult); ok {
+		return c.cached(r)
+	}
+	return complete, nil
+}
+
+// cached returns a resource with what may be said of how long to keep it. What
+// took an answer is for nobody but who gave it, and only now.
+func (c *call) cached(r *mcp.ReadResourceResult) (mcp.Result, error) {
+	if c.tookAnswer() {
+		once := *r
+		once.CacheScope, once.TTLMs = "private", 0
+		r = &once
+	}
+	if c.adapter.exact && c.Version.Era() == protocol.Legacy {
+		return hintless(r)
+	}
+	return r, nil
+}
+
+// tookAnswer reports whether anything was asked on the way to the result.
+func (c *call) tookAnswer() bool {
+	_, retried := c.State.Text()
+	return retried || c.pushed.Load()
+}
+
+// inputRequired spells questions in the SDK's types, or for it.
+func (c *call) inputRequired(asks *protocol.InputRequiredResult) (mcp.Result, error) {
+	result, err := c.marked(asks)
+	// The SDK's result of resources/read cannot leave out how long it may be
+	// kept, which questions may not say.
+	if err == nil && (c.adapter.exact || c.method == protocol.MethodReadResource) {
+		text, err := protocol.EncodeResult(c.Version, c.method, asks)
+		if err == nil {
+			return &exact{result, text}, nil
+		}
+	}
+	if err != nil {
+		return nil, wireError(fmt.Errorf("questions: %w", err))
+	}
+	return result, nil
+}
+
+// The result type is a field of the SDK's that only decoding sets.
+const (
+	markedTool     = `{"resultType":"input_required","content":[]}`
+	markedPrompt   = `{"resultType":"input_required","messages":[]}`
+	markedResource = `{"resultType":"input_required","contents":[]}`
+)
+
+// marked returns the SDK's result for questions.
+func (c *call) marked(asks *protocol.InputRequiredResult) (mcp.Result, error) {
+	requests, err := spelledAll(c.Version, asks.InputRequests)
+	if err != nil {
+		return nil, err
+	}
+	var meta mcp.Meta
+	if err := metaInto(&meta, asks.Meta); err != nil {
+		return nil, err
+	}
+	state, _ := asks.RequestState.Text()
+	switch c.method {
+	case protocol.MethodCallTool:
+		r := &mcp.CallToolResult{}
+		err := json.Unmarshal([]byte(markedTool), r)
+		r.InputRequests, r.RequestState, r.Meta = requests, state, meta
+		return r, err
+	case protocol.MethodGetPrompt:
+		r := &mcp.GetPromptResult{}
+		err := json.Unmarshal([]byte(markedPrompt), r)
+		r.InputRequests, r.RequestState, r.Meta = requests, state, meta
+		return r, err
+	}
+	r := &mcp.ReadResourceResult{}
+	err = json.Unmarshal([]byte(markedResource), r)
+	r.InputRequests, r.RequestState, r.Meta = requests, state, meta
+	return r, err
+}
+
+// restamped returns a copy of a complete result with the result type that the
+// client's revision has: the SDK has set that of the session which the handler
+// saw.
+func restamped(result mcp.Result, modern bool) (mcp.Result, error) {
+	stamp := `{}`
+	if modern {
+		stamp = `{"resultType":"complete"}`
+	}
+	switch r := result.(type) {
+	case *mcp.CallToolResult:
+		c := &mcp.CallToolResult{}
+		if err := json.Unmarshal([]byte(stamp), c); err != nil {
+			return nil, wireError(err)
+		}
+		if copyExported(c, r); r.GetError() != nil {
+			c.SetError(r.GetError())
+		}
+		return c, nil
+	case *mcp.GetPromptResult:
+		c := &mcp.GetPromptResult{}
+		err := json.Unmarshal([]byte(stamp), c)
+		copyExported(c, r)
+		return c, err
+	case *mcp.ReadResourceResult:
+		c := &mcp.ReadResourceResult{}
+		err := json.Unmarshal([]byte(stamp), c)
+		copyExported(c, r)
+		return c, err
+	}
+	return result, nil
+}
+
+// copyExported copies what is exported of a struct.
+func copyExported[T any](to, from *T) {
+	src, dst := reflect.ValueOf(from).Elem(), reflect.ValueOf(to).Elem()
+	for i := range src.NumField() {
+		if dst.Type().Field(i).IsExported() {
+			dst.Field(i).Set(src.Field(i))
+		}
+	}
+}
+
+// ours spells a result that the funnel made, such as a refusal, or that a guard
+// has recorded.
+func (c *call) ours(result protocol.Result) (mcp.Result, error) {
+	text, err := protocol.EncodeResult(c.Version, c.method, result)
+	if err != nil {
+		return nil, wireError(err)
+	}
+	var r mcp.Result
+	switch c.method {
+	case protocol.MethodCallTool:
+		r = &mcp.CallToolResult{}
+	case protocol.MethodGetPrompt:
+		r = &mcp.GetPromptResult{}
+	default:
+		r = &mcp.ReadResourceResult{}
+	}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, wireError(err)
+	}
+	return r, nil
+}
+
+// exact is a result with the JSON text that it is to be sent as. Embedding keeps
+// what makes it one of the SDK's.
+type exact struct {
+	mcp.Result
+	text json.RawMessage
+}
+
+// MarshalJSON returns the text, with the _meta that the SDK has completed.
+func (r *exact) MarshalJSON() ([]byte, error) { return withMeta(r.text, r.GetMeta()) }
+
+// withMeta replaces the _meta of a result, to which the SDK adds who serves.
+func withMeta(text json.RawMessage, meta map[string]any) ([]byte, error) {
+	if len(meta) == 0 {
+		return text, nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil {
+		return nil, err
+	}
+	var err error
+	if members["_meta"], err = json.Marshal(meta); err != nil {
+		return nil, err
+	}
+	return json.Marshal(members)
+}
+
+// hintless returns a result as revisions without cache hints have it.
+func hintless(result mcp.Result) (mcp.Result, error) {
+	text, err := json.Marshal(result)
+	if err != nil {
+		return nil, err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil {
+		return nil, err
+	}
+	delete(members, "ttlMs")
+	delete(members, "cacheScope")
+	if text, err = json.Marshal(members); err != nil {
+		return nil, err
+	}
+	return &exact{result, text}, nil
+}

@@ -1,0 +1,240 @@
+//lint:file-ignore SA1019 sampling and roots are deprecated, and supported: they are to be tried for as long as they are
+
+package gosdk_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/internal/wiretest"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
+)
+
+// observer collects events.
+type observer struct {
+	mu     sync.Mutex
+	events []roundtrip.Event
+}
+
+func (o *observer) Observe(_ context.Context, e roundtrip.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.events = append(o.events, e)
+}
+
+func (o *observer) all() []roundtrip.Event {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return append([]roundtrip.Event(nil), o.events...)
+}
+
+func (o *observer) count(is func(roundtrip.Event) bool) (n int) {
+	for _, e := range o.all() {
+		if is(e) {
+			n++
+		}
+	}
+	return n
+}
+
+// sdkOver connects a client of the SDK in memory.
+func sdkOver(t testing.TB, server *mcp.Server, who *person, revision string) peer {
+	t.Helper()
+	ours, theirs := mcp.NewInMemoryTransports()
+	run(t, server, theirs)
+	return dialSDK(t, who, false, revision, ours)
+}
+
+// sessionOver connects our client in a session over HTTP, recorded.
+func sessionOver(t *testing.T, server *mcp.Server, who *person, mute bool) (peer, *wiretest.Recorder) {
+	t.Helper()
+	for _, r := range routes() {
+		if r.name == "rondo/http/"+legacy {
+			return r.open(t, server, who, mute)
+		}
+	}
+	t.Fatal("no such route")
+	return nil, nil
+}
+
+// Nothing of rounds is on the wire of a session, however many there are.
+func TestSessionsSeeNoRounds(t *testing.T) {
+	for _, s := range styles() {
+		t.Run(s.name, func(t *testing.T) {
+			who := newPerson(t, map[string]string{"Which region?": `{"name":"eu"}`, "How big in eu?": `{"cores":8}`, "Sure?": `{"reason":"because"}`})
+			c, recorder := sessionOver(t, serverOf(t, s), who, false)
+			if got, err := c.do(within(t), "wizard"); err != nil || got != "8 cores in eu: because" {
+				t.Errorf("got %q, %v", got, err)
+			}
+			who.wantAsked(1)
+			calls := 0
+			for _, m := range recorder.Messages() {
+				for _, word := range []string{"inputRequests", "requestState", "resultType"} {
+					if strings.Contains(string(m.Body), word) {
+						t.Errorf("there is %s in %s", word, m.Body)
+					}
+				}
+				if strings.Contains(string(m.Body), `"tools/call"`) {
+					calls++
+				}
+			}
+			if calls != 1 {
+				t.Errorf("the tool was called %d times", calls)
+			}
+			conformsInSession(t, recorder)
+		})
+	}
+}
+
+// conformsInSession holds what the server says in a session against the schema.
+func conformsInSession(t *testing.T, recorder *wiretest.Recorder) {
+	t.Helper()
+	for _, m := range recorder.Messages() {
+		if m.From == wiretest.Server && strings.Contains(string(m.Body), `"method":"elicitation/create"`) {
+			wiretest.Validate(t, legacy, wiretest.Server, m.Body, "")
+		}
+	}
+}
+
+// A state alone is waited for in the process.
+func TestStateAloneInASession(t *testing.T) {
+	server := single(t, func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		if req.Params.RequestState == "" {
+			return &mcp.CallToolResult{RequestState: "1"}, nil
+		}
+		return toolText("state " + req.Params.RequestState), nil
+	})
+	if got, err := sdkOver(t, server, newPerson(t, nil), legacy).do(within(t), "t"); err != nil || got != "state 1" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// A visit in a session has an id, whoever asks for it.
+func TestVisitsHaveIDs(t *testing.T) {
+	for _, s := range styles() {
+		t.Run(s.name, func(t *testing.T) {
+			who := newPerson(t, map[string]string{"Sign in": "{}"})
+			c, recorder := sessionOver(t, serverOf(t, s), who, false)
+			if got, err := c.do(within(t), "sign_in"); err != nil || got != "visit accept" {
+				t.Errorf("got %q, %v", got, err)
+			}
+			if s.name != "unmodified" { // the handler's own there
+				conformsInSession(t, recorder)
+			}
+			found := false
+			for _, m := range recorder.Messages() {
+				found = found || strings.Contains(string(m.Body), `"elicitationId":"`)
+			}
+			if !found {
+				t.Error("the visit has no id")
+			}
+		})
+	}
+}
+
+// Nobody is asked anything when one of several questions cannot be asked.
+func TestNobodyIsAskedHalf(t *testing.T) {
+	server := single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{
+		"q": formQuestion(), "r": &mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "x"}}}}}}))
+	for range 20 {
+		ours, theirs := mcp.NewInMemoryTransports()
+		run(t, server, theirs)
+		c := mcp.NewClient(&mcp.Implementation{Name: "forms", Version: "1"}, &mcp.ClientOptions{
+			ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+				t.Error("the person is asked")
+				return &mcp.ElicitResult{Action: "cancel"}, nil
+			}})
+		session, err := c.Connect(within(t), ours, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := session.CallTool(within(t), &mcp.CallToolParams{Name: "t"})
+		if err != nil || !result.IsError || !strings.Contains(result.Content[0].(*mcp.TextContent).Text, "sampling") {
+			t.Errorf("got %+v, %v, want a failed tool and sampling", result, err)
+		}
+		_ = session.Close()
+	}
+}
+
+// An answer in a session that does not fit is asked for again, as it would be
+// in a modern revision.
+func TestAnswersInSessionsAreChecked(t *testing.T) {
+	bad := &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reason": 1}}
+	asked := 0
+	server := single(t, func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		if answer, ok := req.Params.InputResponses["q"].(*mcp.ElicitResult); ok {
+			return toolText(answer.Content["reason"].(string)), nil
+		}
+		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}, nil
+	})
+	ours, theirs := mcp.NewInMemoryTransports()
+	run(t, server, theirs)
+	c := mcp.NewClient(&mcp.Implementation{Name: "careless", Version: "1"}, &mcp.ClientOptions{
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) { return nil, nil }})
+	c.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			if method != "elicitation/create" {
+				return next(ctx, method, req)
+			}
+			if asked++; asked == 1 {
+				return bad, nil
+			}
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reason": "because"}}, nil
+		}
+	})
+	session, err := c.Connect(within(t), ours, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	got, err := sdkPeer{session}.do(within(t), "t")
+	if err != nil || got != "because" || asked != 2 {
+		t.Errorf("got %q, %v, asked %d times", got, err, asked)
+	}
+}
+
+// The SDK's handler without sessions cannot ask legacy clients: they are told.
+func TestStatelessSessionsCannotAsk(t *testing.T) {
+	server := serverOf(t, returned())
+	endpoint, recorder := serve(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true}))
+	c := dialSDK(t, newPerson(t, nil), false, legacy, &mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: &http.Client{Transport: recorder}})
+	got, err := c.do(within(t), "deploy")
+	if err != nil || !strings.HasPrefix(got, "error: ") {
+		t.Errorf("got %q, %v, want a failed tool", got, err)
+	}
+}
+
+// A server may be installed on its own and served without Handler.
+func TestInstallAlone(t *testing.T) {
+	server := serverOf(t, returned())
+	endpoint, recorder := serve(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true}))
+	who := newPerson(t, map[string]string{"deploy?": `{"reason":"because"}`})
+	c := dialSDK(t, who, false, modern, &mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: &http.Client{Transport: recorder}})
+	if got, err := c.do(within(t), "deploy"); err != nil || got != "done: because" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	who.wantAsked(1)
+}
+
+// Exactly as the specification has it, in the author's order.
+func TestExactWire(t *testing.T) {
+	w := dialWire(t, serverOf(t, guarded(), gosdk.WithExactWire()))
+	w.exact = true
+	got := w.call("survey", "")
+	got.wantAsks("confirm", "login", "summary", "dirs")
+	if got.member("content") != nil {
+		t.Errorf("there is content in %s", got.body)
+	}
+	if order := strings.Index(string(got.body), `"confirm"`); order > strings.Index(string(got.body), `"dirs"`) {
+		t.Errorf("the order is not the author's: %s", got.body)
+	}
+	if got.member("_meta") == nil {
+		t.Errorf("the SDK's _meta is missing: %s", got.body)
+	}
+}

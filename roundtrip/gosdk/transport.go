@@ -1,0 +1,69 @@
+package gosdk
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// Transport returns a transport that connects a server with [Install] as t
+// does, and reads answers and states strictly, as [Handler] does for HTTP. It is
+// for connections that are one user's, such as standard input and output:
+//
+//	server.Run(ctx, gosdk.Transport(&mcp.StdioTransport{}))
+//
+// Parameters of tools/call, prompts/get and resources/read that are not strict
+// JSON, or not of the form that the specification gives them, are answered with
+// -32602. Batches of messages, which one old revision has, pass whatever the
+// revision.
+func Transport(t mcp.Transport) mcp.Transport {
+	if v, ok := t.(mcp.ProtocolVersionSupporter); ok {
+		return struct {
+			mcp.Transport
+			mcp.ProtocolVersionSupporter
+		}{strictTransport{t}, v}
+	}
+	return strictTransport{t}
+}
+
+type strictTransport struct{ mcp.Transport }
+
+// Connect connects the transport.
+func (t strictTransport) Connect(ctx context.Context) (mcp.Connection, error) {
+	c, err := t.Transport.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return strictConnection{c}, nil
+}
+
+type strictConnection struct{ mcp.Connection }
+
+// Read reads the next message that is not answered here.
+func (c strictConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		message, err := c.Connection.Read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		req, ok := message.(*jsonrpc.Request)
+		if !ok || !req.IsCall() || !protocol.MultiRoundTrip(req.Method) {
+			return message, nil
+		}
+		params, text, refused := takeOut(req.Method, req.Params)
+		if refused == nil {
+			strict := *req
+			strict.Params = params
+			strict.Extra = &mcp.RequestExtra{Header: http.Header{sentKey: {text}, localKey: {""}}}
+			return &strict, nil
+		}
+		no := &jsonrpc.Response{ID: req.ID, Error: wireError(refused)}
+		if err := c.Connection.Write(ctx, no); err != nil {
+			return nil, err
+		}
+	}
+}

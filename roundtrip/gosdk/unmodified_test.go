@@ -1,0 +1,172 @@
+//lint:file-ignore SA1019 logging is deprecated, and supported
+
+package gosdk_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
+)
+
+// listener is a client that keeps what it is told beside the result.
+type listener struct {
+	mu   sync.Mutex
+	said []string
+}
+
+func (l *listener) note(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.said = append(l.said, text)
+}
+
+func (l *listener) connect(t *testing.T, server *mcp.Server, revision string) *mcp.ClientSession {
+	t.Helper()
+	ours, theirs := mcp.NewInMemoryTransports()
+	run(t, server, theirs)
+	c := mcp.NewClient(&mcp.Implementation{Name: "listener", Version: "1"}, &mcp.ClientOptions{
+		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			l.note("asked " + req.Params.Message)
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reason": "because"}}, nil
+		},
+		ProgressNotificationHandler: func(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
+			l.note("progress " + req.Params.Message)
+		},
+		LoggingMessageHandler: func(_ context.Context, req *mcp.LoggingMessageRequest) {
+			l.note("log " + req.Params.Data.(string))
+		},
+	})
+	session, err := c.Connect(within(t), ours, &mcp.ClientSessionOptions{ProtocolVersion: revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	return session
+}
+
+// What an unmodified handler says besides its questions reaches the client.
+func TestShadowsPassEverythingElseOn(t *testing.T) {
+	var shown *mcp.ServerSession
+	server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		shown = req.Session
+		if p := req.Session.InitializeParams(); p.ProtocolVersion != legacy || p.Capabilities.Elicitation == nil || p.ClientInfo.Name != "listener" {
+			t.Errorf("the handler sees %+v", p)
+		}
+		err := req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: 1, Message: "half"})
+		_ = req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "warning", Data: "careful"})
+		_ = req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "debug", Data: "chatter"})
+		if err != nil {
+			return nil, err
+		}
+		answer, err := req.Session.Elicit(ctx, formQuestion())
+		if err != nil {
+			return nil, err
+		}
+		return toolText(answer.Content["reason"].(string)), nil
+	}, gosdk.WithUnmodifiedHandlers())
+	var l listener
+	session := l.connect(t, server, modern)
+	params := &mcp.CallToolParams{Name: "t", Meta: mcp.Meta{"progressToken": "p", "io.modelcontextprotocol/logLevel": "warning"}}
+	result, err := session.CallTool(within(t), params)
+	if err != nil || result.Content[0].(*mcp.TextContent).Text != "because" {
+		t.Fatalf("got %+v, %v", result, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, want := range []string{"asked Sure?", "progress half", "log careful"} {
+		if !slices.Contains(l.said, want) {
+			t.Errorf("the client was told %q, and not %q", l.said, want)
+		}
+	}
+	if slices.Contains(l.said, "log chatter") {
+		t.Error("the client was told more than it asked for")
+	}
+	// Shadows are gone, and what is said over them goes nowhere.
+	for s := range server.Sessions() {
+		if s == shown {
+			t.Error("the handler's session outlives the call")
+		}
+	}
+	if _, err := shown.Elicit(within(t), formQuestion()); err == nil {
+		t.Error("somebody answered after the call")
+	}
+}
+
+// Handlers that ask with a context of their own are heard too.
+func TestQuestionsWithAnotherContext(t *testing.T) {
+	w := dialWire(t, single(t, func(_ context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		answer, err := req.Session.Elicit(context.Background(), formQuestion())
+		if err != nil {
+			return nil, err
+		}
+		return toolText(answer.Action), nil
+	}, gosdk.WithUnmodifiedHandlers()))
+	first := w.call("t", "")
+	w.retry("t", first, declines(first.onlyKey())).wantText("decline")
+}
+
+// Handlers that return their questions work beside those that push them.
+func TestReturnedBesideUnmodified(t *testing.T) {
+	for _, revision := range []string{modern, legacy} {
+		t.Run(revision, func(t *testing.T) {
+			server := serverOf(t, returned(), gosdk.WithUnmodifiedHandlers())
+			who := newPerson(t, map[string]string{"Which region?": `{"name":"eu"}`, "How big in eu?": `{"cores":8}`, "Sure?": `{"reason":"because"}`})
+			if got, err := sdkOver(t, server, who, revision).do(within(t), "wizard"); err != nil || got != "8 cores in eu: because" {
+				t.Errorf("got %q, %v", got, err)
+			}
+			who.wantAsked(1)
+		})
+	}
+	w := dialWire(t, serverOf(t, returned(), gosdk.WithUnmodifiedHandlers()))
+	first := w.call("deploy", "")
+	first.wantAsks("confirm")
+	w.retry("deploy", first, `{"confirm":{"action":"decline"}}`).wantText("left alone")
+	w.call("plain", "").wantText("plain")
+	for _, send := range []said{
+		w.send("prompts/get", `{"name":"brief"}`), w.send("resources/read", `{"uri":"vault://codes"}`),
+	} {
+		send.wantAsks("confirm")
+	}
+}
+
+// What the server tells its sessions reaches a client once, and not by way of
+// a shadow again.
+func TestShadowsPassNoBroadcasts(t *testing.T) {
+	told := 0
+	var server *mcp.Server
+	server = single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		server.AddTool(&mcp.Tool{Name: "another", InputSchema: raw(`{"type":"object"}`)}, asks(toolText("x")))
+		time.Sleep(time.Second) // the SDK waits for more changes
+		return toolText("done"), nil
+	}, gosdk.WithUnmodifiedHandlers())
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := mcp.NewInMemoryTransports()
+		served, err := server.Connect(t.Context(), theirs, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := mcp.NewClient(&mcp.Implementation{Name: "x", Version: "1"}, &mcp.ClientOptions{
+			// The client listens for as long as there is a handler.
+			ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { told++ },
+		})
+		session, err := c.Connect(t.Context(), ours, &mcp.ClientSessionOptions{ProtocolVersion: modern})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := (sdkPeer{session}).do(t.Context(), "t"); err != nil || got != "done" {
+			t.Errorf("got %q, %v", got, err)
+		}
+		_ = session.Close()
+		_ = served.Wait()
+	})
+	if told != 1 {
+		t.Errorf("the client was told %d times", told)
+	}
+}
