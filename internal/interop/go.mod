@@ -46,3 +46,7 @@ replace github.com/rondo-mcp/rondo/elicitation/gosdk => ../../elicitation/gosdk
 require github.com/rondo-mcp/rondo/roundtrip/gosdk v0.0.0
 
 replace github.com/rondo-mcp/rondo/roundtrip/gosdk => ../../roundtrip/gosdk
+
+require github.com/rondo-mcp/rondo/roundtrip/mcpgo v0.0.0
+
+replace github.com/rondo-mcp/rondo/roundtrip/mcpgo => ../../roundtrip/mcpgo
