@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/overtaken"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -23,6 +24,7 @@ type pushes struct {
 
 	mu      sync.Mutex
 	running map[protocol.ID]context.CancelCauseFunc
+	early   overtaken.Set // withdrawals that came before their questions
 }
 
 // call answers one request. An error means that no answer is to be sent.
@@ -143,6 +145,10 @@ func (p *pushes) begin(ctx context.Context, id protocol.ID) (context.Context, fu
 	if _, taken := p.running[id]; taken {
 		return nil, nil, protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: a request with id %s is running", id)
 	}
+	if p.early.Take(id) {
+		// Answered, lest a server wait that uses its ids more than once.
+		return nil, nil, protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: it was cancelled before it began")
+	}
 	if len(p.running) >= c.opts.MaxPushes {
 		return nil, nil, protocol.Errorf(protocol.CodeBusy, "too many questions at the same time: at most %d", c.opts.MaxPushes)
 	}
@@ -174,5 +180,7 @@ func (p *pushes) cancelled(params []byte) {
 	defer p.mu.Unlock()
 	if cancel := p.running[said.RequestID]; cancel != nil {
 		cancel(fmt.Errorf("%w: %.200q", errCancelledByServer, said.Reason))
+	} else {
+		p.early.Note(said.RequestID) // it may be waiting for its turn
 	}
 }

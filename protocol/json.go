@@ -149,7 +149,7 @@ func objectMember[T ~[]byte](dst *T, key, value []byte) error {
 // decodeMember decodes a plain data type and names the member when it fails.
 func decodeMember(dst any, key, value []byte) error {
 	if err := jsonx.Decode(value, dst); err != nil {
-		return fmt.Errorf("%s: %w", key, err)
+		return fmt.Errorf("%s: %w", key, jsonx.Plain(err))
 	}
 	return nil
 }

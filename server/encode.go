@@ -38,7 +38,7 @@ const resultBytes = 1 << 10
 // encode returns the JSON text of the result, the server's name added.
 func (s *Server) encode(in *Incoming, result protocol.Result) (json.RawMessage, error) {
 	if p := in.encoded; p != nil && in.session == nil && p.result == result {
-		if in.Buffer != nil {
+		if _, ok := in.Back.(BufferLender); ok {
 			return p.encoded, p.err
 		}
 		// What a client in process does with its copy must not reach others.
@@ -60,19 +60,24 @@ func (s *Server) encode(in *Incoming, result protocol.Result) (json.RawMessage, 
 			return nil, err
 		}
 	}
-	begin := len(in.Buffer)
-	if in.Buffer == nil {
-		in.Buffer = make([]byte, 0, resultBytes)
+	lender, lent := in.Back.(BufferLender)
+	var dst []byte
+	if lent {
+		dst = lender.Lend()
+	} else {
+		dst = make([]byte, 0, resultBytes)
 	}
-	data, err := protocol.AppendResult(in.Buffer, in.Version, in.Request.Method, result)
+	data, err := protocol.AppendResult(dst, in.Version, in.Request.Method, result)
 	if err != nil {
 		return nil, err
 	}
 	if !own {
 		data = s.info.splice(data)
 	}
-	in.Buffer = data
-	return data[begin:], nil
+	if lent {
+		lender.Return(data)
+	}
+	return data[len(dst):], nil
 }
 
 // askable refuses questions that did not come by way of the funnel, where they

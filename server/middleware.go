@@ -42,11 +42,6 @@ type Incoming struct {
 	Private bool
 	// Back is the way back to the client while the request runs. Nil: none.
 	Back protocol.Back
-	// Buffer is memory that the result may be encoded into, behind what it
-	// holds. A transport that sets it finds it here again, grown maybe, when
-	// [Server.Serve] returns; the response may alias it, or memory that is
-	// shared, and must be read only. Nil: the response has memory of its own.
-	Buffer []byte
 
 	// DraftErrorCodes says that the response will carry the numbers of drafts;
 	// see [Options].

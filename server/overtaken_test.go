@@ -4,15 +4,13 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// overtaken returns a client of a server whose tool counts its runs.
-func overtaken(t *testing.T) (c *visitor, runs *int) {
+// counting returns a client of a server whose tool counts its runs.
+func counting(t *testing.T) (c *visitor, runs *int) {
 	h := newHarness(t, nil)
 	runs = new(int)
 	server.AddRawTool(h.Server, server.Tool{Name: "count"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
@@ -27,7 +25,7 @@ func cancelOf(id any) string { return fmt.Sprintf(`{"requestId":%v}`, id) }
 // TestSessionCancelOvertakes: over HTTP a cancellation is a request of its own
 // and may be there before that which it cancels. Its handler does not run.
 func TestSessionCancelOvertakes(t *testing.T) {
-	c, runs := overtaken(t)
+	c, runs := counting(t)
 	in := c.admit(protocol.MethodCallTool, `{"name":"count"}`)
 	c.notify(protocol.NotifyCancelled, cancelOf(in.Request.ID))
 	if r := c.serve(in); r.Error == nil || r.Error.Code != protocol.CodeInvalidRequest || *runs != 0 {
@@ -38,31 +36,4 @@ func TestSessionCancelOvertakes(t *testing.T) {
 	if again.Error != nil {
 		t.Errorf("the same id again: %v", again.Error)
 	}
-}
-
-// TestSessionCancelForgets: a cancellation that was too late, as most are that
-// find nothing, does not wait for long, nor do many.
-func TestSessionCancelForgets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, runs := overtaken(t)
-		in := c.admit(protocol.MethodCallTool, `{"name":"count"}`)
-		c.notify(protocol.NotifyCancelled, cancelOf(in.Request.ID))
-		time.Sleep(server.OvertakenLife)
-		if r := c.serve(in); r.Error != nil || *runs != 1 {
-			t.Errorf("an old cancellation: %v, ran %d times", r.Error, *runs)
-		}
-		in = c.admit(protocol.MethodCallTool, `{"name":"count"}`)
-		c.notify(protocol.NotifyCancelled, cancelOf(in.Request.ID))
-		for i := range server.MaxOvertaken {
-			c.notify(protocol.NotifyCancelled, cancelOf(1000+i))
-		}
-		if r := c.serve(in); r.Error != nil || *runs != 2 {
-			t.Errorf("the oldest of many: %v, ran %d times", r.Error, *runs)
-		}
-		long := fmt.Sprintf("%0*d", server.MaxOvertakenID, 1)
-		c.notify(protocol.NotifyCancelled, cancelOf(`"`+long+`"`))
-		if r := c.h.Serve(t.Context(), c.session.Admit(&protocol.Request{ID: protocol.StringID(long), Method: protocol.MethodPing})); r.Error != nil {
-			t.Errorf("a long id was kept: %v", r.Error)
-		}
-	})
 }

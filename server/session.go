@@ -9,6 +9,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/overtaken"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -51,8 +52,8 @@ type Session struct {
 	telling  bool // a goroutine sends the news
 	closed   bool
 	running  map[protocol.ID]*sessionRequest
-	early    overtaken // cancellations that came before their requests
-	uriBytes int       // of the resources subscribed to
+	early    overtaken.Set // cancellations that came before their requests
+	uriBytes int           // of the resources subscribed to
 }
 
 // sessionRequest is a request that runs in a session.
@@ -238,7 +239,7 @@ func (x *Session) begin(l *leg, in *Incoming) (end func()) {
 		stop := context.AfterFunc(x.life, func() { l.ctx.Cancel(ErrSessionClosed) })
 		return func() { stop() }
 	}
-	if x.early.take(id) && !in.opens {
+	if x.early.Take(id) && !in.opens {
 		// Answered, lest a client wait that uses its ids more than once.
 		in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: it was cancelled before it began"))
 	}
@@ -259,7 +260,7 @@ func (x *Session) cancelled(id protocol.ID) {
 	defer x.mu.Unlock()
 	r, ok := x.running[id]
 	if !ok {
-		x.early.note(id)
+		x.early.Note(id)
 	} else if !r.opens {
 		r.cancelled = true
 		r.ctx.Cancel(errCancelled)

@@ -96,6 +96,8 @@ func (f *feed) pause() error {
 		return nil
 	case <-f.ctx.Done():
 		return fmt.Errorf("clienthttp: %w", context.Cause(f.ctx))
+	case <-f.session.t.life.Done():
+		return ErrClosed
 	}
 }
 
@@ -131,6 +133,9 @@ func (f *feed) connect() (*exchange, error) {
 		h[headerLastEvent] = []string{f.lastID}
 	}
 	x, err := s.t.do(f.ctx, http.MethodGet, h, nil)
+	if errors.Is(err, ErrClosed) {
+		return nil, err // by whoever made the transport; it stays so
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errBroken, err)
 	}

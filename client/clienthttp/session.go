@@ -13,8 +13,10 @@ import (
 
 const (
 	// answerLimit is how long a server may take to accept an answer to one of
-	// its own requests. It need only take note.
+	// its own requests. It need only take note. answerPause is how long to wait
+	// before the first of the attempts that fit in.
 	answerLimit = 30 * time.Second
+	answerPause = 250 * time.Millisecond
 	// noticeLimit is how long a server may take to hear that a request is
 	// cancelled or a session over. Nobody waits for what it makes of that.
 	noticeLimit = 2 * time.Second
@@ -235,12 +237,33 @@ func (s *session) notify(ctx context.Context, m protocol.Message) error {
 	return x.finish(err)
 }
 
-// answer sends the response to a request of the server's. A server that does not
-// take it will notice that it has none.
-func (s *session) answer(ctx context.Context, resp *protocol.Response) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
+// answer sends the response to a request of the server's. A person may have
+// given it, so one that does not arrive is sent again: the server drops what it
+// has already. When it is refused, the server will notice that it has none.
+// asked ends when nobody waits for the answer any more.
+func (s *session) answer(asked context.Context, resp *protocol.Response) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(asked), answerLimit)
 	defer cancel()
-	_ = s.notify(ctx, resp)
+	for pause := answerPause; ; pause *= 2 {
+		err := s.notify(ctx, resp)
+		said, isStatus := errors.AsType[*StatusError](err)
+		if err == nil || isStatus && aboutRequest(said.Status) {
+			return
+		}
+		timer := time.NewTimer(pause)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		case <-asked.Done():
+			return
+		case <-s.done:
+			return
+		case <-s.t.life.Done():
+			return
+		}
+	}
 }
 
 // Done implements [protocol.LegacySession].

@@ -151,8 +151,14 @@ func (a *asked) Call(ctx context.Context, req *protocol.Request) (*protocol.Resp
 // bubble.
 func (s *oldServer) open(t *testing.T, back protocol.BackCaller) (protocol.LegacySession, *clienthttp.Transport) {
 	t.Helper()
+	return s.openOver(t, inProcess{s}, back)
+}
+
+// openOver is open over something that gets to s.
+func (s *oldServer) openOver(t *testing.T, over http.RoundTripper, back protocol.BackCaller) (protocol.LegacySession, *clienthttp.Transport) {
+	t.Helper()
 	tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
-		HTTPClient: &http.Client{Transport: inProcess{s}},
+		HTTPClient: &http.Client{Transport: over},
 		Header:     http.Header{"Mcp-Session-Id": {"forged"}, "Mcp-Protocol-Version": {"forged"}, "Last-Event-Id": {}},
 	})
 	if err != nil {

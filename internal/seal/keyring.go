@@ -60,6 +60,14 @@ func (r *Keyring) Primary() string { return r.keys[0].id }
 // Ephemeral reports whether the key that seals is an ephemeral one.
 func (r *Keyring) Ephemeral() bool { return r.keys[0].ephemeral }
 
+// Seal returns the token that seals plaintext; see [Keyring.AppendSeal].
+func (r *Keyring) Seal(plaintext []byte) string {
+	buf := r.scratch.Get().(*[]byte)
+	defer r.recycle(buf)
+	*buf = r.AppendSeal((*buf)[:0], plaintext)
+	return string(*buf)
+}
+
 // AppendSeal appends to dst the token that seals plaintext, and returns the
 // extended slice. The token is fresh at every call, and a third longer than the
 // plaintext plus 42 bytes and the key id. Its length gives that of the plaintext

@@ -366,3 +366,17 @@ func TestAllocations(t *testing.T) {
 		t.Errorf("Open makes %v allocations, want at most %d", got, want)
 	}
 }
+
+func TestSealIsAppendSeal(t *testing.T) {
+	ring := mustRing(t, mustKey(t, "k1", 1))
+	for _, plaintext := range []string{"", "a", strings.Repeat("long", 50_000)} {
+		token := ring.Seal([]byte(plaintext))
+		got, err := ring.Open(nil, token, len(token))
+		if err != nil || string(got) != plaintext {
+			t.Errorf("%d bytes: got %d bytes, error %v", len(plaintext), len(got), err)
+		}
+		if again := ring.Seal([]byte(plaintext)); again == token {
+			t.Errorf("%d bytes: two tokens are the same", len(plaintext))
+		}
+	}
+}

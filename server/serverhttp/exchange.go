@@ -39,6 +39,7 @@ type exchange struct {
 	buffers  *sync.Pool
 	deadline deadlines
 	task     // the request that it answers
+	loan
 
 	mu        sync.Mutex // guards what follows, and writing
 	media     [1]string  // the value of Content-Type

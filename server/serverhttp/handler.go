@@ -141,30 +141,21 @@ func (h *Handler) serve(x *exchange, r *http.Request, request *protocol.Request,
 	} else {
 		in = overrule(in, refuseLegacy(r.Header, request.Method, request.Params))
 	}
-	in.Back = x
-	buf := x.buffer()
-	defer x.release(buf) // the response is in it
-	in.Buffer = protocol.BeginResponse((*buf)[:0], request.ID)
-	begin := len(in.Buffer)
+	in.Back, x.id = x, request.ID
 	response := h.srv.Serve(ctx, in)
-	*buf = in.Buffer
+	defer x.giveBack()
 	// Net/http cancels when the client is gone. A deadline, on the other hand,
 	// is a limit that somebody set, and its outcome is worth telling.
 	if errors.Is(r.Context().Err(), context.Canceled) {
 		x.abandon()
 		return
 	}
-	if status := statusOf(in, response); response.Error == nil && isTail(response.Result, *buf, begin) {
-		*buf = append(*buf, '}')
-		x.deliver(status, buf)
+	if status := statusOf(in, response); x.holds(response) {
+		*x.lent = append(*x.lent, '}')
+		x.deliver(status, x.lent)
 	} else {
 		x.finish(status, response)
 	}
-}
-
-// isTail reports whether result is the memory from begin to the end of buf.
-func isTail(result, buf []byte, begin int) bool {
-	return len(result) > 0 && len(result) == len(buf)-begin && &result[0] == &buf[begin]
 }
 
 // notify passes a notification on. That it is unknown is no reason to refuse.
