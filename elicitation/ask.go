@@ -23,22 +23,34 @@ func (c *Call) offer(ctx context.Context, params json.RawMessage, opts *ElicitOp
 		opts = &ElicitOptions{}
 	}
 	q, refused := c.admit(ctx, params)
-	if refused == nil {
-		refused = c.router.take(c)
-	}
 	if refused != nil {
 		return nil, nil, c.refuse(params, refused)
 	}
 	e := c.entry(q, opts, done)
-	wire, refused := c.prepare(ctx, e, q)
-	if refused == nil {
-		refused = e.create(ctx)
-	}
+	wire, refused := e.start(ctx, q)
 	if refused != nil {
-		e.discard()
 		return nil, nil, c.refuse(params, refused)
 	}
 	return e, wire, nil
+}
+
+// start takes a slot for a question and makes it exist. Nothing is left of one
+// that is refused, nor where code of the host's panics.
+func (e *entry) start(ctx context.Context, q *question) (wire *protocol.Request, refused *Error) {
+	if refused = e.router.take(e.call); refused != nil {
+		return nil, refused
+	}
+	exists := false
+	defer func() {
+		if !exists {
+			e.discard()
+		}
+	}()
+	if wire, refused = e.call.prepare(ctx, e, q); refused == nil {
+		refused = e.create(ctx)
+	}
+	exists = refused == nil
+	return wire, refused
 }
 
 // admit reads a question and decides whether this client may be asked it.
@@ -66,7 +78,7 @@ func (c *Call) admit(ctx context.Context, params json.RawMessage) (*question, *E
 	return q, refused
 }
 
-// entry makes the entry of a question that has its slot.
+// entry makes the entry of a question, which has no slot yet.
 func (c *Call) entry(q *question, opts *ElicitOptions, done func(Outcome)) *entry {
 	r := c.router
 	e := &entry{
@@ -151,12 +163,11 @@ func (e *entry) discard() {
 	r := e.router
 	r.mu.Lock()
 	r.free(e.call)
-	stray := e.visit != nil && !e.visit.kept && e.visit.claimed && r.visits[e.visit.key] == nil
+	if e.visit != nil {
+		r.dropClaim(e.visit)
+	}
 	r.mu.Unlock()
 	if e.claimed {
 		r.opts.Bus.Release(requestKey(e.id))
-	}
-	if stray {
-		r.opts.Bus.Release(e.visit.key.busKey())
 	}
 }

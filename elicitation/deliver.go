@@ -46,14 +46,15 @@ func (e *entry) deliver(wire *protocol.Request) {
 		e.undelivered(err)
 		return
 	}
-	e.delivered()
-	e.mu.Lock()
-	late := e.state.terminal() && !e.answered
-	e.mu.Unlock()
-	if late {
-		// It went out although nobody waited for it any more.
-		sendWithdrawal(e.call.via.frames, withdrawal(e.id, "nobody waits for the answer any more"))
+	if e.delivered() {
+		e.withdrawLate()
 	}
+}
+
+// withdrawLate takes back a question that went out although nobody waited for it
+// any more.
+func (e *entry) withdrawLate() {
+	sendWithdrawal(e.call.via.frames, withdrawal(e.id, "nobody waits for the answer any more"))
 }
 
 // ask has the call's Asker put the question. It runs on a goroutine of its own
@@ -69,7 +70,7 @@ func (e *entry) ask(wire *protocol.Request) {
 		if asked.Question, err = protocol.DecodeInputRequest(protocol.MethodElicit, wire.Params); err != nil {
 			return err
 		}
-		raw, err = e.call.via.asker.Ask(ctx, asked, e.delivered)
+		raw, err = e.call.via.asker.Ask(ctx, asked, func() { e.delivered() })
 		return err
 	})
 	if err == nil {
@@ -77,7 +78,7 @@ func (e *entry) ask(wire *protocol.Request) {
 		return
 	}
 	if wire, ok := protocol.AsError(err); ok {
-		e.finish(refusedByClient(wire))
+		e.refuse(wire)
 		return
 	}
 	e.undelivered(err)
@@ -106,9 +107,10 @@ func (e *entry) withdrawal(was state, end ending) *protocol.Notification {
 		return n
 	}
 	if was == stateDelivered {
+		e.withdrawn = true
 		e.router.sending.Go(func() { sendWithdrawal(e.call.via.frames, n) })
 	}
-	return nil // else deliver sends it, if the question goes out after all
+	return nil // else whoever delivers sends it, if the question goes out after all
 }
 
 func withdrawal(id protocol.ID, reason string) *protocol.Notification {

@@ -31,6 +31,10 @@
 // they belong to use [Router.ElicitFrom], with a connection for each call or
 // [Router.Exclusive].
 //
+// An upstream of revision 2025-11-25 may answer the call itself with error -32042
+// and say later that a visit is over: [Call.URLRequired] and
+// [Router.ElicitationCompleted] take both to the right client.
+//
 // # What is guaranteed
 //
 //   - A question goes to the client of one call. When it cannot be told which,

@@ -56,6 +56,8 @@ type entry struct {
 	resume   func()             // starts the host's clock again
 	abandon  context.CancelFunc // ends a delivery that is under way
 	answered bool               // the client has replied
+	// withdrawn says that the router has sent the withdrawal.
+	withdrawn bool
 }
 
 // An ending is the terminal state of a question and why.
@@ -122,7 +124,7 @@ func (e *entry) finish(end ending) bool {
 		release()
 	}
 	if resume != nil {
-		resume()
+		r.sheltered("clock", resume)
 	}
 	if abandon != nil {
 		abandon()
@@ -150,16 +152,18 @@ func (end ending) kind() EventKind {
 	return EventError
 }
 
-// delivered says that the transport has taken the question.
-func (e *entry) delivered() {
+// delivered says that the transport has taken the question. late means that
+// nobody waits for the answer any more, and that the client has not been told.
+func (e *entry) delivered() (late bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.state != stateCreated {
-		return
+		return e.state.terminal() && !e.answered && !e.withdrawn
 	}
 	e.state = stateDelivered
 	e.event(EventDelivered, nil)
 	e.until(e.created.Add(e.timeout))
+	return false
 }
 
 func (e *entry) undelivered(err error) {

@@ -1,9 +1,11 @@
 package elicitation
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"go.uber.org/zap"
 )
 
 // An EventKind is the name of an event, as logs have it.
@@ -53,7 +55,7 @@ type Event struct {
 	// Violation says how accepted content does not fit the form, without its
 	// values; empty when it fits or was not looked at.
 	Violation string
-	// Err is why delivery failed, fit for logs.
+	// Err says more about a refusal or a failed delivery, fit for logs.
 	Err string
 	// Duration is the time since EventCreated; in EventLeaked, since Begin.
 	Duration time.Duration
@@ -73,11 +75,25 @@ func (r *Router) recording() bool { return r.opts.Logger != nil || r.opts.Audit 
 
 func (r *Router) emit(e *Event) {
 	if r.opts.Logger != nil {
-		writeLog(r.opts.Logger, e)
+		r.sheltered("logger", func() { writeLog(r.opts.Logger, e) })
 	}
 	if r.opts.Audit != nil {
-		r.opts.Audit.Audit(*e)
+		r.sheltered("audit sink", func() { r.opts.Audit.Audit(*e) })
 	}
+}
+
+// sheltered runs code of the host's where a panic would leave a question without
+// its end, locked, or would end the process from a timer. The panic is logged.
+func (r *Router) sheltered(what string, f func()) {
+	defer func() {
+		p := recover()
+		if p == nil || r.opts.Logger == nil {
+			return
+		}
+		defer func() { _ = recover() }() // it may be the logger that panics
+		r.opts.Logger.Error("elicitation: "+what+" panicked", zap.String("error", logged(fmt.Sprint(p))), zap.Stack("stack"))
+	}()
+	f()
 }
 
 // describe fills in what a call knows.

@@ -64,10 +64,11 @@ func Example() {
 	defer call.End()
 
 	// The upstream asks before it goes on.
-	result, err := call.Elicit(ctx, json.RawMessage(`{
+	params := json.RawMessage(`{
 		"message": "Where to?",
 		"requestedSchema": {"type": "object", "properties": {"env": {"type": "string"}}, "required": ["env"]}
-	}`), nil)
+	}`)
+	result, err := call.Elicit(ctx, params, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -216,4 +217,19 @@ func ExampleNewHub() {
 	// Output:
 	// a hears: accept
 	// b says: accepted <nil>
+}
+
+// The documented settings, from the environment.
+func ExampleOptionsFromEnv() {
+	env := map[string]string{"ELICITATION_TIMEOUT": "2m", "ELICITATION_MAX_CONCURRENT": "250"}
+	lookup := func(key string) (string, bool) { v, ok := env[key]; return v, ok } // a program has os.LookupEnv
+	opts, err := elicitation.OptionsFromEnv(lookup)
+	fmt.Println(opts.Timeout, opts.MaxPending, err)
+
+	env["ELICITATION_CLEANUP_INTERVAL"] = "never"
+	_, err = elicitation.OptionsFromEnv(lookup)
+	fmt.Println(err)
+	// Output:
+	// 2m0s 250 <nil>
+	// elicitation options: ELICITATION_CLEANUP_INTERVAL: must be a duration such as "90s" or "2m", got "never"
 }

@@ -71,7 +71,11 @@ func (o *Offered) Request() *protocol.Request { return o.wire }
 func (o *Offered) Call() *Call { return o.e.call }
 
 // Delivered says that the transport has taken the request.
-func (o *Offered) Delivered() { o.e.delivered() }
+func (o *Offered) Delivered() {
+	if o.e.delivered() && o.e.byRouter {
+		go o.e.withdrawLate() // finish left it to whoever delivers
+	}
+}
 
 // Failed says that the transport did not take the request. The question ends
 // with err as its cause.

@@ -49,6 +49,10 @@ const (
 // message that people read, a URL, and _meta.
 const maxOutsideSchema = 64 << 10
 
+// maxLimit bounds the limits on sizes, in bytes: no message comes near it, and
+// sums of limits do not overflow.
+const maxLimit = 1 << 30
+
 // Options configure a [Router]. The zero value works and is the recommended
 // setting but for Logger and Registerer, without which nothing is recorded.
 type Options struct {
@@ -156,9 +160,15 @@ func (o Options) withDefaults() (Options, error) {
 		if *n.value < 0 && !n.unlimited {
 			return o, fmt.Errorf("elicitation options: %s is negative", n.name)
 		}
+		if *n.value > maxLimit && !n.unlimited {
+			return o, fmt.Errorf("elicitation options: %s is more than %d", n.name, maxLimit)
+		}
 		if *n.value == 0 {
 			*n.value = n.zero
 		}
+	}
+	if most := MaxBusMessage - 4*maxOutsideSchema; o.Bus != nil && o.MaxContentBytes > most {
+		return o, fmt.Errorf("elicitation options: MaxContentBytes is more than %d, which the Bus can carry", most)
 	}
 	if o.Validation < ValidateWarn || o.Validation > ValidateEnforce {
 		return o, fmt.Errorf("elicitation options: Validation %d is unknown", o.Validation)

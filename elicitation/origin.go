@@ -2,9 +2,12 @@ package elicitation
 
 import (
 	"encoding/json"
+	"fmt"
 )
 
-// origin finds the call in flight on a connection that a question belongs to.
+// origin finds the call in flight on a connection that a question belongs to. A
+// call that is over counts until its host has ended it: the upstream may still be
+// at it, and what it asks is not for whoever else is on the connection.
 func (r *Router) origin(upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions) (*Call, error) {
 	if opts == nil {
 		opts = &ElicitOptions{}
@@ -13,22 +16,26 @@ func (r *Router) origin(upstream UpstreamKey, params json.RawMessage, opts *Elic
 	r.mu.Lock()
 	if u := r.upstreams[upstream]; u != nil { // no call is at ""
 		for _, c := range u.calls {
-			if c.usable() == nil && c.matches(opts) {
+			if c.matches(opts) {
 				found = append(found, c)
 			}
 		}
 	}
 	draining := r.draining
+	usable := len(found) == 1 && found[0].usable() == nil
 	r.mu.Unlock()
+	var refused *Error
 	switch {
-	case len(found) == 1:
+	case usable:
 		return found[0], nil
 	case draining:
-		return nil, r.rejected(r.shuttingDown(), params, upstream, nil)
-	case len(found) == 0:
-		return nil, r.rejected(noSession(ReasonNoSession, nil), params, upstream, nil)
+		refused = r.shuttingDown()
+	case len(found) < 2:
+		refused = noSession(ReasonNoSession, nil)
+	default:
+		refused = noSession(ReasonAmbiguous, fmt.Errorf("%d calls could have caused it", len(found)))
 	}
-	return nil, r.rejected(noSession(ReasonAmbiguous, nil), params, upstream, nil)
+	return nil, r.rejected(refused, Event{Upstream: upstream, CallID: opts.CallID}, params)
 }
 
 // matches tells whether what is known of a question's origin fits the call.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,6 +76,9 @@ func TestElicitFrom(t *testing.T) {
 			f := r.logs.All()[0].ContextMap()
 			if f["reason"] != test.want || f["upstream_session"] != string(test.upstream) || f["message"] != "m" {
 				t.Errorf("the log says %v", f)
+			}
+			if id, _ := f["call_id"].(string); test.opts != nil && id != test.opts.CallID {
+				t.Errorf("the log says that call %q asked", id)
 			}
 			_, err = r.OfferFrom(t.Context(), test.upstream, form("m"), test.opts, func(elicitation.Outcome) {})
 			refused(t, err, kind, -32601, "No client session available")
@@ -169,4 +173,29 @@ func TestExclusiveGivesUp(t *testing.T) {
 		}
 		release()
 	})
+}
+
+// Turns that come while their owners give up are passed on, not lost.
+func TestExclusiveUnderPressure(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for n := range 200 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i*n%37)*time.Microsecond)
+				if release, err := r.Exclusive(ctx, "up"); err == nil {
+					release()
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	release, err := r.Exclusive(ctx, "up")
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
 }

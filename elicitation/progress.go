@@ -46,6 +46,14 @@ func progressOf(n *protocol.Notification) (*protocol.Progress, error) {
 	return p, err
 }
 
+// progressKey is the key of the question that n is about, "" if of none.
+func progressKey(n *protocol.Notification) string {
+	if p, err := progressOf(n); err == nil && isRequestID(p.Token) {
+		return requestKey(p.Token)
+	}
+	return ""
+}
+
 func (r *Router) progressHere(from From, n *protocol.Notification) Disposition {
 	p, err := progressOf(n)
 	if err != nil {

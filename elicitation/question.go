@@ -112,7 +112,7 @@ const reservedMeta = "io.modelcontextprotocol/"
 // paramsFor spells the question for a client of revision v. What the upstream
 // wrote is passed on as it is, members that this package does not know included,
 // except that the progress token is token, the elicitationId is visitID, and
-// what revision v does not have is left out.
+// what revision v or the mode does not have is left out.
 func (q *question) paramsFor(v protocol.Version, token protocol.ID, visitID string) (json.RawMessage, error) {
 	dst := append(make([]byte, 0, len(q.params)+128), '{')
 	err := jsonx.Members(q.params, func(key, value []byte) error {
@@ -125,12 +125,24 @@ func (q *question) paramsFor(v protocol.Version, token protocol.ID, visitID stri
 			if v < protocol.V20251125 {
 				return nil
 			}
+		case "url":
+			if q.kind != protocol.KindElicitURL {
+				return nil // has passed no policy
+			}
 		case "requestedSchema":
+			if q.kind != protocol.KindElicitForm {
+				return nil // has passed no limits
+			}
 			if v < protocol.V20251125 {
 				down, err := form.Downlevel2025June(value)
 				if err == nil {
 					value = down
 				} // else the client gets it as it is: it may know more than its revision
+			}
+		case "message":
+		default:
+			if misspelled(key) {
+				return fmt.Errorf("%q differs from a member of elicitation/create in case alone", key)
 			}
 		}
 		dst = append(jsonx.AppendTextBytes(dst, key), ':')
@@ -152,6 +164,17 @@ func (q *question) paramsFor(v protocol.Version, token protocol.ID, visitID stri
 	return append(dst, '}', '}'), nil
 }
 
+// misspelled tells whether a client that ignores case, as many do, could take the
+// member for one that this package has checked.
+func misspelled(key []byte) bool {
+	for _, name := range [...]string{"mode", "message", "requestedSchema", "url", "elicitationId", "_meta", "task"} {
+		if strings.EqualFold(string(key), name) {
+			return true
+		}
+	}
+	return false
+}
+
 // appendMeta appends the members of _meta that are passed on, each followed by a
 // comma.
 func (q *question) appendMeta(dst []byte) ([]byte, error) {
@@ -166,7 +189,8 @@ func (q *question) appendMeta(dst []byte) ([]byte, error) {
 		return dst, nil
 	}
 	err := jsonx.Members(json.RawMessage(meta), func(key, value []byte) error {
-		if string(key) == protocol.MetaProgressToken || strings.HasPrefix(string(key), reservedMeta) {
+		name := string(key)
+		if strings.EqualFold(name, protocol.MetaProgressToken) || len(name) >= len(reservedMeta) && strings.EqualFold(name[:len(reservedMeta)], reservedMeta) {
 			return nil
 		}
 		dst = append(jsonx.AppendTextBytes(dst, key), ':')

@@ -38,7 +38,7 @@ func (e *Error) why() string {
 	switch {
 	case e.limit != "":
 		return "limit: " + e.limit
-	case e.Err != nil && (e.Reason == ReasonURLPolicy || e.Reason == ReasonBus):
+	case e.Err != nil && (e.Reason == ReasonURLPolicy || e.Reason == ReasonBus || e.Reason == ReasonAmbiguous):
 		return logged(withoutQuery(e.Err.Error()))
 	}
 	return ""
@@ -51,20 +51,19 @@ func (r *Router) shuttingDown() *Error {
 // refuse records that a question was turned away before it existed, and returns
 // the error as such.
 func (c *Call) refuse(params json.RawMessage, err *Error) error {
-	return c.router.rejected(err, params, c.upstream, c)
+	e := Event{Upstream: c.upstream}
+	c.describe(&e)
+	return c.router.rejected(err, e, params)
 }
 
-// rejected is the one place that counts and logs a refusal. c is nil when no
-// call was found.
-func (r *Router) rejected(err *Error, params json.RawMessage, upstream UpstreamKey, c *Call) error {
+// rejected is the one place that counts and logs a refusal. e says where it
+// happened, as far as is known.
+func (r *Router) rejected(err *Error, e Event, params json.RawMessage) error {
 	r.metrics.rejected(err.Reason)
 	if !r.recording() {
 		return err
 	}
-	e := Event{Kind: EventRejected, Upstream: upstream, Reason: err.Reason, Code: err.Wire.Code, Time: time.Now(), Err: err.why()}
-	if c != nil {
-		c.describe(&e)
-	}
+	e.Kind, e.Time, e.Reason, e.Code, e.Err = EventRejected, time.Now(), err.Reason, err.Wire.Code, err.why()
 	e.Message = r.redacted(peekMessage(params))
 	r.emit(&e)
 	return err

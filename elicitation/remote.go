@@ -120,12 +120,16 @@ func (r *Router) act(ctx context.Context, key string, message []byte) busAnswer 
 		return busAnswer{Disposition: r.completeHere(m.from(), reply)}
 	case "progress":
 		n, ok := frameOf[*protocol.Notification](m.Frame)
-		if !ok {
+		if !ok || progressKey(n) != key {
 			return busAnswer{Disposition: Invalid, Failed: "frame"}
 		}
 		return busAnswer{Disposition: r.progressHere(m.from(), n)}
 	case "visited":
-		d, err := r.visitedHere(ctx, visitKey{m.Upstream, m.Visit})
+		visit := visitKey{m.Upstream, m.Visit}
+		if visit.busKey() != key {
+			return busAnswer{Disposition: Invalid, Failed: "key"}
+		}
+		d, err := r.visitedHere(ctx, visit)
 		if err != nil {
 			return busAnswer{Disposition: d, Failed: "delivery"}
 		}

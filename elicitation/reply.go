@@ -30,9 +30,14 @@ func (r *Router) completeHere(from From, reply *protocol.Response) Disposition {
 	if reply.Error != nil {
 		wire := *reply.Error
 		wire.Data = jsonClone(wire.Data)
-		return e.disposition(e.finish(refusedByClient(&wire)), Accepted)
+		return e.judged(e.refuse(&wire))
 	}
-	won, fit := e.settle(reply.Result)
+	return e.judged(e.settle(reply.Result))
+}
+
+// judged is what a reply was, given whether it ended the question and could be
+// used.
+func (e *entry) judged(won, fit bool) Disposition {
 	if fit {
 		return e.disposition(won, Accepted)
 	}
@@ -72,8 +77,15 @@ func (e *entry) disposition(won bool, then Disposition) Disposition {
 	return Expired
 }
 
-func refusedByClient(wire *protocol.Error) ending {
-	return ending{state: stateFailed, replied: true, err: &Error{Reason: ReasonClientError, Wire: wire}}
+// refuse ends the question with the client's own error. It reports whether this
+// ended it, and whether the error could be passed on.
+func (e *entry) refuse(wire *protocol.Error) (won, fit bool) {
+	most := e.router.opts.MaxContentBytes
+	if len(wire.Message) > maxOutsideSchema || len(wire.Data) > most {
+		bad := failure(ReasonInvalidReply, "The client's answer is not valid", errLargeError)
+		return e.finish(ending{state: stateFailed, replied: true, err: bad}), false
+	}
+	return e.finish(ending{state: stateFailed, replied: true, err: &Error{Reason: ReasonClientError, Wire: wire}}), true
 }
 
 // settle ends the question with the client's result. It reports whether this
@@ -126,8 +138,9 @@ func (e *entry) read(raw []byte) (result *protocol.ElicitResult, detail string, 
 }
 
 var (
-	errNotJSON  = errors.New("the result is not strict JSON")
-	errNoResult = errors.New("the result is not that of an elicitation")
+	errNotJSON    = errors.New("the result is not strict JSON")
+	errNoResult   = errors.New("the result is not that of an elicitation")
+	errLargeError = errors.New("the client's error is too large")
 )
 
 // jsonClone keeps what would otherwise alias a buffer of the host's.

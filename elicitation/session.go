@@ -3,6 +3,7 @@ package elicitation
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -86,10 +87,9 @@ func (s *Session) Detach() {
 	}
 	s.detached = true
 	delete(r.sessions, s.info.ID)
-	for _, v := range s.visits {
+	for _, v := range slices.Clone(s.visits) { // forgetVisit takes each out of the list
 		r.forgetVisit(v)
 	}
-	s.visits = nil
 	var waiting []*entry
 	for c := range s.calls {
 		waiting = append(waiting, c.entries...)

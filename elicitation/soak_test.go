@@ -21,9 +21,14 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	soak(t, router, 3000) // fills what is bounded: tombstones, maps, pools
+	long, cancel := context.WithCancel(t.Context()) // of a connection that outlives all
+	defer cancel()
+	const warm = 9000
+	for i := range 3 {
+		soak(t, long, router, i*warm/3, (i+1)*warm/3) // fills what is bounded: tombstones, maps, pools
+	}
 	goroutines, heap := runtime.NumGoroutine(), heapInUse()
-	soak(t, router, soakRounds)
+	soak(t, long, router, warm, warm+soakRounds)
 	if n := router.Pending(); n != 0 {
 		t.Errorf("%d pending", n)
 	}
@@ -38,6 +43,7 @@ func TestSoak(t *testing.T) {
 		t.Errorf("%d goroutines, %d before", n, goroutines)
 	}
 	grown := int64(heapInUse()) - int64(heap)
+	runtime.KeepAlive(router)
 	t.Logf("%d elicitations: heap grew by %d bytes", soakRounds, grown)
 	if grown > 128<<10 {
 		t.Errorf("the heap grew by %d bytes", grown)
@@ -52,8 +58,9 @@ func heapInUse() uint64 {
 	return m.HeapAlloc
 }
 
-func soak(t *testing.T, router *elicitation.Router, rounds int) {
-	for i := range rounds {
+// soak runs the elicitations from one number to another; each has names of its own.
+func soak(t *testing.T, long context.Context, router *elicitation.Router, from, to int) {
+	for i := from; i < to; i++ {
 		s, err := router.Attach(elicitation.SessionInfo{
 			Principal: elicitation.Principal{Subject: fmt.Sprint("user ", i)}, Capabilities: caps(true, true),
 		})
@@ -61,7 +68,10 @@ func soak(t *testing.T, router *elicitation.Router, rounds int) {
 			t.Fatal(err)
 		}
 		upstream := elicitation.UpstreamKey(fmt.Sprint("up ", i))
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := long, func() {}
+		if i%4 == 3 {
+			ctx, cancel = context.WithCancel(t.Context())
+		}
 		sc := elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error {
 			q, ok := m.(*protocol.Request)
 			switch {
@@ -76,7 +86,7 @@ func soak(t *testing.T, router *elicitation.Router, rounds int) {
 			}
 			return nil
 		})
-		call, err := router.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Frames(sc), upstream)
+		call, err := router.Begin(long, elicitation.Origin{Session: s}, elicitation.Frames(sc), upstream)
 		if err != nil {
 			t.Fatal(err)
 		}

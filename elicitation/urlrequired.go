@@ -18,7 +18,6 @@ func (c *Call) URLRequired(ctx context.Context, wire *protocol.Error) (*protocol
 	if wire == nil || wire.Code != protocol.CodeURLElicitationRequired {
 		return wire, nil
 	}
-	r := c.router
 	asked, ok := wire.URLElicitations()
 	refused := c.gate(protocol.KindElicitURL)
 	if refused == nil && !ok {
@@ -37,11 +36,11 @@ func (c *Call) URLRequired(ctx context.Context, wire *protocol.Error) (*protocol
 		}
 	}
 	if refused != nil {
-		return nil, r.rejected(refused, nil, c.upstream, c)
+		return nil, c.refuse(nil, refused)
 	}
 	legacy, err := out.Legacy()
 	if err != nil {
-		return nil, r.rejected(failure(ReasonInvalidQuestion, "The server's error is malformed", err), nil, c.upstream, c)
+		return nil, c.refuse(nil, failure(ReasonInvalidQuestion, "The server's error is malformed", err))
 	}
 	return legacy, nil
 }
@@ -61,8 +60,13 @@ func (c *Call) require(ctx context.Context, q *protocol.ElicitURL) (*visit, *Err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if refused := c.usable(); refused != nil {
+	refused = c.usable()
+	if refused == nil {
+		refused = r.keepVisit(v)
+	}
+	if refused != nil {
+		r.dropClaim(v)
 		return nil, refused
 	}
-	return v, r.keepVisit(v)
+	return v, nil
 }

@@ -40,13 +40,15 @@ const (
 
 // visitFor returns the visit with the upstream's id for a session. An id that
 // another session has is refused: whom its completion is for could not be told.
+// On a connection without a key no completion can be told from another's, so that
+// nothing is remembered.
 func (r *Router) visitFor(s *Session, c *Call, id string) (*visit, *Error) {
 	key := visitKey{c.upstream, id}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.visits[key]
 	switch {
-	case known == nil || time.Now().After(known.expires):
+	case known == nil || time.Now().After(known.expires): // with an empty key always
 		return &visit{key: key, session: s, call: c, clientID: newID()}, nil
 	case known.session != s:
 		return nil, errVisitTaken()
@@ -56,6 +58,9 @@ func (r *Router) visitFor(s *Session, c *Call, id string) (*visit, *Error) {
 
 // keepVisit remembers a visit. r.mu is held.
 func (r *Router) keepVisit(v *visit) *Error {
+	if v.key.upstream == "" {
+		return nil
+	}
 	now := time.Now()
 	if old := r.visits[v.key]; old != nil && old != v {
 		if old.session != v.session && now.Before(old.expires) {
@@ -104,7 +109,13 @@ func (end ending) visiting() bool {
 // claimVisit tells other replicas where the completion of a visit belongs. v is
 // still known to its maker alone, or claimed.
 func (r *Router) claimVisit(ctx context.Context, v *visit) error {
-	if r.opts.Bus == nil || v == nil || v.claimed || v.key.upstream == "" {
+	if r.opts.Bus == nil || v == nil || v.key.upstream == "" {
+		return nil
+	}
+	r.mu.Lock()
+	claimed := v.claimed
+	r.mu.Unlock()
+	if claimed {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, busTimeout)
@@ -112,8 +123,19 @@ func (r *Router) claimVisit(ctx context.Context, v *visit) error {
 	if err := r.opts.Bus.Claim(ctx, v.key.busKey(), visitTTL); err != nil {
 		return err
 	}
+	r.mu.Lock()
 	v.claimed = true
+	r.mu.Unlock()
 	return nil
+}
+
+// dropClaim frees the claim of a visit that is not kept after all, unless one
+// that is kept needs it. r.mu is held.
+func (r *Router) dropClaim(v *visit) {
+	if v.claimed && !v.kept && r.visits[v.key] == nil {
+		v.claimed = false
+		r.opts.Bus.Release(v.key.busKey()) // returns at once
+	}
 }
 
 func (r *Router) releaseVisits() {
@@ -166,6 +188,8 @@ func (r *Router) visitedHere(ctx context.Context, key visitKey) (Disposition, er
 	if to == nil {
 		return Expired, fmt.Errorf("elicitation: completion of a visit: %w: the session has no stream", ErrDelivery)
 	}
+	ctx, cancel := context.WithTimeout(ctx, r.opts.DeliveryTimeout)
+	defer cancel()
 	params, err := jsonx.Encode(protocol.ElicitationCompleted{ElicitationID: v.clientID})
 	if err == nil {
 		n := &protocol.Notification{Method: protocol.NotifyElicitationCompleted, Params: params}

@@ -225,3 +225,39 @@ func TestVisitIDsAtTheSameMoment(t *testing.T) {
 	other.visited("up", "1", elicitation.Accepted) // its place on the bus is kept
 	r.settled()
 }
+
+// A visit that is refused in the end, or asked for twice at once, leaves the bus
+// as it should be.
+func TestVisitsOnTheBus(t *testing.T) {
+	const url = "https://id.example/"
+	hub := elicitation.NewHub()
+	mine, theirs := hub.Bus(), hub.Bus()
+	r := newRig(t, elicitation.Options{Bus: mine})
+	other := newRig(t, elicitation.Options{Bus: theirs})
+	ask := func(r *rig, id string, pause func(*elicitation.Call)) error {
+		s := r.attach(elicitation.SessionInfo{Notify: &screen{t: t}})
+		var call *elicitation.Call
+		clock := func() func() { pause(call); return func() {} }
+		call = r.begin(elicitation.Origin{Session: s, PauseClock: clock}, elicitation.Frames(r.answers(s, `{"action":"accept"}`)), "up")
+		_, err := call.Elicit(t.Context(), visit("m", url, id), nil)
+		return err
+	}
+	if err := ask(r, "1", (*elicitation.Call).End); !errors.Is(err, elicitation.ErrNoSession) {
+		t.Fatal(err)
+	}
+	if err := ask(other, "1", func(*elicitation.Call) {}); err != nil {
+		t.Errorf("the claim of a visit that was never made is kept: %v", err)
+	}
+	nested := false
+	if err := ask(r, "2", func(c *elicitation.Call) {
+		if !nested {
+			nested = true
+			if _, err := c.Elicit(t.Context(), visit("m", url, "2"), nil); err != nil {
+				t.Error(err)
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	other.visited("up", "2", elicitation.Accepted)
+}
