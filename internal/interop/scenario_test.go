@@ -108,16 +108,6 @@ func scenarios() []scenario {
 	}
 }
 
-// named returns one scenario.
-func named(t *testing.T, name string) scenario {
-	t.Helper()
-	i := slices.IndexFunc(scenarios(), func(s scenario) bool { return s.name == name })
-	if i < 0 {
-		t.Fatalf("there is no scenario %q", name)
-	}
-	return scenarios()[i]
-}
-
 // A defect is what a peer makes of a scenario although it should not.
 type defect struct {
 	what   string // for the reader

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/wiretest"
@@ -153,4 +154,14 @@ func (c tsClient) tell(ctx context.Context, what string, value any) (string, err
 
 func (c tsClient) write(message any) error {
 	return json.NewEncoder(c.in).Encode(message)
+}
+
+// named returns one scenario.
+func named(t *testing.T, name string) scenario {
+	t.Helper()
+	i := slices.IndexFunc(scenarios(), func(s scenario) bool { return s.name == name })
+	if i < 0 {
+		t.Fatalf("there is no scenario %q", name)
+	}
+	return scenarios()[i]
 }
