@@ -91,7 +91,7 @@ func (r *Router) sheltered(what string, f func()) {
 			return
 		}
 		defer func() { _ = recover() }() // it may be the logger that panics
-		r.opts.Logger.Error("elicitation: "+what+" panicked", zap.String("error", logged(fmt.Sprint(p))), zap.Stack("stack"))
+		r.opts.Logger.Error("elicitation: "+what+" panicked", zap.String("error", fmt.Sprintf("%T", p)), zap.Stack("stack")) // its text may hold an answer
 	}()
 	f()
 }

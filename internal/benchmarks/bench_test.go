@@ -1,0 +1,85 @@
+package benchmarks_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/benchmarks/cases"
+	"github.com/rondo-mcp/rondo/internal/benchmarks/measure"
+	"github.com/rondo-mcp/rondo/internal/benchmarks/peers"
+)
+
+// Benchmark repeats each operation, for profiles and for tools that compare two
+// versions; cmd/bench compares peers. A name is group/row/peer:
+//
+//	go test -run '^$' -bench 'handler/leg_2/rondo' -cpuprofile cpu.out .
+func Benchmark(b *testing.B) {
+	for _, op := range cases.Ops() {
+		b.Run(strings.Join([]string{op.Group, op.Row, op.Peer}, "/"), func(b *testing.B) {
+			do, stop, err := op.Start()
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer stop()
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := do(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// TestOps holds that every operation can be repeated for every peer.
+func TestOps(t *testing.T) {
+	for _, op := range cases.Ops() {
+		t.Run(strings.Join([]string{op.Group, op.Row, op.Peer}, "/"), func(t *testing.T) {
+			do, stop, err := op.Start()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stop()
+			for range 3 {
+				if err := do(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// TestMemory measures once what is not an operation.
+func TestMemory(t *testing.T) {
+	for _, c := range slices.Concat(cases.Waiting(), cases.Pending(), cases.Sessions()) {
+		t.Run(strings.Join([]string{c.Group, c.Row, c.Peer}, "/"), func(t *testing.T) {
+			if _, err := c.Run(0); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestWaitingTakesNoMemory holds that a server keeps nothing for a person who
+// thinks. The runtime may grow meanwhile, but not every time.
+func TestWaitingTakesNoMemory(t *testing.T) {
+	const noise, attempts = 16, 5
+	for _, c := range cases.Waiting() {
+		if c.Peer != peers.Rondo {
+			continue
+		}
+		least := math.Inf(1)
+		for range attempts {
+			sample, err := c.Run(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			least = min(least, sample[measure.Memory])
+		}
+		if least > noise {
+			t.Errorf("a flow that waits takes %.0f bytes at least, want none", least)
+		}
+	}
+}

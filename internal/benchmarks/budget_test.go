@@ -1,0 +1,131 @@
+//go:build !race
+
+package benchmarks_test
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/benchmarks/cases"
+	"github.com/rondo-mcp/rondo/internal/benchmarks/measure"
+	"github.com/rondo-mcp/rondo/internal/benchmarks/peers"
+)
+
+var update = flag.Bool("update", false, "write what is measured to "+budgetFile)
+
+const budgetFile = "budget.txt"
+
+const budgetHead = `# Allocations of one operation, those of the driver included (5 for each request of a handler).
+# More than that fails TestAllocationBudget. After a change that needs fewer, or is worth more:
+#
+#	go test -run TestAllocationBudget -update .
+#
+`
+
+// budgeted are the operations that have a budget: what this library does for
+// every call.
+func budgeted() []measure.Op {
+	var ops []measure.Op
+	rows := map[string]bool{cases.EchoRow: true, cases.Leg1Row: true, cases.Leg2Row: true, cases.TwoLegsRow: true, cases.ElicitationRow: true}
+	for _, op := range cases.Ops() {
+		if op.Peer == peers.Rondo && rows[op.Row] {
+			ops = append(ops, op)
+		}
+	}
+	return ops
+}
+
+// TestAllocationBudget counts allocations, which do not depend on how busy a
+// machine is. The detector of races makes pools forget, so it is left out then.
+func TestAllocationBudget(t *testing.T) {
+	var measured strings.Builder
+	budget := readBudget(t)
+	for _, op := range budgeted() {
+		name := op.Group + ", " + op.Row
+		got := allocations(t, op)
+		fmt.Fprintf(&measured, "%s: %d\n", name, got)
+		want, ok := budget[name]
+		delete(budget, name)
+		switch {
+		case *update:
+		case !ok:
+			t.Errorf("%s: %d allocations, and no budget in %s", name, got, budgetFile)
+		case got > want:
+			t.Errorf("%s: got %d allocations with %s, the budget is %d", name, got, runtime.Version(), want)
+		case got < want:
+			t.Logf("%s: got %d allocations, the budget is %d: lower it with -update", name, got, want)
+		}
+	}
+	for name := range budget {
+		if !*update {
+			t.Errorf("%s has a budget, but is not measured", name)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(budgetFile, []byte(budgetHead+measured.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// allocations is the exact count for one operation. Collecting garbage would
+// empty pools at times that nobody can tell, so there is none, and the average
+// of many runs, rounded down, leaves out what happens now and then, such as
+// growing a map.
+func allocations(t *testing.T, op measure.Op) int {
+	t.Helper()
+	do, stop, err := op.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	run := func() {
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 100 { // pools fill
+		run()
+	}
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	return int(testing.AllocsPerRun(2000, run))
+}
+
+// readBudget reads lines of "name: count".
+func readBudget(t *testing.T) map[string]int {
+	t.Helper()
+	budget := map[string]int{}
+	f, err := os.Open(budgetFile)
+	if err != nil {
+		if *update {
+			return budget
+		}
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		line := lines.Text()
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, number, _ := strings.Cut(line, ": ")
+		count, err := strconv.Atoi(number)
+		if err != nil {
+			t.Fatalf("%s: %q: want a name and a number", budgetFile, line)
+		}
+		budget[name] = count
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return budget
+}

@@ -1,0 +1,45 @@
+package cases
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/benchmarks/drive"
+	"github.com/rondo-mcp/rondo/internal/benchmarks/measure"
+	"github.com/rondo-mcp/rondo/internal/benchmarks/peers"
+	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
+)
+
+// connections is how many clients a server has at once: enough to keep one
+// processor busy, few enough that waiting in line is not all there is to see.
+const connections = 64
+
+// Load is flows over loopback connections to a server in a process of its own
+// that has one processor; this process has the others. It takes ten times as
+// long as other cases, for the sake of p99.
+func Load() (list []measure.Case) {
+	for _, s := range peers.Servers() {
+		list = append(list, measure.Case{Group: LoadGroup, Row: "flow, 64 connections", Peer: s.Name,
+			Run: func(d time.Duration) (measure.Sample, error) { return loadOne(s.Name, 10*d) }})
+	}
+	return list
+}
+
+func loadOne(peer string, d time.Duration) (measure.Sample, error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(1, runtime.NumCPU()-1)))
+	process, err := drive.Start("-serve", peer)
+	if err != nil {
+		return nil, err
+	}
+	load, err := drive.Flows(process.Addr, connections, d, wire.DeployCall(), wire.DeployAnswer(0))
+	cpu, stopped := process.Stop()
+	if err != nil {
+		return nil, err
+	}
+	return measure.Sample{
+		measure.CPU:  float64(cpu) / float64(load.Flows),
+		measure.Rate: float64(len(load.Took)) / load.Duration.Seconds(),
+		measure.P50:  float64(load.Quantile(.50)),
+		measure.P99:  float64(load.Quantile(.99)),
+	}, stopped
+}

@@ -1,0 +1,97 @@
+// Package drive puts load on servers: a handler without a socket, legacy
+// sessions, and many connections over loopback.
+package drive
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
+)
+
+// A Handler calls an http.Handler without a socket. For each request it makes
+// what net/http makes (a context, a Request, a header map) and no more: 5
+// allocations, the same for every peer. It is not for concurrent use.
+type Handler struct {
+	handler http.Handler
+	base    context.Context
+	url     *url.URL
+	headers map[string]http.Header
+	body    body
+	w       recorder
+	buf     []byte
+}
+
+// NewHandler returns a driver of h.
+func NewHandler(h http.Handler) *Handler {
+	return &Handler{handler: h, base: connection(context.Background()), url: &url.URL{Path: "/mcp"}, headers: map[string]http.Header{}}
+}
+
+// connection returns a context as net/http makes for a connection.
+func connection(ctx context.Context) context.Context {
+	return context.WithValue(ctx, http.LocalAddrContextKey, net.Addr(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}))
+}
+
+// request returns a request as net/http would have read it.
+func (d *Handler) request(ctx context.Context, method string, header http.Header, b *body) *http.Request {
+	return (&http.Request{
+		Method: method, URL: d.url, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: header, Body: b, ContentLength: int64(b.Len()),
+		Host: "127.0.0.1:8080", RemoteAddr: "127.0.0.1:50000", RequestURI: "/mcp",
+	}).WithContext(ctx)
+}
+
+type body struct{ bytes.Reader }
+
+func (*body) Close() error { return nil }
+
+// A recorder keeps a response. Like the writers of net/http it can flush and
+// has deadlines.
+type recorder struct {
+	header http.Header
+	status int
+	bytes.Buffer
+}
+
+func (r *recorder) Header() http.Header { return r.header }
+
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	return r.Buffer.Write(p)
+}
+
+func (r *recorder) Flush()                           {}
+func (r *recorder) SetReadDeadline(time.Time) error  { return nil }
+func (r *recorder) SetWriteDeadline(time.Time) error { return nil }
+
+// Do sends a call. The body is valid until the next one.
+func (d *Handler) Do(c wire.Call, state []byte) (int, []byte) {
+	header := d.headers[c.Tool]
+	if header == nil {
+		header = wire.Header(c.Tool)
+		d.headers[c.Tool] = header
+	}
+	d.buf = c.Append(d.buf[:0], state)
+	return d.do("POST", header, d.buf)
+}
+
+func (d *Handler) do(method string, header http.Header, message []byte) (int, []byte) {
+	ctx, cancel := context.WithCancel(d.base)
+	d.body.Reset(message)
+	d.w.header = make(http.Header, 4)
+	d.w.status = 0
+	d.w.Reset()
+	d.handler.ServeHTTP(&d.w, d.request(ctx, method, header, &d.body))
+	cancel()
+	return d.w.status, d.w.Bytes()
+}

@@ -1,0 +1,77 @@
+// Package rondo is a server and a client written with this library, as its
+// documentation says, with everything switched on that is on by default.
+package rondo
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+type approval struct {
+	Approve bool   `json:"approve" jsonschema:"whether to proceed"`
+	Note    string `json:"note,omitempty" jsonschema:"why"`
+}
+
+type outcome = protocol.CallToolOutcome
+
+// New returns a server of both eras.
+func New() http.Handler {
+	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "bench", Version: "1.0.0"}})
+	if err != nil {
+		panic(err) // internal error: the options are right
+	}
+	add(srv, wire.Echo, wire.EchoSchema, echo)
+	add(srv, wire.Sink, wire.SinkSchema, sink)
+	add(srv, wire.Deploy, wire.DeploySchema, deploy(roundtrip.MustQuestion[approval](wire.ConfirmKey)))
+	add(srv, wire.Survey, wire.SurveySchema, survey)
+	return serverhttp.New(srv, nil)
+}
+
+func add[T any](srv *server.Server, name, schema string, f func(context.Context, *server.ToolCall, T) (outcome, error)) {
+	server.AddTool(srv, server.Tool{Name: name, Description: name, InputSchema: json.RawMessage(schema)}, f)
+}
+
+func echo(_ context.Context, _ *server.ToolCall, in wire.EchoArgs) (outcome, error) {
+	if in.Upper {
+		in.Message = strings.ToUpper(in.Message)
+	}
+	return server.Text(in.Message), nil
+}
+
+func sink(context.Context, *server.ToolCall, wire.SinkArgs) (outcome, error) {
+	return server.Text("ok"), nil
+}
+
+func deploy(confirm *roundtrip.FormQuestion[approval]) func(context.Context, *server.ToolCall, wire.DeployArgs) (outcome, error) {
+	return func(ctx context.Context, _ *server.ToolCall, in wire.DeployArgs) (outcome, error) {
+		switch a := confirm.Answer(ctx); {
+		case a.Outcome != roundtrip.Accepted:
+			return roundtrip.InputRequired(confirm.Elicit(wire.Question(in.Environment, in.Version))), nil
+		case !a.Content.Approve:
+			return server.Text("not deployed"), nil
+		}
+		return server.Text(wire.Deployed(in.Environment, in.Version)), nil
+	}
+}
+
+func survey(ctx context.Context, _ *server.ToolCall, in wire.SurveyArgs) (outcome, error) {
+	missing := make([]roundtrip.Item, 0, in.N)
+	for i := range in.N {
+		key := wire.SurveyKey(i)
+		if a := roundtrip.Answer[approval](ctx, key); a.Outcome != roundtrip.Accepted || !a.Content.Approve {
+			missing = append(missing, roundtrip.Elicit[approval](key, wire.Question(in.Environment, "v")))
+		}
+	}
+	if len(missing) > 0 {
+		return roundtrip.InputRequired(missing...), nil
+	}
+	return server.Text(wire.Surveyed(in.Environment, in.N)), nil
+}
