@@ -86,6 +86,7 @@ type Stream struct {
 	mu      sync.Mutex
 	entries map[protocol.ID]*entry
 	session *streamSession // of a legacy revision; nil: none
+	opening *opening       // of a session; nil: none was tried, or it was refused
 	revoke  []protocol.ID  // requests to cancel
 	err     error          // why the stream has ended
 	closing sync.Once

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -39,29 +40,90 @@ func (s *Stream) Probe(ctx context.Context, req *protocol.Request) (*protocol.Re
 }
 
 // OpenSession implements [protocol.LegacyPeer]. A stream has one session at a
-// time.
+// time, and one that has not ended is waited for.
 func (s *Stream) OpenSession(ctx context.Context, initialize *protocol.Request, back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
 	x := &streamSession{
-		stream: s, back: back, done: make(chan struct{}),
+		stream: s, back: back, done: make(chan struct{}), left: make(chan struct{}),
 		calls: make(chan struct{}, protocol.MaxBackCalls), inbox: newInbox(s.opts.MaxLineBytes),
 	}
 	x.life, x.cancel = context.WithCancelCause(context.Background())
-	s.mu.Lock()
-	busy := s.session != nil
-	if !busy {
-		s.session = x
-	}
-	s.mu.Unlock()
-	if busy {
-		return nil, nil, errors.New("client: stream has a session already")
+	if err := s.enter(ctx, x); err != nil {
+		return nil, nil, err
 	}
 	go x.tell()
-	resp, err := s.Handle(ctx, initialize, nil)
+	resp, err := s.initialize(ctx, initialize)
 	if err != nil || resp.Error != nil {
 		_ = x.Close()
 		return nil, resp, err
 	}
 	return x, resp, nil
+}
+
+// enter makes x the session of the stream.
+func (s *Stream) enter(ctx context.Context, x *streamSession) error {
+	for {
+		s.mu.Lock()
+		other := s.session
+		if other == nil {
+			s.session = x
+		}
+		s.mu.Unlock()
+		if other == nil {
+			return nil
+		}
+		select {
+		case <-other.left: // the one that was to use it has given up, or is about to
+		case <-ctx.Done():
+			return errors.New("client: stream has a session already")
+		}
+	}
+}
+
+// An opening is an initialize request on its way, and its outcome.
+type opening struct {
+	params   []byte
+	done     chan struct{} // closed once response and err are set
+	response *protocol.Response
+	err      error
+}
+
+// initialize delivers an initialize request, unless the same has been delivered:
+// it cannot be cancelled (basic/lifecycle), so the server may have opened a
+// session for somebody who did not wait for it, and it need not open two.
+func (s *Stream) initialize(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
+	s.mu.Lock()
+	o := s.opening
+	if o == nil || !bytes.Equal(o.params, req.Params) {
+		o = &opening{params: req.Params, done: make(chan struct{})}
+		s.opening = o
+		go s.open(o, req)
+	}
+	s.mu.Unlock()
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if o.err != nil {
+		return nil, o.err
+	}
+	resp := *o.response
+	resp.ID = req.ID
+	return &resp, nil
+}
+
+// open waits for the answer as long as the stream lasts. A refusal does not
+// stand: another attempt may be taken.
+func (s *Stream) open(o *opening, req *protocol.Request) {
+	o.response, o.err = s.Handle(context.Background(), req, nil)
+	if o.err != nil || o.response.Error != nil {
+		s.mu.Lock()
+		if s.opening == o {
+			s.opening = nil
+		}
+		s.mu.Unlock()
+	}
+	close(o.done)
 }
 
 // A streamSession is the session of a stream. All requests of the server come to
@@ -74,6 +136,7 @@ type streamSession struct {
 	life   context.Context // of the session; what the server asks ends with it
 	cancel context.CancelCauseFunc
 	done   chan struct{}
+	left   chan struct{} // closed when the stream can have another session
 	once   sync.Once
 }
 
@@ -98,10 +161,11 @@ func (x *streamSession) Notify(ctx context.Context, n *protocol.Notification) er
 func (x *streamSession) Close() error {
 	x.finish(ErrClosed)
 	x.stream.mu.Lock()
+	defer x.stream.mu.Unlock()
 	if x.stream.session == x {
 		x.stream.session = nil
+		close(x.left)
 	}
-	x.stream.mu.Unlock()
 	return nil
 }
 

@@ -91,7 +91,8 @@ func (r *Router) sheltered(what string, f func()) {
 			return
 		}
 		defer func() { _ = recover() }() // it may be the logger that panics
-		r.opts.Logger.Error("elicitation: "+what+" panicked", zap.String("error", fmt.Sprintf("%T", p)), zap.Stack("stack")) // its text may hold an answer
+		kind := fmt.Sprintf("%T", p)     // the text may hold an answer
+		r.opts.Logger.Error("elicitation: "+what+" panicked", zap.String("error", kind), zap.Stack("stack"))
 	}()
 	f()
 }
