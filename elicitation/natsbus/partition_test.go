@@ -1,0 +1,87 @@
+package natsbus_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/elicitation/natsbus"
+)
+
+// TestPartition cuts one server, and the replica on it, off from the other two.
+// No answer gets lost in silence, none is taken twice, nothing waits longer
+// than it may, and when the network is whole again so is the bus.
+func TestPartition(t *testing.T) {
+	t.Parallel()
+	c := startWired(t, 3)
+	opts := &natsbus.Options{Lease: natsbus.MinLease, Timeout: 2 * time.Second}
+	// The bucket is made with patience, and used without.
+	open(t, connect(t, c.servers[0].ClientURL()), &natsbus.Options{Timeout: patience})
+	var rs []*replica
+	for i, name := range []string{"ada", "bob", "eve"} {
+		rs = append(rs, newReplica(t, name, c.servers[i:i+1], 0, opts)) // which stays with its server
+	}
+	near, far := rs[0].ask(t), rs[2].ask(t)
+
+	c.isolate(2)
+	eventually(t, "the server is alone", func() bool { return c.routed(2) == 0 && c.routed(0) == 1 })
+
+	bounded(t, "a reply to the far side", func() {
+		eventually(t, "the majority knows that the owner is gone", func() bool {
+			d, err := rs[1].answer(far, "over there")
+			if d != elicitation.Unknown || err == nil {
+				t.Fatalf("the reply is %v, %v", d, err)
+			}
+			return errors.Is(err, elicitation.ErrOwnerGone)
+		})
+	})
+	bounded(t, "a reply from the far side", func() {
+		// The server there may lead the directory for a while yet, and be able
+		// to say that the owner is gone.
+		if d, err := rs[2].answer(near, "from afar"); d != elicitation.Unknown || err == nil {
+			t.Errorf("the reply is %v, %v; want an error", d, err)
+		}
+	})
+	bounded(t, "a question on the far side", func() {
+		_, _, err := rs[2].try()
+		if !errors.Is(err, elicitation.ErrBus) {
+			t.Errorf("a question that no other replica would know of: %v", err)
+		}
+	})
+	if !near.pending() || !far.pending() {
+		t.Error("a question ended")
+	}
+	// On its own side each question can be answered.
+	eventually(t, "the majority works", func() bool {
+		d, err := rs[1].answer(near, "here")
+		return d == elicitation.Accepted && err == nil
+	})
+	near.got(t, "here")
+
+	c.rejoin(2)
+	eventually(t, "the far question is answered from the near side", func() bool {
+		d, err := rs[0].answer(far, "at last")
+		return d == elicitation.Accepted && err == nil
+	})
+	far.got(t, "at last")
+	eventually(t, "the far side asks again", func() bool {
+		q, call, err := rs[2].try()
+		if err != nil {
+			return false
+		}
+		defer call.End()
+		d, err := rs[1].answer(q, "again")
+		return d == elicitation.Accepted && err == nil
+	})
+}
+
+// bounded wants f to end soon.
+func bounded(t *testing.T, what string, f func()) {
+	t.Helper()
+	began := time.Now()
+	f()
+	if took := time.Since(began); took > patience/2 {
+		t.Errorf("%s took %v", what, took)
+	}
+}

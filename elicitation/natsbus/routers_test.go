@@ -1,0 +1,205 @@
+package natsbus_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/elicitation/natsbus"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// atOnce is how long what happens at once may take on a loaded machine.
+const atOnce = 3 * time.Second
+
+// A replica is a router on a bus of its own, on a connection of its own that
+// prefers one server of the cluster.
+type replica struct {
+	*elicitation.Router
+	bus     mortal
+	session *elicitation.Session
+}
+
+func newReplica(t testing.TB, name string, servers []*natsserver.Server, first int, opts *natsbus.Options) *replica {
+	t.Helper()
+	var urls []string
+	for i := range servers {
+		urls = append(urls, servers[(first+i)%len(servers)].ClientURL())
+	}
+	js := connect(t, strings.Join(urls, ","), nats.DontRandomize(), nats.ReconnectJitter(0, 0))
+	r := &replica{bus: open(t, js, opts)}
+	var err error
+	if r.Router, err = elicitation.New(&elicitation.Options{Bus: r.bus, Timeout: 5 * time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	r.session, err = r.Attach(elicitation.SessionInfo{
+		ID: "session-" + name, Principal: elicitation.Principal{Issuer: "https://id.example", Subject: name},
+		Capabilities: protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true, URL: true}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		r.session.Detach()
+		if err := r.Shutdown(ctx); err != nil {
+			t.Errorf("%s: shutdown: %v", name, err)
+		}
+	})
+	return r
+}
+
+// A question is one that a replica has put to its client.
+type question struct {
+	id      protocol.ID
+	from    elicitation.From
+	outcome chan elicitation.Outcome
+}
+
+const ask = `{"message":"Deploy?","requestedSchema":{"type":"object","properties":{"reason":{"type":"string"}}}}`
+
+// try puts a question, for a call that the caller ends.
+func (r *replica) try() (*question, *elicitation.Call, error) {
+	call, err := r.Begin(context.Background(), elicitation.Origin{Session: r.session}, elicitation.Via{}, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	q := &question{from: r.session.From(), outcome: make(chan elicitation.Outcome, 1)}
+	offered, err := call.Offer(context.Background(), json.RawMessage(ask), nil, func(o elicitation.Outcome) { q.outcome <- o })
+	if err != nil {
+		call.End()
+		return nil, nil, err
+	}
+	offered.Delivered()
+	q.id = offered.Request().ID
+	return q, call, nil
+}
+
+func (r *replica) ask(t testing.TB) *question {
+	t.Helper()
+	q, call, err := r.try()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(call.End)
+	return q
+}
+
+// answer hands the client's answer in at this replica, whoever asked.
+func (r *replica) answer(q *question, reason string) (elicitation.Disposition, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	result := fmt.Sprintf(`{"action":"accept","content":{"reason":%q}}`, reason)
+	return r.Complete(ctx, q.from, &protocol.Response{ID: q.id, Result: json.RawMessage(result)})
+}
+
+// accepted wants the answer to reach whoever asked.
+func (r *replica) accepted(t testing.TB, q *question, reason string) {
+	t.Helper()
+	if d, err := r.answer(q, reason); d != elicitation.Accepted || err != nil {
+		t.Fatalf("the reply was %v, %v; want it accepted", d, err)
+	}
+	q.got(t, reason)
+}
+
+func (q *question) got(t testing.TB, reason string) {
+	t.Helper()
+	select {
+	case o := <-q.outcome:
+		if o.Err != nil {
+			t.Fatalf("the question ended with %v", o.Err)
+		}
+		if data, _ := o.Result.MarshalJSON(); !strings.Contains(string(data), reason) {
+			t.Fatalf("the answer is %s, want %s", data, reason)
+		}
+	case <-time.After(patience):
+		t.Fatal("the answer did not arrive")
+	}
+}
+
+// pending says whether the question still waits.
+func (q *question) pending() bool { return len(q.outcome) == 0 }
+
+func threeReplicas(t testing.TB, servers []*natsserver.Server, opts *natsbus.Options) []*replica {
+	t.Helper()
+	var rs []*replica
+	for i, name := range []string{"ada", "bob", "eve"} {
+		rs = append(rs, newReplica(t, name, servers, i, opts))
+	}
+	return rs
+}
+
+// TestThreeRouters lets every reply arrive at every replica, on a cluster of
+// three servers.
+func TestThreeRouters(t *testing.T) {
+	rs := threeReplicas(t, startCluster(t, 3), nil)
+	for i, asks := range rs {
+		for j, answers := range rs {
+			answers.accepted(t, asks.ask(t), fmt.Sprintf("of %d via %d", i, j))
+		}
+	}
+
+	// What is said about strangers' replies is said by the owner.
+	q := rs[0].ask(t)
+	forged := &question{id: q.id, from: rs[1].session.From()}
+	if d, err := rs[1].answer(forged, "mine"); d != elicitation.WrongSession || err != nil || !q.pending() {
+		t.Errorf("a reply from another session is %v, %v", d, err)
+	}
+	other := q.from
+	other.Principal.Subject = "mallory"
+	if d, err := rs[2].answer(&question{id: q.id, from: other}, "mine"); d != elicitation.WrongPrincipal || err != nil || !q.pending() {
+		t.Errorf("a reply from another principal is %v, %v", d, err)
+	}
+	rs[2].accepted(t, q, "first")
+	if d, err := rs[1].answer(q, "second"); d == elicitation.Accepted || err != nil {
+		t.Errorf("a second reply is %v, %v", d, err)
+	}
+	if d, err := rs[1].answer(&question{id: protocol.StringID(strings.Repeat("0", 32)), from: q.from}, "x"); d != elicitation.Unknown || err != nil {
+		t.Errorf("a reply to nothing is %v, %v", d, err)
+	}
+}
+
+// TestKill takes away first the server that a replica is connected to, then
+// the replica itself.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	servers := startCluster(t, 3)
+	opts := &natsbus.Options{Lease: natsbus.MinLease, Timeout: patience}
+	rs := threeReplicas(t, servers, opts)
+	survives, orphan := rs[0].ask(t), rs[0].ask(t)
+	stop(servers[0])
+	// The bus works on two servers, and finds the replica on another one.
+	var d elicitation.Disposition
+	var err error
+	eventually(t, "the replica is found again", func() bool {
+		d, err = rs[1].answer(survives, "after the server died")
+		if err != nil && !errors.Is(err, elicitation.ErrOwnerGone) {
+			t.Logf("meanwhile: %v", err)
+		}
+		return err == nil
+	})
+	if d != elicitation.Accepted {
+		t.Fatalf("the reply was %v", d)
+	}
+	survives.got(t, "after the server died")
+	rs[2].accepted(t, rs[1].ask(t), "on two servers")
+
+	rs[0].bus.Kill()
+	began := time.Now()
+	if d, err := rs[1].answer(orphan, "too late"); !errors.Is(err, elicitation.ErrOwnerGone) || d != elicitation.Unknown {
+		t.Errorf("a reply to a dead replica is %v, %v", d, err)
+	}
+	if took := time.Since(began); took > atOnce {
+		t.Errorf("it took %v to find out that the replica is gone", took)
+	}
+	rs[2].accepted(t, rs[1].ask(t), "without the dead")
+}

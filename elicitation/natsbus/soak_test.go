@@ -1,0 +1,229 @@
+//go:build soak
+
+package natsbus_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/elicitation/natsbus"
+)
+
+// soakTime is how long TestSoak makes trouble, RONDO_SOAK if that is set.
+func soakTime(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("RONDO_SOAK")
+	if text == "" {
+		return time.Minute
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d > 8*time.Minute {
+		t.Fatalf("RONDO_SOAK is %q, want a duration of at most 8m: %v", text, err)
+	}
+	return d
+}
+
+// TestSoak has three routers on three servers ask and answer while servers are
+// stopped and started, cut off and joined again, and connections break. Every
+// question that was put ends once, with one of the answers that were given to
+// it; every call is bounded; and in the end everything is as it was.
+func TestSoak(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	c := startWired(t, 3)
+	opts := &natsbus.Options{Lease: 3 * time.Second, Timeout: 2 * time.Second}
+	open(t, connect(t, c.servers[0].ClientURL()), &natsbus.Options{Timeout: patience})
+	rs := threeReplicas(t, c.servers, opts)
+	s := &soak{cluster: c, replicas: rs, stop: make(chan struct{})}
+	var wg sync.WaitGroup
+	for i := range 6 {
+		wg.Go(func() { s.talk(t, rand.New(rand.NewPCG(seed, uint64(i)))) })
+	}
+	s.trouble(t, rand.New(rand.NewPCG(seed, 100)), soakTime(t))
+	close(s.stop)
+	wg.Wait()
+	t.Logf("%d questions answered, %d refused, %d attempts failed, %d disturbances",
+		s.answered.Load(), s.refused.Load(), s.failed.Load(), s.disturbances)
+	if s.answered.Load() < 100 {
+		t.Errorf("only %d questions were answered", s.answered.Load())
+	}
+	for i, asks := range rs {
+		if n := asks.Pending(); n != 0 {
+			t.Errorf("replica %d has %d questions pending", i, n)
+		}
+		eventually(t, "everybody reaches everybody", func() bool {
+			q, call, err := asks.try()
+			if err != nil {
+				return false
+			}
+			defer call.End()
+			d, err := rs[(i+1)%3].answer(q, "in the end")
+			return d == elicitation.Accepted && err == nil
+		})
+	}
+	s.tidy(t)
+}
+
+type soak struct {
+	cluster      *wiredCluster
+	replicas     []*replica
+	stop         chan struct{}
+	disturbances int
+
+	answered, refused, failed atomic.Int32
+}
+
+// talk puts questions and has them answered elsewhere, one after the other.
+func (s *soak) talk(t *testing.T, random *rand.Rand) {
+	for n := 0; ; n++ {
+		select {
+		case <-s.stop:
+			return
+		case <-time.After(time.Duration(random.IntN(20)) * time.Millisecond):
+		}
+		asks := s.replicas[random.IntN(3)]
+		began := time.Now()
+		q, call, err := asks.try()
+		if took := time.Since(began); took > patience/2 {
+			t.Errorf("asking took %v", took)
+		}
+		if err != nil {
+			s.refused.Add(1)
+			if !errors.Is(err, elicitation.ErrBus) {
+				t.Errorf("a question was refused: %v", err)
+			}
+			continue
+		}
+		s.converse(t, random, q)
+		call.End()
+	}
+}
+
+// converse answers until the answer has arrived.
+func (s *soak) converse(t *testing.T, random *rand.Rand, q *question) {
+	given := make(map[string]bool)
+	for deadline := time.Now().Add(4 * patience); time.Now().Before(deadline); {
+		reason := fmt.Sprintf("reason %d", len(given))
+		given[reason] = true
+		began := time.Now()
+		d, err := s.replicas[random.IntN(3)].answer(q, reason)
+		if took := time.Since(began); took > patience*3/2 {
+			t.Errorf("a reply took %v", took)
+		}
+		switch {
+		case d == elicitation.Accepted:
+			given = map[string]bool{reason: true} // no other may have been
+		case err != nil:
+			s.failed.Add(1)
+		case len(given) == 1:
+			t.Errorf("the first reply is %v", d)
+		}
+		grace := 10 * time.Millisecond
+		if d == elicitation.Accepted {
+			grace = patience
+		}
+		select {
+		case o := <-q.outcome:
+			s.check(t, o, given)
+			return
+		case <-time.After(grace):
+			if d == elicitation.Accepted {
+				t.Error("the reply is accepted, and does not arrive")
+				return
+			}
+		}
+	}
+	t.Error("a question is not answered")
+}
+
+func (s *soak) check(t *testing.T, o elicitation.Outcome, given map[string]bool) {
+	if o.Err != nil {
+		t.Errorf("a question ended with %v", o.Err)
+		return
+	}
+	s.answered.Add(1)
+	for reason := range given {
+		if strings.Contains(string(o.Result.Content), `"`+reason+`"`) {
+			return
+		}
+	}
+	t.Errorf("a question was answered with %s, given were %v", o.Result.Content, given)
+}
+
+// trouble disturbs one server at a time, so that two always work together.
+func (s *soak) trouble(t *testing.T, random *rand.Rand, total time.Duration) {
+	for end := time.Now().Add(total); time.Now().Before(end); s.disturbances++ {
+		i := random.IntN(3)
+		length := time.Duration(1+random.IntN(6)) * time.Second
+		switch random.IntN(3) {
+		case 0:
+			s.cluster.isolate(i)
+			<-time.After(length)
+			s.cluster.rejoin(i)
+		case 1:
+			stop(s.cluster.servers[i])
+			<-time.After(length)
+			s.cluster.restart(t, i)
+		case 2:
+			_ = s.replicas[i].bus.nc.ForceReconnect()
+		}
+		eventually(t, "the servers are together", func() bool {
+			return s.cluster.routed(0)+s.cluster.routed(1)+s.cluster.routed(2) == 6
+		})
+		<-time.After(2 * time.Second)
+	}
+}
+
+// tidy wants nothing left in the directory but leases.
+func (s *soak) tidy(t *testing.T) {
+	js, err := jetstream.New(s.replicas[0].bus.nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.KeyValue(t.Context(), natsbus.DefaultBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What could not be released during an outage ends with its time to live,
+	// for which this does not wait.
+	keys, err := kv.Keys(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := 0
+	for _, key := range keys {
+		if strings.HasPrefix(key, "c.") {
+			claims++
+		}
+	}
+	t.Logf("%d claims wait to expire", claims)
+	if limit := int(s.failed.Load()+s.refused.Load()) + 100; claims > limit {
+		t.Errorf("%d claims are left over, at most %d could not be released", claims, limit)
+	}
+}
+
+// restart starts a server again that was stopped, on its files.
+func (c *wiredCluster) restart(t testing.TB, i int) {
+	t.Helper()
+	srv, err := natsserver.NewServer(c.options[i])
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	t.Cleanup(func() { stop(srv) })
+	if !srv.ReadyForConnections(patience) {
+		t.Fatal("the NATS server does not start again")
+	}
+	c.servers[i] = srv
+}

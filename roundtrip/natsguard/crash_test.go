@@ -1,0 +1,108 @@
+package natsguard_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
+)
+
+// storeVar makes the test binary a NATS server that keeps its files there.
+const storeVar = "RONDO_NATSGUARD_STORE"
+
+// serveNATS is the test binary as a server, until its standard input ends,
+// which is also what happens when the test dies.
+func serveNATS(dir string) {
+	srv, err := natsserver.NewServer(&natsserver.Options{
+		Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: dir,
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	srv.Start()
+	if !srv.ReadyForConnections(patience) {
+		os.Exit(1)
+	}
+	fmt.Println(srv.ClientURL())
+	_, _ = bufio.NewReader(os.Stdin).ReadByte()
+	stop(srv)
+	os.Exit(0)
+}
+
+// startProcess starts a server in a process of its own, and returns what kills
+// it without warning.
+func startProcess(t *testing.T, dir string) (url string, kill func()) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), storeVar+"="+dir)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	killed := false
+	kill = func() {
+		if !killed {
+			killed = true
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			_ = in.Close()
+		}
+	}
+	t.Cleanup(kill)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the server does not start: %v", err)
+	}
+	return line[:len(line)-1], kill
+}
+
+// TestCrash kills the process of the server in the middle of its work. Whatever
+// claim it acknowledged is still there when it starts again.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	url, kill := startProcess(t, dir)
+	g := newGuard(t, connect(t, url), &natsguard.Options{Timeout: time.Second})
+	claims := make(chan string, 100_000)
+	failed := make(chan struct{})
+	go func() {
+		defer close(failed)
+		defer close(claims)
+		for i := 0; ; i++ {
+			id := fmt.Sprint("state", i)
+			if g.Claim(t.Context(), id, print1, inAnHour()) != nil {
+				return
+			}
+			claims <- id
+		}
+	}()
+	eventually(t, "there are claims", func() bool { return len(claims) > 200 })
+	kill()
+	<-failed
+
+	url, _ = startProcess(t, dir)
+	fresh := newGuard(t, connect(t, url), nil)
+	n := 0
+	for id := range claims {
+		spent(t, fresh.Claim(t.Context(), id, print1, inAnHour()))
+		n++
+	}
+	if n < 200 {
+		t.Errorf("%d claims were made, want more", n)
+	}
+}

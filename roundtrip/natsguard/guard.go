@@ -1,0 +1,176 @@
+package natsguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// A Guard is a [roundtrip.Guard] for a fleet: whichever replica claims a state
+// first has it, and the others hand out what came of it. It may be used
+// concurrently. It starts nothing and needs no closing; the connection stays
+// the caller's.
+type Guard struct {
+	bucket     *bucket
+	longest    time.Duration
+	maxOutcome int
+
+	mu    sync.Mutex
+	held  map[string]held // by key
+	swept time.Time
+}
+
+var _ roundtrip.Guard = (*Guard)(nil)
+
+// held is a claim of this guard that was neither committed nor released. Its
+// revision is the fence: who has been overtaken changes nothing any more.
+type held struct {
+	entry    entry
+	revision uint64
+	until    time.Time
+}
+
+// New returns a guard that keeps its claims in the bucket that opts names, nil
+// for the defaults. It fails when the bucket cannot be reached within
+// [Options].Timeout or could forget a claim before its time. ctx ends the
+// call, not the guard.
+func New(ctx context.Context, js jetstream.JetStream, opts *Options) (*Guard, error) {
+	o := opts.withDefaults()
+	b, err := openBucket(ctx, js, o)
+	if err != nil {
+		return nil, fmt.Errorf("natsguard: %w", err)
+	}
+	return &Guard{bucket: b, longest: o.Longest, maxOutcome: o.MaxOutcome, held: map[string]held{}}, nil
+}
+
+// Claim implements [roundtrip.Guard]. It returns within [Options].Timeout,
+// whether ctx ends or not: giving up half way would leave a claim that nobody
+// knows of. When NATS does not answer in that time the claim may have been
+// made all the same; the state is then spent without having been used, because
+// the other mistake would be to use it twice.
+func (g *Guard) Claim(ctx context.Context, id string, fingerprint [32]byte, until time.Time) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("natsguard: claim: %w", err)
+	}
+	if left := time.Until(until); left > g.longest {
+		return fmt.Errorf("natsguard: claim: it must be remembered for %v, longer than Options.Longest, %v", left, g.longest)
+	}
+	ctx, cancel := g.bucket.bound(ctx)
+	defer cancel()
+	key := keyOf("natsguard claim v1", id)
+	mine := newEntry(id, fingerprint)
+	revision, found, err := g.bucket.swap(ctx, key, mine.encode(), 0, until)
+	if err != nil {
+		return fmt.Errorf("natsguard: claim: %w", err)
+	}
+	if found != nil {
+		return g.spent(id, fingerprint, found.value)
+	}
+	g.hold(key, held{mine, revision, until})
+	return nil
+}
+
+// spent says what is known of a claim that was made before.
+func (g *Guard) spent(id string, fingerprint [32]byte, value []byte) error {
+	e, err := decodeEntry(value)
+	if err != nil {
+		return fmt.Errorf("natsguard: claim: %w", err)
+	}
+	if e.kind != kindCommitted || e.print != boundPrint(id, fingerprint) {
+		return &roundtrip.SpentError{}
+	}
+	outcome, err := e.outcome(id)
+	if err != nil {
+		return fmt.Errorf("natsguard: claim: recorded outcome: %w", err)
+	}
+	return &roundtrip.SpentError{Outcome: outcome}
+}
+
+// Commit implements [roundtrip.Guard]. An outcome that is longer than
+// [Options].MaxOutcome is not recorded, which is no error: the state stays
+// spent and its replay is refused. Like Claim it is bounded by
+// [Options].Timeout and not by ctx.
+func (g *Guard) Commit(ctx context.Context, id string, outcome []byte) error {
+	key := keyOf("natsguard claim v1", id)
+	h, ok := g.find(key)
+	if !ok {
+		return errors.New("natsguard: commit without a claim")
+	}
+	const sealing = 12 + 16 // nonce and tag
+	limit := min(g.maxOutcome, g.bucket.room()-headerSize-sealing)
+	committed, err := h.entry.commit(id, outcome, limit)
+	if err != nil {
+		return fmt.Errorf("natsguard: commit: %w", err)
+	}
+	ctx, cancel := g.bucket.bound(ctx)
+	defer cancel()
+	_, found, err := g.bucket.swap(ctx, key, committed.encode(), h.revision, h.until)
+	if err != nil {
+		return fmt.Errorf("natsguard: commit: %w", err)
+	}
+	g.forget(key)
+	if found != nil {
+		return errors.New("natsguard: commit: the claim is not this guard's any more")
+	}
+	return nil
+}
+
+// Release implements [roundtrip.Guard]. A claim that was committed, or that is
+// not this guard's, stays as it is, which is no error.
+func (g *Guard) Release(ctx context.Context, id string) error {
+	key := keyOf("natsguard claim v1", id)
+	h, ok := g.find(key)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := g.bucket.bound(ctx)
+	defer cancel()
+	if err := g.bucket.connected(ctx); err != nil {
+		return fmt.Errorf("natsguard: release: %w", err)
+	}
+	if err := g.bucket.remove(ctx, key, h.revision); err != nil && !conflict(err) {
+		return fmt.Errorf("natsguard: release: %w", err)
+	}
+	g.forget(key)
+	return nil
+}
+
+func (g *Guard) hold(key string, h held) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	if now.Sub(g.swept) >= time.Second {
+		g.swept = now
+		for k, h := range g.held {
+			if now.After(h.until) {
+				delete(g.held, k)
+			}
+		}
+	}
+	for k := range g.held {
+		if len(g.held) < MaxHeld {
+			break
+		}
+		delete(g.held, k)
+	}
+	g.held[key] = h
+}
+
+func (g *Guard) find(key string) (held, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h, ok := g.held[key]
+	return h, ok
+}
+
+func (g *Guard) forget(key string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.held, key)
+}

@@ -1,0 +1,77 @@
+package natsguard
+
+import (
+	"time"
+
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// The defaults of [Options].
+const (
+	// DefaultBucket is where a [Guard] keeps its claims.
+	DefaultBucket = "rondo_guard"
+	// DefaultTimeout bounds one operation. A cluster that loses the leader of
+	// a bucket elects another within about this time; a person who waits for
+	// an answer waits no longer.
+	DefaultTimeout = 5 * time.Second
+	// DefaultLongest is how long claims may have to be remembered: as long as
+	// a flow of a funnel with the default settings, and an hour more.
+	DefaultLongest = roundtrip.DefaultFlowTTL + time.Hour
+	// DefaultMaxOutcome is the longest outcome that is recorded. A quarter of
+	// what a NATS server takes by default leaves room in every deployment.
+	DefaultMaxOutcome = 256 << 10
+	// DefaultMaxBytes is how large a bucket grows that New creates: some
+	// million claims without outcomes. A full bucket refuses new claims.
+	DefaultMaxBytes = 256 << 20
+	// MaxHeld is how many claims a guard keeps at hand to commit or release
+	// them. A claim whose handler failed stays there until it expires. Beyond
+	// the limit one of them can no longer be committed: it stays claimed, and
+	// its replay is refused.
+	MaxHeld = 100_000
+)
+
+// Options configure a [Guard]. The zero value is good.
+type Options struct {
+	// Bucket is the name of the JetStream key-value bucket. Empty:
+	// [DefaultBucket]. It is created if it does not exist; one that exists is
+	// used as it is, or refused if it could forget a claim too early.
+	Bucket string
+	// Timeout bounds every operation, reconnecting included. When it has
+	// passed, the operation has failed. 0: [DefaultTimeout].
+	Timeout time.Duration
+	// Longest is how far ahead a claim may expire: a little more than the
+	// FlowTTL of the funnel. 0: [DefaultLongest]. A bucket that forgets sooner
+	// is refused, and so is a claim that expires later.
+	Longest time.Duration
+	// MaxOutcome is the longest outcome that is recorded, in bytes. The
+	// replay of a state with a longer one is refused. 0: [DefaultMaxOutcome];
+	// never more than the server and the bucket take.
+	MaxOutcome int
+	// Replicas is how many servers keep a bucket that is created. 0: three in
+	// a cluster, otherwise one.
+	Replicas int
+	// MaxBytes bounds a bucket that is created. 0: [DefaultMaxBytes].
+	MaxBytes int64
+}
+
+func (o *Options) withDefaults() Options {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	if opts.Bucket == "" {
+		opts.Bucket = DefaultBucket
+	}
+	opts.Timeout = orDefault(opts.Timeout, DefaultTimeout)
+	opts.Longest = orDefault(opts.Longest, DefaultLongest)
+	opts.MaxOutcome = orDefault(opts.MaxOutcome, DefaultMaxOutcome)
+	opts.MaxBytes = orDefault(opts.MaxBytes, DefaultMaxBytes)
+	return opts
+}
+
+func orDefault[T int | int64 | time.Duration](value, byDefault T) T {
+	if value <= 0 {
+		return byDefault
+	}
+	return value
+}

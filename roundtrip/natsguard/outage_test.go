@@ -1,0 +1,120 @@
+package natsguard_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
+)
+
+// TestRestart keeps what was claimed, over a server that is started again on
+// the same files.
+func TestRestart(t *testing.T) {
+	ctx := t.Context()
+	dir := t.TempDir()
+	port := freePort(t)
+	srv := startServer(t, dir, port)
+	g := newGuard(t, connect(t, srv.ClientURL()), &natsguard.Options{Timeout: patience})
+	for _, id := range []string{"running", "committed"} {
+		if err := g.Claim(ctx, id, print1, inAnHour()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := g.Commit(ctx, "committed", []byte("outcome")); err != nil {
+		t.Fatal(err)
+	}
+	stop(srv)
+	startServer(t, dir, port)
+
+	// The same guard, on a connection that finds the new server; and a fresh one.
+	fresh := newGuard(t, connect(t, srv.ClientURL()), nil)
+	for name, g := range map[string]*natsguard.Guard{"old": g, "fresh": fresh} {
+		spent(t, g.Claim(ctx, "running", print1, inAnHour()))
+		if got := spent(t, g.Claim(ctx, "committed", print1, inAnHour())); string(got) != "outcome" {
+			t.Errorf("%s: outcome %q", name, got)
+		}
+	}
+	if err := g.Commit(ctx, "running", []byte("late")); err != nil {
+		t.Errorf("a claim from before the restart: %v", err)
+	}
+}
+
+// TestUnreachable fails closed, and soon.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	srv := startServer(t, t.TempDir(), 0)
+	js := connect(t, srv.ClientURL())
+	opts := &natsguard.Options{Timeout: 300 * time.Millisecond}
+	g := newGuard(t, js, opts)
+	s, err := natsguard.NewStateStore(ctx, js, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Claim(ctx, "before", print1, inAnHour()); err != nil {
+		t.Fatal(err)
+	}
+	stop(srv)
+	began := time.Now()
+	unspent(t, g.Claim(ctx, "before", print1, inAnHour()))
+	unspent(t, g.Claim(ctx, "new", print1, inAnHour()))
+	for what, err := range map[string]error{
+		"commit":  g.Commit(ctx, "before", nil),
+		"release": g.Release(ctx, "before"),
+		"put":     s.Put(ctx, "id", []byte("state"), inAnHour()),
+	} {
+		if err == nil {
+			t.Errorf("%s succeeds without a server", what)
+		}
+	}
+	if _, err := s.Get(ctx, "id"); err == nil || errorsIsGone(err) {
+		t.Errorf("get: %v", err)
+	}
+	if _, err := natsguard.New(ctx, js, opts); err == nil {
+		t.Error("a guard is made without a server")
+	}
+	if took := time.Since(began); took > patience/2 {
+		t.Errorf("it took %v", took)
+	}
+	js.Conn().Close()
+	unspent(t, g.Claim(ctx, "new", print1, inAnHour()))
+}
+
+// TestPartition cuts one replica off without closing its connection, which is
+// what a network does that drops packets.
+func TestPartition(t *testing.T) {
+	ctx := t.Context()
+	srv := startServer(t, t.TempDir(), 0)
+	wire := newWire(t, srv.Addr().String())
+	opts := &natsguard.Options{Timeout: 300 * time.Millisecond}
+	near := newGuard(t, connect(t, srv.ClientURL()), opts)
+	far := newGuard(t, connect(t, "nats://"+wire.address()), opts)
+
+	wire.block()
+	began := time.Now()
+	unspent(t, far.Claim(ctx, "id", print1, inAnHour()))
+	if took := time.Since(began); took > patience/2 {
+		t.Errorf("it took %v", took)
+	}
+	if err := near.Claim(ctx, "id", print1, inAnHour()); err != nil {
+		t.Errorf("the other side of the partition: %v", err)
+	}
+	wire.mend()
+	// What far sent while it was cut off arrives now, and must not win.
+	if err := near.Commit(ctx, "id", []byte("of near")); err != nil {
+		t.Errorf("the claim was taken over: %v", err)
+	}
+	if got := spent(t, retry(t, func() error { return far.Claim(ctx, "id", print1, inAnHour()) })); string(got) != "of near" {
+		t.Errorf("outcome %q", got)
+	}
+}
+
+// retry calls f until its error is about the state and not about the network.
+func retry(t *testing.T, f func() error) (err error) {
+	t.Helper()
+	eventually(t, "the network works", func() bool {
+		err = f()
+		return err == nil || isSpent(err)
+	})
+	return err
+}

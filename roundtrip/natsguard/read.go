@@ -1,0 +1,65 @@
+package natsguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
+// item is a key as the bucket has it.
+type item struct {
+	value    []byte
+	revision uint64
+	gone     bool // deleted or expired: only a marker is left
+}
+
+// get reads a key. A key that is not there is nil.
+//
+// It asks the leader of the stream. The key-value interface lets any replica
+// answer, and one that lags would hide what was stored a moment ago.
+func (b *bucket) get(ctx context.Context, key string) (*item, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.attempt())
+	defer cancel()
+	request := `{"last_by_subj":"` + b.subject + key + `"}` // neither part needs escaping
+	reply, err := b.js.Conn().RequestWithContext(ctx, b.read, []byte(request))
+	if err != nil {
+		return nil, err
+	}
+	var r readReply
+	if err := jsonx.Decode(reply.Data, &r); err != nil {
+		return nil, fmt.Errorf("read: %w", err)
+	}
+	if r.Error != nil && r.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound {
+		return nil, nil
+	}
+	if r.Error != nil {
+		return nil, r.Error
+	}
+	if r.Message == nil || r.Message.Subject != b.subject+key {
+		return nil, errors.New("read: the server sent something else")
+	}
+	header := nats.Header{}
+	if len(r.Message.Header) > 0 {
+		if header, err = nats.DecodeHeadersMsg(r.Message.Header); err != nil {
+			return nil, fmt.Errorf("read: %w", err)
+		}
+	}
+	gone := header.Get("KV-Operation") != "" || header.Get(jetstream.MarkerReasonHeader) != ""
+	return &item{r.Message.Data, r.Message.Revision, gone}, nil
+}
+
+// readReply is what the server answers to STREAM.MSG.GET.
+type readReply struct {
+	Error   *jetstream.APIError `json:"error"`
+	Message *struct {
+		Subject  string `json:"subject"`
+		Revision uint64 `json:"seq"`
+		Header   []byte `json:"hdrs"`
+		Data     []byte `json:"data"`
+	} `json:"message"`
+}

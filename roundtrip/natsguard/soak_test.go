@@ -1,0 +1,122 @@
+//go:build soak
+
+package natsguard_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
+)
+
+// soakTime is how long TestSoak makes trouble, RONDO_SOAK if that is set.
+func soakTime(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("RONDO_SOAK")
+	if text == "" {
+		return time.Minute
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d > 8*time.Minute {
+		t.Fatalf("RONDO_SOAK is %q, want a duration of at most 8m: %v", text, err)
+	}
+	return d
+}
+
+// TestSoak has three replicas, each with a server of its own, race for states
+// while servers are stopped and started and cut off from the others. No state
+// is ever won twice, and whoever lost gets the outcome of who won or a refusal.
+func TestSoak(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	c := startWired(t, 3)
+	newGuard(t, connect(t, c.servers[0].ClientURL()), &natsguard.Options{Timeout: patience})
+	var guards []*natsguard.Guard
+	for i := range c.servers {
+		guards = append(guards, newGuard(t, connect(t, c.servers[i].ClientURL()), &natsguard.Options{Timeout: 2 * time.Second}))
+	}
+	stopped := make(chan struct{})
+	var won, lost, refused, replayed atomic.Int32
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stopped:
+					return
+				default:
+				}
+				id := fmt.Sprint("state", w, "-", n)
+				winners := contest(t, guards, id, &lost, &refused, &replayed)
+				if winners > 1 {
+					t.Errorf("%s was won %d times", id, winners)
+				}
+				won.Add(winners)
+			}
+		})
+	}
+	random := rand.New(rand.NewPCG(seed, 0))
+	n := 0
+	for end := time.Now().Add(soakTime(t)); time.Now().Before(end); n++ {
+		disturb(t, c, random)
+	}
+	close(stopped)
+	wg.Wait()
+	t.Logf("%d states won, %d claims lost, %d of them got the outcome, %d refused, %d disturbances",
+		won.Load(), lost.Load(), replayed.Load(), refused.Load(), n)
+	if won.Load() < 100 || replayed.Load() < 100 {
+		t.Error("too little happened")
+	}
+}
+
+// contest has every replica claim one state, then claim it again.
+func contest(t *testing.T, guards []*natsguard.Guard, id string, lost, refused, replayed *atomic.Int32) (winners int32) {
+	var wins atomic.Int32
+	for range 2 {
+		var wg sync.WaitGroup
+		for i, g := range guards {
+			wg.Go(func() {
+				err := g.Claim(t.Context(), id, print1, inAnHour())
+				switch {
+				case err == nil:
+					wins.Add(1)
+					if err := g.Commit(t.Context(), id, fmt.Append(nil, "of ", i)); err != nil {
+						refused.Add(1)
+					}
+				case isSpent(err):
+					lost.Add(1)
+					if spent(t, err) != nil {
+						replayed.Add(1)
+					}
+				default:
+					refused.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	return wins.Load()
+}
+
+// disturb takes one server away for some seconds, so that two always work
+// together.
+func disturb(t *testing.T, c *wiredCluster, random *rand.Rand) {
+	i := random.IntN(3)
+	length := time.Duration(1+random.IntN(8)) * time.Second
+	if random.IntN(2) == 0 {
+		c.isolate(i)
+		<-time.After(length)
+		c.rejoin(i)
+	} else {
+		stop(c.servers[i])
+		<-time.After(length)
+		c.restart(t, i)
+	}
+	eventually(t, "the servers are together", func() bool { return c.routed(0)+c.routed(1)+c.routed(2) == 6 })
+	<-time.After(2 * time.Second)
+}

@@ -1,0 +1,150 @@
+package natsguard
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// DefaultStateBucket is where a [StateStore] keeps its states.
+const DefaultStateBucket = "rondo_state"
+
+// MaxState is the longest state that a [StateStore] takes, in bytes: twice
+// what a funnel with the default settings gives it.
+const MaxState = 2 * roundtrip.DefaultMaxStoredBytes
+
+// A StateStore is a [roundtrip.StateStore] for a fleet. A state that is longer
+// than a message to the server may be is kept in parts. It may be used
+// concurrently. It starts nothing and needs no closing; the connection stays
+// the caller's.
+type StateStore struct {
+	bucket  *bucket
+	longest time.Duration
+}
+
+var _ roundtrip.StateStore = (*StateStore)(nil)
+
+// NewStateStore returns a store that keeps its states in the bucket that opts
+// names, nil for the defaults; an empty Bucket is [DefaultStateBucket] and
+// MaxOutcome plays no part. It fails as [New] does. ctx ends the call, not the
+// store.
+func NewStateStore(ctx context.Context, js jetstream.JetStream, opts *Options) (*StateStore, error) {
+	o := opts.withDefaults()
+	if opts == nil || opts.Bucket == "" {
+		o.Bucket = DefaultStateBucket
+	}
+	b, err := openBucket(ctx, js, o)
+	if err != nil {
+		return nil, fmt.Errorf("natsguard: %w", err)
+	}
+	return &StateStore{b, o.Longest}, nil
+}
+
+// The first part of a state begins with the format, 1, and its whole length in
+// four bytes. The other parts, which are stored before it, are bare.
+const (
+	stateFormat = 1
+	statePrefix = 5
+)
+
+// Put implements [roundtrip.StateStore]. It ends with ctx, and after
+// [Options].Timeout.
+func (s *StateStore) Put(ctx context.Context, id string, state []byte, until time.Time) error {
+	if len(state) > MaxState {
+		return fmt.Errorf("natsguard: put: state of %d bytes, more than %d", len(state), MaxState)
+	}
+	if left := time.Until(until); left > s.longest {
+		return fmt.Errorf("natsguard: put: it must be kept for %v, longer than Options.Longest, %v", left, s.longest)
+	}
+	room := s.bucket.room()
+	if room <= statePrefix {
+		return errors.New("natsguard: put: the server or the bucket takes no message that is long enough")
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.bucket.timeout)
+	defer cancel()
+	first := binary.BigEndian.AppendUint32([]byte{stateFormat}, uint32(len(state)))
+	cut := min(len(state), room-statePrefix)
+	first, rest := append(first, state[:cut]...), state[cut:]
+	for i := 1; len(rest) > 0; i++ {
+		cut := min(len(rest), room)
+		if err := s.put(ctx, partKey(id, i), rest[:cut], until); err != nil {
+			return err
+		}
+		rest = rest[cut:]
+	}
+	return s.put(ctx, partKey(id, 0), first, until)
+}
+
+func (s *StateStore) put(ctx context.Context, key string, value []byte, until time.Time) error {
+	_, found, err := s.bucket.swap(ctx, key, value, 0, until)
+	if err == nil && found != nil {
+		err = errors.New("the id is taken")
+	}
+	if err != nil {
+		return fmt.Errorf("natsguard: put: %w", err)
+	}
+	return nil
+}
+
+// Get implements [roundtrip.StateStore]. It ends with ctx, and after
+// [Options].Timeout.
+func (s *StateStore) Get(ctx context.Context, id string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.bucket.timeout)
+	defer cancel()
+	first, err := s.get(ctx, partKey(id, 0))
+	if err != nil {
+		return nil, err
+	}
+	if len(first) < statePrefix || first[0] != stateFormat {
+		return nil, fmt.Errorf("natsguard: get: %w", errEntry)
+	}
+	size := int(binary.BigEndian.Uint32(first[1:]))
+	state := first[statePrefix:]
+	for i := 1; len(state) < size && size <= MaxState; i++ {
+		part, err := s.get(ctx, partKey(id, i))
+		if err != nil {
+			return nil, err
+		}
+		if len(part) == 0 {
+			break
+		}
+		state = append(state, part...)
+	}
+	if len(state) != size {
+		return nil, fmt.Errorf("natsguard: get: %w", errEntry)
+	}
+	return state, nil
+}
+
+func (s *StateStore) get(ctx context.Context, key string) ([]byte, error) {
+	found, err := s.bucket.fetch(ctx, key)
+	if err == nil && (found == nil || found.gone) {
+		// A server that does not know yet that it leads no more, or that has
+		// just begun to, may not have seen the state. Whoever acknowledges a
+		// write has.
+		if err = s.bucket.mark(ctx); err == nil {
+			found, err = s.bucket.fetch(ctx, key)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("natsguard: get: %w", err)
+	}
+	if found == nil || found.gone {
+		return nil, roundtrip.ErrStateGone
+	}
+	return found.value, nil
+}
+
+func partKey(id string, part int) string {
+	key := keyOf("natsguard state v1", id)
+	if part > 0 {
+		key += fmt.Sprint(".", part)
+	}
+	return key
+}

@@ -1,0 +1,81 @@
+package natsguard_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
+)
+
+func errorsIsGone(err error) bool { return errors.Is(err, roundtrip.ErrStateGone) }
+
+func isSpent(err error) bool {
+	_, ok := errors.AsType[*roundtrip.SpentError](err)
+	return ok
+}
+
+// stores returns two replicas on one server that takes messages of 64 KiB.
+func stores(t *testing.T, opts *natsguard.Options) (a, b *natsguard.StateStore) {
+	t.Helper()
+	srv := startServer(t, t.TempDir(), 0, func(o *natsserver.Options) { o.MaxPayload = 64 << 10 })
+	for _, s := range []**natsguard.StateStore{&a, &b} {
+		var err error
+		if *s, err = natsguard.NewStateStore(t.Context(), connect(t, srv.ClientURL()), opts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return a, b
+}
+
+func TestStateStore(t *testing.T) {
+	ctx := t.Context()
+	a, b := stores(t, nil)
+	for _, n := range []int{0, 1, 1000, 64<<10 - 1, 64 << 10, 64<<10 + 1, 126 << 10, 1 << 20, natsguard.MaxState} {
+		id := strings.Repeat(fmt.Sprintf("%08x", n), 8)
+		state := bytes.Repeat([]byte{byte(n), 1, 2}, n/3+1)[:n]
+		if _, err := b.Get(ctx, id); !errorsIsGone(err) {
+			t.Errorf("%d bytes: before: %v", n, err)
+		}
+		if err := a.Put(ctx, id, state, inAnHour()); err != nil {
+			t.Errorf("%d bytes: %v", n, err)
+			continue
+		}
+		got, err := b.Get(ctx, id)
+		if err != nil || !bytes.Equal(got, state) {
+			t.Errorf("%d bytes: %d come back, %v", n, len(got), err)
+		}
+		if err := b.Put(ctx, id, []byte("other"), inAnHour()); err == nil {
+			t.Errorf("%d bytes: overwritten", n)
+		}
+	}
+	if err := a.Put(ctx, "long", make([]byte, natsguard.MaxState+1), inAnHour()); err == nil {
+		t.Error("too long a state is taken")
+	}
+	if err := a.Put(ctx, "late", nil, time.Now().Add(26*time.Hour)); err == nil {
+		t.Error("a state is taken that the bucket may forget")
+	}
+}
+
+func TestStateExpires(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	a, b := stores(t, nil)
+	until := time.Now().Add(1500 * time.Millisecond)
+	if err := a.Put(ctx, "id", make([]byte, 100<<10), until); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the state expires", func() bool {
+		_, err := b.Get(ctx, "id")
+		if err != nil && time.Now().Before(until) {
+			t.Fatalf("before its time: %v", err)
+		}
+		return errorsIsGone(err)
+	})
+}
