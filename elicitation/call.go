@@ -63,6 +63,11 @@ type Call struct {
 // empty upstream key stands for a connection of this call's own, on which
 // [Router.ElicitFrom] finds nothing.
 //
+// ctx is to be the context that the call upstream gets. When that ends before End,
+// the call was given up, and the upstream may take its time to notice: for
+// Options.MaxTimeout [Router.ElicitFrom] takes no question on that connection that
+// does not say which call it belongs to.
+//
 // Every Begin needs an End. It is [ErrNoSession] when the session is detached,
 // and [ErrShutdown] after [Router.Shutdown].
 func (r *Router) Begin(ctx context.Context, origin Origin, via Via, upstream UpstreamKey) (*Call, error) {
@@ -107,6 +112,9 @@ func (c *Call) End() {
 		return
 	}
 	c.ended = true
+	if c.upstream != "" && c.ctx.Err() != nil {
+		r.abandoned.add(c.upstream, time.Now().Add(r.opts.MaxTimeout))
+	}
 	delete(c.origin.Session.calls, c)
 	delete(r.calls, c)
 	if len(r.calls) == 0 {

@@ -97,6 +97,13 @@ func (r *Router) sheltered(what string, f func()) {
 	f()
 }
 
+// quoting makes fit for logs what a transport says of a question that it could not
+// take: it may quote it.
+func (r *Router) quoting(err error) (text string) {
+	r.sheltered("redactor", func() { text = r.redacted(withoutQuery(err.Error())) })
+	return text
+}
+
 // describe fills in what a call knows.
 func (c *Call) describe(e *Event) {
 	e.Session, e.Principal, e.CallID, e.Request = c.origin.Session.log, c.origin.Principal, c.origin.CallID, c.origin.Request
@@ -124,7 +131,7 @@ func (e *entry) event(kind EventKind, end *ending) {
 			}
 			// An SDK's error may quote the answer that it could not read.
 			if err.Err != nil && (err.Reason == ReasonDelivery && e.call.via.asker == nil || err.Reason == ReasonStreamLost) {
-				ev.Err = logged(withoutQuery(err.Err.Error()))
+				ev.Err = e.router.quoting(err.Err)
 			}
 		}
 	}

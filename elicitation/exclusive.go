@@ -20,8 +20,12 @@ type queue struct {
 // release is called: with one call in flight at a time [Router.ElicitFrom] always
 // knows whom to ask. Turns come in the order of arrival. The error is that of
 // ctx, or an [*Error] that is [ErrCapacity] when too many wait already, or
-// [ErrShutdown]. It does
-// not keep others from using Begin without it.
+// [ErrShutdown]. It does not keep others from using Begin without it.
+//
+// When a call is given up before the upstream has answered, what the upstream asks
+// next may be about that one: [Router.Begin] says for how long such questions are
+// refused. To avoid that close the connection and open another, with a key of its
+// own.
 //
 //	release, err := router.Exclusive(ctx, upstream)
 //	if err != nil {

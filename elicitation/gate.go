@@ -25,7 +25,11 @@ func upstreamCapabilities(c protocol.ClientCapabilities, v protocol.Version) pro
 // gate refuses what the client of a call has not declared. It is asked before
 // anything is sent, and, with an empty kind, before the question is even read.
 func (c *Call) gate(kind protocol.InputKind) *Error {
-	form, url := modes(c.capabilities(), c.origin.Session.info.Version)
+	version := c.origin.Session.info.Version
+	form, url := modes(c.capabilities(), version)
+	if c.via.frames != nil && version.Era() == protocol.Modern {
+		form, url = false, false // servers send no requests there
+	}
 	switch {
 	case !form && !url:
 		return refusal(ReasonCapability, protocol.Errorf(protocol.CodeMethodNotFound, "Client does not support elicitation"))

@@ -2,6 +2,7 @@ package elicitation
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -23,13 +24,16 @@ func (r *Router) origin(upstream UpstreamKey, params json.RawMessage, opts *Elic
 	}
 	draining := r.draining
 	usable := len(found) == 1 && found[0].usable() == nil
+	stray := len(found) > 0 && opts.CallID == "" && opts.Related.IsZero() && r.abandoned.has(upstream)
 	r.mu.Unlock()
 	var refused *Error
 	switch {
-	case usable:
+	case usable && !stray:
 		return found[0], nil
 	case draining:
 		refused = r.shuttingDown()
+	case usable:
+		refused = noSession(ReasonAmbiguous, errAbandoned)
 	case len(found) < 2:
 		refused = noSession(ReasonNoSession, nil)
 	default:
@@ -37,6 +41,9 @@ func (r *Router) origin(upstream UpstreamKey, params json.RawMessage, opts *Elic
 	}
 	return nil, r.rejected(refused, Event{Upstream: upstream, CallID: opts.CallID}, params)
 }
+
+// errAbandoned is why a question with one call on its connection is refused.
+var errAbandoned = errors.New("a call that was given up on this connection could have caused it")
 
 // matches tells whether what is known of a question's origin fits the call.
 // r.mu is held.

@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// A Redactor makes the text of a question fit for logs and audit. It must be
-// safe for concurrent use.
+// A Redactor makes the text of a question fit for logs and audit, and that of an
+// error that may quote a question. It must be safe for concurrent use, return
+// promptly and not use the router.
 type Redactor func(message string) string
 
 // HashMessages is a [Redactor] that gives the length of a text, in bytes, and the

@@ -23,6 +23,7 @@ type Router struct {
 	entries    map[protocol.ID]*entry
 	visits     map[visitKey]*visit
 	tombs      tombstones
+	abandoned  abandoned
 	pending    int                // slots taken
 	calls      map[*Call]struct{} // begun and not ended
 	draining   bool

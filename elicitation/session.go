@@ -25,7 +25,8 @@ type SessionInfo struct {
 	// Capabilities are what the client declared.
 	Capabilities protocol.ClientCapabilities
 	// Version is the revision that the session speaks, "": 2025-11-25. It
-	// decides how questions are spelled.
+	// decides how questions are spelled. Since 2026-07-28 servers send no requests:
+	// [Frames] takes no question to a client of it.
 	Version protocol.Version
 	// LogName stands for the session in logs and audit, "": ID. Set it where
 	// knowing the id is enough to use the session.
@@ -49,14 +50,17 @@ type Session struct {
 	detached bool
 }
 
-// Attach makes a session known. It is an error when the id is taken, and
-// [ErrShutdown] after [Router.Shutdown].
+// Attach makes a session known. It is an error when the id is taken or the version
+// unknown, and [ErrShutdown] after [Router.Shutdown].
 func (r *Router) Attach(info SessionInfo) (*Session, error) {
 	if info.ID == "" {
 		info.ID = newID()
 	}
 	if info.Version == "" {
 		info.Version = protocol.V20251125
+	}
+	if !info.Version.Known() {
+		return nil, fmt.Errorf("elicitation session: Version %q is not a revision", logged(string(info.Version)))
 	}
 	s := &Session{router: r, info: info, calls: make(map[*Call]struct{})}
 	if s.log = info.LogName; s.log == "" {

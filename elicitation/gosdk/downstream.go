@@ -35,8 +35,8 @@ type Downstream struct {
 }
 
 // NewDownstream makes the sessions of server known to router, each when its
-// first call begins and until it ends. It adds a sending middleware to server,
-// which must come before clients do.
+// first call begins and until it ends. It adds middleware to server, which must
+// come before clients do.
 func NewDownstream(router *elicitation.Router, server *mcp.Server, opts *Options) *Downstream {
 	d := &Downstream{router: router, sessions: make(map[*mcp.ServerSession]*elicitation.Session)}
 	if opts != nil {
@@ -46,6 +46,7 @@ func NewDownstream(router *elicitation.Router, server *mcp.Server, opts *Options
 		d.opts.Principal = tokenUser
 	}
 	server.AddSendingMiddleware(keepReply)
+	server.AddReceivingMiddleware(d.hearProgress)
 	return d
 }
 

@@ -72,7 +72,7 @@ func ElicitationHandler(router *elicitation.Router, key elicitation.UpstreamKey)
 		if err != nil {
 			return nil, toSDK(fmt.Errorf("elicitation: params: %w", err))
 		}
-		answer, err := router.ElicitFrom(ctx, key, params, nil)
+		answer, err := router.ElicitFrom(ctx, key, params, &elicitation.ElicitOptions{Progress: tellProgress(ctx, req.Session)})
 		if err != nil {
 			return nil, toSDK(err)
 		}

@@ -48,7 +48,7 @@ func newGateway(ctx context.Context, upstreams map[string]string, logs io.Writer
 	}
 	g.server = mcp.NewServer(&mcp.Implementation{Name: "gateway", Version: "1.0.0"}, nil)
 	g.clients = gosdk.NewDownstream(g.router, g.server, &gosdk.Options{
-		LogName: func(session *mcp.ServerSession) string { return session.InitializeParams().ClientInfo.Name },
+		LogName: clientName,
 	})
 	for name, url := range upstreams {
 		if err := g.publish(ctx, name, url); err != nil {
@@ -56,6 +56,15 @@ func newGateway(ctx context.Context, upstreams map[string]string, logs io.Writer
 		}
 	}
 	return g, nil
+}
+
+// clientName is what a client calls itself. One that does not say gets a random
+// name in the logs.
+func clientName(session *mcp.ServerSession) string {
+	if p := session.InitializeParams(); p != nil && p.ClientInfo != nil {
+		return p.ClientInfo.Name
+	}
+	return ""
 }
 
 // publish adds the tools of an upstream.
@@ -123,7 +132,8 @@ func whoIs(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, e
 	return &auth.TokenInfo{UserID: token, Expiration: time.Now().Add(time.Hour)}, nil
 }
 
-// shutdown withdraws what is still being asked.
+// shutdown gives people a moment to answer, and withdraws what is still being
+// asked then.
 func (g *gateway) shutdown() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

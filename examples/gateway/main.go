@@ -25,11 +25,12 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "gateway:", err)
@@ -50,21 +51,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	switch {
 	case *official != "":
-		return listen(ctx, *official, officialUpstream(), stdout)
+		return listen(ctx, *official, officialUpstream(), func() {}, stdout)
 	case *rondo != "":
 		handler, err := rondoUpstream()
 		if err != nil {
 			return err
 		}
-		return listen(ctx, *rondo, handler, stdout)
+		return listen(ctx, *rondo, handler, func() {}, stdout)
 	case *serve != "":
 		g, err := newGateway(ctx, upstreams, stderr)
 		if err != nil {
 			return err
 		}
-		err = listen(ctx, *serve, g.handler(), stdout)
-		g.shutdown()
-		return err
+		return listen(ctx, *serve, g.handler(), g.shutdown, stdout)
 	}
 	return demo(ctx, stdout)
 }
@@ -83,8 +82,9 @@ func (f upstreamFlag) Set(value string) error {
 	return nil
 }
 
-// listen serves until ctx ends, and prints the address that it got.
-func listen(ctx context.Context, address string, handler http.Handler, stdout io.Writer) error {
+// listen serves until ctx ends and drain has returned, and prints the address
+// that it got.
+func listen(ctx context.Context, address string, handler http.Handler, drain func(), stdout io.Writer) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
@@ -93,6 +93,7 @@ func listen(ctx context.Context, address string, handler http.Handler, stdout io
 	srv := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		<-ctx.Done()
+		drain() // people may still answer
 		srv.Close()
 	}()
 	if err := srv.Serve(listener); err != http.ErrServerClosed {
