@@ -78,11 +78,11 @@ var errChangedForm = errors.New("the form has changed since the question was ask
 // Answer reads the answer to the form question key, which must have been asked
 // with the same type T. It never panics, whatever the client sent.
 func Answer[T any](ctx context.Context, key string) Reply[T] {
-	f, err := formOf[T]()
-	if err != nil {
-		return Reply[T]{Outcome: Invalid, Err: err}
+	typed := formOf[T]()
+	if typed.err != nil {
+		return Reply[T]{Outcome: Invalid, Err: typed.err}
 	}
-	return answerForm[T](ctx, key, f)
+	return answerForm(ctx, key, typed.form, typed.decoder)
 }
 
 // AcceptedContent returns the accepted, schema-valid content of the answer to
@@ -100,6 +100,7 @@ func RawAnswer(ctx context.Context, key string) Reply[json.RawMessage] {
 	var f *form.Form
 	if r := roundFrom(ctx); r != nil {
 		r.mu.Lock()
+		r.settleVersion()
 		a := r.find(key)
 		r.mu.Unlock()
 		if a != nil && a.schema != nil {
@@ -111,10 +112,12 @@ func RawAnswer(ctx context.Context, key string) Reply[json.RawMessage] {
 			f = parsed
 		}
 	}
-	return answerForm[json.RawMessage](ctx, key, f)
+	return answerForm[json.RawMessage](ctx, key, f, nil)
 }
 
-func answerForm[T any](ctx context.Context, key string, f *form.Form) Reply[T] {
+// answerForm reads the answer to a question with the form f. Raw content needs
+// no decoder.
+func answerForm[T any](ctx context.Context, key string, f *form.Form, decoder *jsonx.Decoder[T]) Reply[T] {
 	content, reply := read[T](ctx, key, protocol.KindElicitForm, func(a *answer) error {
 		switch {
 		case f == nil && !a.unsolicited:
@@ -139,12 +142,15 @@ func answerForm[T any](ctx context.Context, key string, f *form.Form) Reply[T] {
 		*raw = append(json.RawMessage(nil), content...)
 		return reply
 	}
-	if err := jsonx.Unmarshal(content, &reply.Content); err != nil {
+	decoded, err := decoder.Decode(content)
+	if err != nil {
 		// Two types may share a schema and not a range. The decoder's error
 		// would quote the value.
 		var zero T
-		reply.Outcome, reply.Content, reply.Err = Invalid, zero, fmt.Errorf("the content does not decode into %T", zero)
+		reply.Outcome, reply.Err = Invalid, fmt.Errorf("the content does not decode into %T", zero)
+		return reply
 	}
+	reply.Content = decoded
 	return reply
 }
 
@@ -157,6 +163,7 @@ func read[T any](ctx context.Context, key string, kind protocol.InputKind, check
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.settleVersion()
 	a := r.find(key)
 	if a == nil {
 		return nil, Reply[T]{}
@@ -262,6 +269,19 @@ func accept(*answer) error { return nil }
 // State returns what the handler kept with [WithState] in an earlier round. It
 // reports false when there is nothing, or when it does not decode as T.
 func State[T any](ctx context.Context) (T, bool) {
+	if r := roundFrom(ctx); r != nil {
+		r.mu.Lock()
+		r.settleVersion()
+		r.mu.Unlock()
+	}
+	return PeekState[T](ctx)
+}
+
+// PeekState is [State] for adapters that look at it before the handler has had
+// a chance to call [FlowVersion], which State would rule out. What the handler
+// is to be given must be read with State all the same: only that is of its
+// version.
+func PeekState[T any](ctx context.Context) (T, bool) {
 	var v T
 	r := roundFrom(ctx)
 	if r == nil {

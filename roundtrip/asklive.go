@@ -16,6 +16,11 @@ import (
 // are returned. What keeps them from being answered ends the run: a handler that
 // takes the error for a go-ahead must not get one.
 func (r *round) askLive(ctx context.Context, inquiries []inquiry, missing []Question) error {
+	// The caller's context may have been cut off from that of the call, which a
+	// question must not outlive all the same.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(&r.ctx, func() { cancel(context.Cause(&r.ctx)) })()
 	unheard := 0
 	for again := 0; ; again++ {
 		p, err := r.beginLive(missing, again)
@@ -25,7 +30,7 @@ func (r *round) askLive(ctx context.Context, inquiries []inquiry, missing []Ques
 		heard, err := r.pushLive(ctx, p, missing)
 		r.endLive()
 		if err != nil {
-			return err
+			return r.unasked(ctx, inquiries, err)
 		}
 		if unheard++; heard {
 			unheard = 0
@@ -46,9 +51,10 @@ func (r *round) askLive(ctx context.Context, inquiries []inquiry, missing []Ques
 const liveSlack = 8
 
 // beginLive counts the rounds, so that a run ends which does not converge:
-// questions that are in the air together are one round, and one question may be
-// put as often as in replay. It returns a pass of its own, because a goroutine that
-// the handler left behind must not look at the one that goes on.
+// questions that are put before any of them is settled are one round, and one
+// question may be put as often as in replay. It returns a pass of its own,
+// because a goroutine that the handler left behind must not look at the one that
+// goes on.
 func (r *round) beginLive(missing []Question, again int) (*pass, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,13 +63,13 @@ func (r *round) beginLive(missing []Question, again int) (*pass, error) {
 		return nil, err
 	}
 	limit := r.pass.funnel.opts.MaxRounds
-	if f.asking == 0 {
+	if f.rounds == 0 || f.settled {
 		f.rounds++
+		f.settled = false
 	}
 	if f.rounds > liveSlack*limit {
 		limit *= liveSlack
 	} else if again < limit {
-		f.asking++
 		return &pass{funnel: r.pass.funnel, call: r.pass.call, where: r.pass.where}, nil
 	}
 	text := gaveUp(limit, questionKeys(missing), r.answered())
@@ -73,7 +79,7 @@ func (r *round) beginLive(missing []Question, again int) (*pass, error) {
 func (r *round) endLive() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.flow.asking--
+	r.flow.settled = true
 }
 
 // gaveUp says which questions a flow asked that does not converge.
@@ -108,7 +114,7 @@ func (r *round) pushLive(ctx context.Context, p *pass, missing []Question) (hear
 	p.observe(ctx, InputRequested{Where: p.where, Kinds: kinds(requests)})
 	responses, err := p.pushAll(ctx, requests)
 	if err != nil {
-		return false, r.unasked(ctx, missing, err)
+		return false, err
 	}
 	heard, dropped := r.recordLive(missing, responses)
 	if len(dropped) > 0 {
@@ -118,13 +124,14 @@ func (r *round) pushLive(ctx context.Context, p *pass, missing []Question) (hear
 }
 
 // unasked decides what a failure to ask means. A handler that withdraws its own
-// question may ask it again; anything else ends the run.
-func (r *round) unasked(ctx context.Context, missing []Question, err error) error {
+// questions may ask them again, answered ones included; anything else ends the
+// run.
+func (r *round) unasked(ctx context.Context, inquiries []inquiry, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if ctx.Err() != nil && r.ctx.Err() == nil {
 		r.flow.used = slices.DeleteFunc(r.flow.used, func(key string) bool {
-			return slices.ContainsFunc(missing, func(q Question) bool { return q.key == key })
+			return slices.ContainsFunc(inquiries, func(i inquiry) bool { return i.question.key == key })
 		})
 		return err
 	}
@@ -154,8 +161,16 @@ func (r *round) recordLive(missing []Question, responses protocol.InputResponses
 	return heard, dropped
 }
 
-// pushAll asks all questions at once. The first that fails withdraws the others.
+// pushAll asks all questions at once.
 func (p *pass) pushAll(ctx context.Context, requests protocol.InputRequests) (protocol.InputResponses, error) {
+	if len(requests) == 1 {
+		return p.pushOne(ctx, requests[0])
+	}
+	return p.pushSeveral(ctx, requests)
+}
+
+// pushSeveral withdraws all questions when one of them fails.
+func (p *pass) pushSeveral(ctx context.Context, requests protocol.InputRequests) (protocol.InputResponses, error) {
 	responses := make(protocol.InputResponses, len(requests))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -175,4 +190,15 @@ func (p *pass) pushAll(ctx context.Context, requests protocol.InputRequests) (pr
 		return nil, err
 	}
 	return responses, nil
+}
+
+func (p *pass) pushOne(ctx context.Context, q protocol.KeyedRequest) (protocol.InputResponses, error) {
+	answer, err := p.push(ctx, q.Request)
+	if cause := context.Cause(ctx); cause != nil {
+		return nil, cause
+	}
+	if err != nil {
+		return nil, fmt.Errorf("question %q: %w", q.Key, err)
+	}
+	return protocol.InputResponses{{Key: q.Key, Result: answer}}, nil
 }

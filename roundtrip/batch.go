@@ -30,7 +30,8 @@ func Batch(ctx context.Context, inquiries ...Inquiry) error {
 	list := make([]inquiry, len(inquiries))
 	for i, one := range inquiries {
 		if one == nil {
-			return errors.New("batch: nil inquiry")
+			list[i].question.err = errors.New("batch: nil inquiry")
+			continue
 		}
 		list[i] = one.inquire()
 	}

@@ -24,9 +24,11 @@ func CleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // OnCommit has fn run after the handler has completed the flow, its result has
-// passed all checks, and a [Guard], if there is one, has recorded it: at most
+// passed all checks, and a [Guard], if there is one, has been told of it: at most
 // once for every outcome that is handed to the client, never in a round that
-// asks, nor when the handler fails or returns an error result. Functions run in
+// asks, nor when the handler fails or returns an error result. A guard that
+// cannot record the outcome changes nothing, since the client gets it and the
+// state is spent already. Functions run in
 // the order in which they were given, in a context as of [CleanupContext],
 // before the result is sent. A panic is recovered and reported; the outcome
 // stands. Outside of a round OnCommit returns [ErrNoRound] and fn never runs.
@@ -84,8 +86,8 @@ func (p *pass) runCommit(ctx context.Context, fn func(context.Context)) {
 // flow which starts over for ever still ends, and an effect of the older version
 // is not repeated under another name.
 //
-// Call it first, before questions are asked or answers read; a later call is an
-// error. A flow that does not call it has the empty version. A version is at
+// Call it first, before questions are asked, or answers or [State] read; a later
+// call is an error. A flow that does not call it has the empty version. A version is at
 // most 64 bytes.
 func FlowVersion(ctx context.Context, version string) error {
 	r := roundFrom(ctx)
@@ -94,16 +96,16 @@ func FlowVersion(ctx context.Context, version string) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f, err := r.flowing()
+	_, err := r.flowing()
 	switch {
 	case err != nil:
 		return err
-	case f.version:
-		return r.breaks(errors.New("FlowVersion: must be called once, before anything is asked or kept"))
+	case r.versioned:
+		return r.breaks(errors.New("FlowVersion: must be called once, before anything is asked, read or kept"))
 	case len(version) > maxFlowVersion:
 		return r.breaks(fmt.Errorf("FlowVersion: %d bytes, at most %d are allowed", len(version), maxFlowVersion))
 	}
-	f.version = true
+	r.versioned = true
 	r.adopt(version)
 	return nil
 }

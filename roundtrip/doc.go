@@ -59,12 +59,17 @@
 // holds key, kind, form and wording, asks a question that changed once more and
 // then gives up. What is random, costly or changes with time goes through
 // [Memo]. A leg can be run twice, when its response is lost or its state sent
-// again, so a payment takes an [IdempotencyKey]. And no library can stop code
+// again, so a payment takes an [IdempotencyKey]; with other answers, too, unless
+// there is a [Guard], so the key names the amount. And no library can stop code
 // that takes neither context nor error into account: it will run in a round that
 // asks, although nobody is told that it succeeded.
 //
 // [Batch] asks several questions in one round. [FlowVersion] tells flows that
-// began under other code. Both styles may be used in one handler.
+// began under other code. Both styles may be used in one handler. What a handler
+// returns with [WithState] in a round that asks is kept: it is the handler's word,
+// not the person's, so it must not say that somebody agreed before they did. And
+// a question that the handler itself withdraws on a connection of a legacy
+// revision, by a context of its own that ends, is one that it chose to do without.
 //
 // # What the client carries, and what sealing proves
 //

@@ -28,9 +28,8 @@ type flow struct {
 	pending []Question      // asked, and not answered yet
 	end     *ending
 	commits []func(context.Context)
-	version bool // FlowVersion was called
 	rounds  int  // live ones
-	asking  int  // live questions in the air
+	settled bool // a question of the last of them has been settled
 }
 
 // An ending settles a run before its handler returns.
@@ -62,9 +61,8 @@ func (r *round) flowing() (*flow, error) {
 // of this version of the flow.
 func (r *round) speaking() (*flow, error) {
 	f, err := r.flowing()
-	if err == nil && !f.version {
-		f.version = true
-		r.adopt("")
+	if err == nil {
+		r.settleVersion()
 	}
 	return f, err
 }
@@ -319,12 +317,19 @@ func (c *roundContext) end() {
 
 func (c *roundContext) Done() <-chan struct{} { return c.ending().Done() }
 
-func (c *roundContext) Err() error {
+// now returns what speaks for c: itself can end only once somebody has asked
+// for that, or the handler has returned.
+func (c *roundContext) now() context.Context {
 	if e := c.inner.Load(); e != nil {
-		return e.Err()
+		return e
 	}
-	return c.Context.Err()
+	if c.over.Load() {
+		return c.ending()
+	}
+	return c.Context
 }
+
+func (c *roundContext) Err() error { return c.now().Err() }
 
 // Value also answers package context, which looks for the cause of an end among
 // the values.
@@ -332,8 +337,5 @@ func (c *roundContext) Value(key any) any {
 	if _, ok := key.(roundKey); ok {
 		return c.round
 	}
-	if e := c.inner.Load(); e != nil {
-		return e.Value(key)
-	}
-	return c.Context.Value(key)
+	return c.now().Value(key)
 }

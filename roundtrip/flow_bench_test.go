@@ -44,11 +44,11 @@ func BenchmarkFlow(b *testing.B) {
 // forgetful keeps the first state only, so that a benchmark does not fill it.
 type forgetful struct{ *shelf }
 
-func (s forgetful) Put(ctx context.Context, id string, state []byte, until time.Time) error {
+func (s forgetful) Put(ctx context.Context, id, owner string, state []byte, until time.Time) error {
 	if len(s.data) > 0 {
 		return nil
 	}
-	return s.shelf.Put(ctx, id, state, until)
+	return s.shelf.Put(ctx, id, owner, state, until)
 }
 
 func benchmarkRound(b *testing.B, n, size int, opts roundtrip.Options) {

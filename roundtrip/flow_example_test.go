@@ -113,7 +113,7 @@ func ExampleMemo() {
 		if err != nil {
 			return nil, err
 		}
-		key, err := roundtrip.IdempotencyKey(ctx, "charge") // the same in every round, for the bank
+		key, err := roundtrip.IdempotencyKey(ctx, fmt.Sprint("charge ", cents)) // the same in every round, for the bank
 		if err != nil {
 			return nil, err
 		}

@@ -197,9 +197,11 @@ type pass struct {
 	arrived Call  // what call points to
 	first   round // what round points to at first: one piece of memory a request
 
-	arguments [32]byte // digest, once it is needed
-	claim     string   // id taken from the guard, empty if none
-	start     bool     // the handler was started
+	arguments [32]byte  // digest, once it is needed
+	claim     string    // id taken from the guard, empty if none
+	start     bool      // the handler was started
+	until     time.Time // when the flow of a live call ends; zero: something else ends it
+	unused    int       // answers that came with the call and were dropped
 }
 
 func (p *pass) do(ctx context.Context, handler Handler) (protocol.Result, error) {

@@ -32,7 +32,7 @@ func (p *pass) keep(ctx context.Context, plaintext []byte, c *claims) (string, e
 	id, box := c.principal.unlock(handle)
 	data := box.Seal(nil, make([]byte, box.NonceSize()), plaintext, []byte(id))
 	// A replica whose clock is behind accepts the state for a little longer.
-	if err := p.funnel.opts.StateStore.Put(ctx, id, data, c.expires.Add(clockSkew)); err != nil {
+	if err := p.funnel.opts.StateStore.Put(ctx, id, c.principal.owner(), data, c.expires.Add(clockSkew)); err != nil {
 		return "", fmt.Errorf("storing the state: %w", err)
 	}
 	return p.sealText(ctx, handle)
@@ -60,6 +60,14 @@ func (p *pass) kept(ctx context.Context, handle []byte) ([]byte, error) {
 		return nil, &rejection{ReasonTampered, err}
 	}
 	return plaintext, nil
+}
+
+// owner stands for a principal where it need not be known.
+func (p Principal) owner() string {
+	info := append([]byte("rondo stored state 1 owner\x00"), principalCode(p))
+	info = appendField(info, p.Issuer)
+	sum := sha256.Sum256(appendField(info, p.Subject))
+	return hex.EncodeToString(sum[:])
 }
 
 // unlock derives from a handle, for one principal, the id of an entry and the

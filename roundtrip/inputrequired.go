@@ -30,6 +30,9 @@ type draft struct {
 func InputRequired(items ...Item) *protocol.InputRequiredResult {
 	both := &built{}
 	d := &both.draft
+	if len(items) > 1 {
+		d.questions = make([]Question, 0, len(items))
+	}
 	for _, item := range items {
 		if item == nil {
 			d.err = fmt.Errorf("input required: nil item")

@@ -114,6 +114,16 @@ func (r *round) record(a *answer) {
 	r.answers = append(r.answers, a)
 }
 
+// settleVersion makes the empty version that of the handler, unless it has said
+// which it is: what is read or asked from now on is of one version. The caller
+// holds the mutex.
+func (r *round) settleVersion() {
+	if !r.versioned {
+		r.versioned = true
+		r.adopt("")
+	}
+}
+
 // adopt makes version that of the round. What another version left is dropped.
 // The caller holds the mutex.
 func (r *round) adopt(version string) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/rondo-mcp/rondo/internal/form"
+	"github.com/rondo-mcp/rondo/internal/lazyctx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -39,9 +40,11 @@ type Pusher interface {
 //
 // The client's progress can put the end of a question off, so the whole has an
 // end of its own: that of the flow.
-func (p *pass) live(ctx context.Context, handler Handler) (protocol.Result, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, p.funnel.opts.FlowTTL, errHumanTimeout)
-	defer cancel()
+func (p *pass) live(parent context.Context, handler Handler) (protocol.Result, error) {
+	p.until = time.Now().Add(p.funnel.opts.FlowTTL)
+	ctx := &lazyctx.Timed{}
+	ctx.Init(parent, p.until, errHumanTimeout)
+	defer ctx.Cancel()
 	for round := 1; ; round++ {
 		p.sort(ctx)
 		result, err := p.run(ctx, handler, p.settle)
@@ -55,7 +58,7 @@ func (p *pass) live(ctx context.Context, handler Handler) (protocol.Result, erro
 			p.ended(ctx, EndRounds)
 			return p.refuse(protocol.CodeFlowEnded, gaveUp(p.funnel.opts.MaxRounds, keys(asks.InputRequests), ""))
 		}
-		if err := p.fulfil(ctx, asks); err != nil {
+		if err := p.fulfil(ctx, parent, asks); err != nil {
 			p.ended(ctx, EndFailed)
 			no := cannotAsk(err)
 			return p.refuse(no.code, no.text)
@@ -66,9 +69,10 @@ func (p *pass) live(ctx context.Context, handler Handler) (protocol.Result, erro
 	}
 }
 
-// fulfil asks all questions and makes the answers the next leg's.
-func (p *pass) fulfil(ctx context.Context, asks *protocol.InputRequiredResult) error {
-	responses, err := p.pushAll(ctx, asks.InputRequests)
+// fulfil asks all questions and makes the answers the next leg's. Questions wait
+// under the parent of ctx: they have a timer of their own, see patience.
+func (p *pass) fulfil(ctx, parent context.Context, asks *protocol.InputRequiredResult) error {
+	responses, err := p.pushAll(parent, asks.InputRequests)
 	if err != nil {
 		return err
 	}
@@ -85,17 +89,26 @@ var errHumanTimeout = errors.New("nobody answered in time")
 
 // push asks one question. The client's progress shows that somebody is at it,
 // and starts the timeout over.
-func (p *pass) push(ctx context.Context, question protocol.InputRequest) (json.RawMessage, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	limit := p.funnel.opts.HumanTimeout
-	timer := time.AfterFunc(limit, func() { cancel(errHumanTimeout) })
+func (p *pass) push(parent context.Context, question protocol.InputRequest) (json.RawMessage, error) {
+	ctx := &lazyctx.Context{}
+	ctx.Init(parent)
+	defer ctx.Cancel(nil)
+	timer := time.AfterFunc(p.patience(), func() { ctx.Cancel(errHumanTimeout) })
 	defer timer.Stop()
-	answer, err := p.call.Push.Push(ctx, question, func() { timer.Reset(limit) })
+	answer, err := p.call.Push.Push(ctx, question, func() { timer.Reset(p.patience()) })
 	if err != nil && ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	return answer, err
+}
+
+// patience is how long a question may wait from now on.
+func (p *pass) patience() time.Duration {
+	limit := p.funnel.opts.HumanTimeout
+	if p.until.IsZero() {
+		return limit
+	}
+	return min(limit, time.Until(p.until))
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -140,11 +153,17 @@ func (p *pass) gateLive(ctx context.Context, requests protocol.InputRequests) (p
 		p.observe(ctx, CapabilityRefused{p.where, missing})
 		return nil, &refusal{protocol.CodeCannotAsk, "the client does not support: " + missing.String()}
 	}
-	requests = slices.Clone(requests)
+	copied := false
 	for i, q := range requests {
 		spelled, err := p.spell(q.Request)
 		if err != nil {
 			return nil, &refusal{protocol.CodeCannotAsk, fmt.Sprintf("question %q: %v", q.Key, err)}
+		}
+		if spelled == q.Request {
+			continue
+		}
+		if !copied { // they are the author's
+			requests, copied = slices.Clone(requests), true
 		}
 		requests[i].Request = spelled
 	}

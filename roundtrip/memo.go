@@ -22,8 +22,10 @@ import (
 // Memo saves repetition and no more: a response that is lost on its way, or a
 // state that is presented again, runs fn again. What must not happen twice needs
 // an [IdempotencyKey], or a [Guard]. Fn is not run once the round is pending:
-// then Memo returns [ErrPending]. A question that is asked while fn runs ends
-// the context of fn.
+// then Memo returns [ErrPending]. So it does, and keeps nothing, when a question
+// is put to the client while fn runs, which ends the context of fn: a fn that
+// asks itself, and ignores the error, must not hide the answer from all rounds
+// to come.
 func Memo[T any](ctx context.Context, key string, fn func(context.Context) (T, error)) (T, error) {
 	var none T
 	r := roundFrom(ctx)
@@ -35,15 +37,7 @@ func Memo[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 		return none, err
 	}
 	if value == nil {
-		v, err := fn(ctx)
-		if err != nil {
-			r.forgetMemo(key)
-			return none, err
-		}
-		if value, err = jsonx.Marshal(v); err != nil {
-			return none, r.spoiled(key, "the value has no JSON: "+err.Error())
-		}
-		if err := r.remember(key, value); err != nil {
+		if value, err = computed(ctx, r, key, fn); err != nil {
 			return none, err
 		}
 	}
@@ -52,6 +46,27 @@ func Memo[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 		return none, r.spoiled(key, fmt.Sprintf("what is kept is no %T any more; give the flow another FlowVersion", v))
 	}
 	return v, nil
+}
+
+// computed keeps what fn returns. After a failure, a panic included, the key is
+// free again.
+func computed[T any](ctx context.Context, r *round, key string, fn func(context.Context) (T, error)) (value json.RawMessage, err error) {
+	kept := false
+	defer func() {
+		if !kept {
+			r.forgetMemo(key)
+		}
+	}()
+	v, err := fn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if value, err = jsonx.Marshal(v); err != nil {
+		return nil, r.spoiled(key, "the value has no JSON: "+err.Error())
+	}
+	err = r.remember(key, value)
+	kept = err == nil
+	return value, err
 }
 
 // recall takes the key and returns what is kept under it, nil for nothing.
@@ -90,8 +105,12 @@ func (r *round) forgetMemo(key string) {
 func (r *round) remember(key string, value json.RawMessage) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, err := r.flowing(); err != nil {
+	f, err := r.flowing()
+	switch {
+	case err != nil:
 		return err
+	case len(f.pending) > 0:
+		return fmt.Errorf("%w: memo %q has to wait", ErrPending, key)
 	}
 	// The states before share what they hold: grow a copy.
 	r.memos = append(r.memos[:len(r.memos):len(r.memos)], memo{key, value})
@@ -113,6 +132,12 @@ func (r *round) spoiled(key, problem string) error {
 // and in all replays of them, on every replica, and is made from the random id
 // of the flow, which clients never see; the server's own log has it. It is 43
 // characters of base64url.
+//
+// Key must say all that the answers decide about the effect, such as the amount
+// that is charged. Without a [Guard] a client can present an earlier state of
+// the flow once more, with other answers: under a key that is the same for all
+// of them the bank would take the second, larger order for the first, which is
+// paid.
 //
 // The first leg of a flow that is sent twice begins two flows, with different
 // keys: ask before an effect that must not be repeated.

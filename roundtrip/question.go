@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/form"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -53,13 +54,13 @@ func (q Question) apply(d *draft) { d.questions = append(d.questions, q) }
 // an internal error and the observer is told key and field. Prefer
 // [MustQuestion], which finds it when the program starts.
 func Elicit[T any](key, message string) Question {
-	f, err := formOf[T]()
-	q := Question{key: key, form: f}
-	if err != nil {
-		q.err = fmt.Errorf("question %q: %w", key, err)
+	typed := formOf[T]()
+	q := Question{key: key, form: typed.form}
+	if typed.err != nil {
+		q.err = fmt.Errorf("question %q: %w", key, typed.err)
 		return q
 	}
-	q.request = &protocol.ElicitForm{Message: message, Schema: f.Schema()}
+	q.request = &protocol.ElicitForm{Message: message, Schema: typed.form.Schema()}
 	return q
 }
 
@@ -105,8 +106,9 @@ func ListRoots(key string) Question {
 // one as a package variable with [MustQuestion], ask it and read its answer
 // through it: key and type cannot drift apart.
 type FormQuestion[T any] struct {
-	key  string
-	form *form.Form
+	key     string
+	form    *form.Form
+	decoder *jsonx.Decoder[T]
 }
 
 // MustQuestion returns the question with the given key whose form is derived
@@ -120,7 +122,7 @@ func MustQuestion[T any](key string, opts ...FormOption) *FormQuestion[T] {
 	if err != nil {
 		panic(fmt.Sprintf("roundtrip: MustQuestion %q: %v", key, err))
 	}
-	return &FormQuestion[T]{key, f}
+	return &FormQuestion[T]{key, f, jsonx.NewDecoder[T]()}
 }
 
 // Key returns the key of the question.
@@ -133,7 +135,7 @@ func (q *FormQuestion[T]) Elicit(message string) Question {
 
 // Answer reads the answer to the question, as the function [Answer] does.
 func (q *FormQuestion[T]) Answer(ctx context.Context) Reply[T] {
-	return answerForm[T](ctx, q.key, q.form)
+	return answerForm(ctx, q.key, q.form, q.decoder)
 }
 
 // AcceptedContent returns the accepted content, as the function
@@ -192,20 +194,21 @@ func Form[T any](opts ...FormOption) (json.RawMessage, error) {
 // forms holds the forms that Elicit and Answer derive inside handlers, one a
 // type. It is the package's only state: a cache of pure results, bounded by
 // the number of types in the program.
-var forms sync.Map // reflect.Type → formResult
+var forms sync.Map // reflect.Type → *typedForm
 
-type formResult struct {
-	form *form.Form
-	err  error
+type typedForm[T any] struct {
+	form    *form.Form
+	decoder *jsonx.Decoder[T]
+	err     error
 }
 
-func formOf[T any]() (*form.Form, error) {
+func formOf[T any]() *typedForm[T] {
 	t := reflect.TypeFor[T]()
 	if cached, ok := forms.Load(t); ok {
-		r := cached.(formResult)
-		return r.form, r.err
+		return cached.(*typedForm[T])
 	}
 	f, err := form.Derive(t, form.Options{})
-	forms.Store(t, formResult{f, err})
-	return f, err
+	typed := &typedForm[T]{f, jsonx.NewDecoder[T](), err}
+	forms.Store(t, typed)
+	return typed
 }

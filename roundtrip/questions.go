@@ -184,6 +184,7 @@ func (p *pass) handBuilt(asks *protocol.InputRequiredResult) (*draft, error) {
 func (p *pass) nagged(d *draft) string {
 	p.round.mu.Lock()
 	defer p.round.mu.Unlock()
+	p.round.settleVersion() // also of a handler that asked and read nothing
 	for _, q := range d.questions {
 		a := p.round.find(q.key)
 		if a == nil || q.askAgain || (a.outcome != Declined && a.outcome != Cancelled) {
@@ -250,7 +251,7 @@ func (p *pass) seal(ctx context.Context, d *draft) (protocol.RequestState, error
 	if p.loses(c) {
 		return protocol.RequestState{}, nil
 	}
-	plaintext := c.append(make([]byte, 0, usualClaims))
+	plaintext := c.append(make([]byte, 0, c.size()))
 	text, err := p.sealText(ctx, plaintext)
 	if err == nil && len(text) > p.funnel.opts.MaxStateBytes && p.funnel.opts.StateStore != nil {
 		text, err = p.keep(ctx, plaintext, c)
@@ -307,10 +308,10 @@ func (p *pass) digestArguments() (err error) {
 func (p *pass) next(d *draft, now time.Time) *claims {
 	c := &claims{
 		principal: p.call.Principal, method: p.call.Method, target: p.call.Target,
-		audience: p.funnel.opts.Audience, arguments: p.arguments, round: p.round.number, issued: now, state: p.round.state,
+		audience: p.funnel.opts.Audience, arguments: p.arguments, round: p.round.number, issued: now,
 	}
 	p.round.mu.Lock()
-	c.flow, c.version, c.memos = p.round.identity(), p.round.version, p.round.memos
+	c.flow, c.version, c.memos, c.state = p.round.identity(), p.round.version, p.round.memos, p.round.state
 	p.round.mu.Unlock()
 	if p.prior != nil {
 		c.deadline = p.prior.deadline
@@ -324,6 +325,9 @@ func (p *pass) next(d *draft, now time.Time) *claims {
 	}
 	if d.hasState {
 		c.state = d.state
+	}
+	if len(d.questions) > 0 {
+		c.asked = make([]asked, 0, len(d.questions))
 	}
 	for _, q := range d.questions {
 		a := asked{key: q.key, kind: q.request.Kind(), digest: q.digest(), mark: q.mark}
@@ -342,7 +346,10 @@ func (p *pass) next(d *draft, now time.Time) *claims {
 func (p *pass) carried(d *draft) []*answer {
 	p.round.mu.Lock()
 	defer p.round.mu.Unlock()
-	var out []*answer
+	if len(p.round.answers) == 0 {
+		return nil
+	}
+	out := make([]*answer, 0, len(p.round.answers))
 	for _, a := range p.round.answers {
 		again := slices.ContainsFunc(d.questions, func(q Question) bool { return q.key == a.key })
 		usable := a.outcome > Missing && a.outcome < Invalid

@@ -27,6 +27,7 @@ type round struct {
 
 	memos      []memo
 	version    string   // of the flow
+	versioned  bool     // and that of the handler, too
 	id         [16]byte // of the flow, once identified
 	identified bool
 }

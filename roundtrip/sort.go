@@ -15,6 +15,7 @@ import (
 // Schemas are applied where an answer is read, because only the reader knows
 // the form.
 func (p *pass) sort(ctx context.Context) {
+	p.unused = 0
 	if p.prior != nil {
 		p.round.answers = p.prior.answers
 	}
@@ -74,12 +75,13 @@ func (p *pass) accept(q *asked, r protocol.KeyedResponse) {
 }
 
 func (p *pass) drop(key string, reason DropReason) {
+	p.unused++
 	p.round.dropped = append(p.round.dropped, Dropped{key, reason})
 }
 
 // unheard reports whether answers came and none of them could be used.
 func (p *pass) unheard() bool {
-	return len(p.call.Responses) > 0 && len(p.round.dropped) == len(p.call.Responses)
+	return len(p.call.Responses) > 0 && p.unused == len(p.call.Responses)
 }
 
 // maxUnheard is after how many rounds of answers that were all dropped a flow

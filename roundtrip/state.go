@@ -65,9 +65,26 @@ func (c *claims) layout() byte {
 	return guardLayout
 }
 
-// usualClaims is room for the claims of a flow with little state, in bytes, so
-// that they are written without growing.
-const usualClaims = 512
+// size is room for what append writes, in bytes, so that it need not grow.
+func (c *claims) size() int {
+	const (
+		fixed     = 128 // digest, flow, times, and the lengths of what follows
+		perAsked  = 80  // digest and mark
+		perAnswer = 96
+		perMemo   = 16
+	)
+	n := fixed + len(c.principal.Issuer) + len(c.principal.Subject) + len(c.method) + len(c.target) + len(c.audience) + len(c.state)
+	for i := range c.asked {
+		n += perAsked + len(c.asked[i].key) + len(c.asked[i].schema)
+	}
+	for _, a := range c.answers {
+		n += perAnswer + len(a.key) + len(a.schema) + len(a.content)
+	}
+	for _, m := range c.memos {
+		n += perMemo + len(m.key) + len(m.value)
+	}
+	return n + len(c.version)
+}
 
 // The kinds of question, as one byte each.
 var kindCodes = [...]protocol.InputKind{

@@ -26,7 +26,11 @@ type StateStore interface {
 	// twice; state is not changed afterwards and must not be kept hold of
 	// beyond the call. A store without room refuses with an error: it must not
 	// drop an entry that is still valid. The call then fails.
-	Put(ctx context.Context, id string, state []byte, until time.Time) error
+	//
+	// owner is a digest of the principal: a client can have states stored as
+	// fast as it can send requests, so that a store does well to give each owner
+	// a share of its room and no more.
+	Put(ctx context.Context, id, owner string, state []byte, until time.Time) error
 	// Get returns what was put under id, which the caller does not change. An
 	// id that is unknown or whose time is over is [ErrStateGone]; any other
 	// error means that the store could not be asked.
@@ -48,18 +52,29 @@ const MaxStoreEntries = 10_000
 // MaxStoreBytes is how much a [MemoryStateStore] holds over all of its states.
 const MaxStoreBytes = 64 << 20
 
+// storeShare is how many principals have to come together to fill a
+// [MemoryStateStore]. Anonymous callers are one.
+const storeShare = 4
+
 // A MemoryStateStore is a [StateStore] for a single process. It refuses new
-// states when it is full.
+// states when it is full, and those of a principal that has a quarter of it.
 type MemoryStateStore struct {
 	mu      sync.Mutex
 	max     int
-	bytes   int
+	used    usage
+	owners  map[string]usage
 	entries map[string]storedState
 	swept   time.Time
 }
 
+// usage is how much of a store is taken.
+type usage struct{ states, bytes int }
+
+func (u usage) plus(states, bytes int) usage { return usage{u.states + states, u.bytes + bytes} }
+
 type storedState struct {
 	data  []byte
+	owner string
 	until time.Time
 }
 
@@ -69,22 +84,26 @@ func NewMemoryStateStore(max int) *MemoryStateStore {
 	if max <= 0 {
 		max = MaxStoreEntries
 	}
-	return &MemoryStateStore{max: max, entries: map[string]storedState{}}
+	return &MemoryStateStore{max: max, owners: map[string]usage{}, entries: map[string]storedState{}}
 }
 
 // Put implements [StateStore].
-func (s *MemoryStateStore) Put(_ context.Context, id string, state []byte, until time.Time) error {
+func (s *MemoryStateStore) Put(_ context.Context, id, owner string, state []byte, until time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweep(time.Now())
 	if _, ok := s.entries[id]; ok {
 		return errors.New("state store: the id is taken")
 	}
-	if len(s.entries) >= s.max || s.bytes+len(state) > MaxStoreBytes {
-		return fmt.Errorf("state store: full: %d states, %d bytes", len(s.entries), s.bytes)
+	all, own := s.used.plus(1, len(state)), s.owners[owner].plus(1, len(state))
+	if all.states > s.max || all.bytes > MaxStoreBytes {
+		return fmt.Errorf("state store: full: %d states, %d bytes", s.used.states, s.used.bytes)
 	}
-	s.bytes += len(state)
-	s.entries[id] = storedState{bytes.Clone(state), until}
+	if own.states > max(1, s.max/storeShare) || own.bytes > MaxStoreBytes/storeShare {
+		return fmt.Errorf("state store: the principal has its share: %d states, %d bytes", own.states-1, own.bytes-len(state))
+	}
+	s.used, s.owners[owner] = all, own
+	s.entries[id] = storedState{bytes.Clone(state), owner, until}
 	return nil
 }
 
@@ -96,9 +115,15 @@ func (s *MemoryStateStore) sweep(now time.Time) {
 	}
 	s.swept = now
 	for id, e := range s.entries {
-		if !now.Before(e.until) {
-			s.bytes -= len(e.data)
-			delete(s.entries, id)
+		if now.Before(e.until) {
+			continue
+		}
+		delete(s.entries, id)
+		s.used = s.used.plus(-1, -len(e.data))
+		if own := s.owners[e.owner].plus(-1, -len(e.data)); own.states > 0 {
+			s.owners[e.owner] = own
+		} else {
+			delete(s.owners, e.owner)
 		}
 	}
 }

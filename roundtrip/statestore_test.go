@@ -28,7 +28,7 @@ func newShelf() *shelf {
 	return &shelf{data: map[string][]byte{}, till: map[string]time.Time{}}
 }
 
-func (s *shelf) Put(_ context.Context, id string, state []byte, until time.Time) error {
+func (s *shelf) Put(_ context.Context, id, _ string, state []byte, until time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.data[id]; ok {
@@ -211,7 +211,7 @@ func TestMemoryStateStore(t *testing.T) {
 		ctx := t.Context()
 		s := roundtrip.NewMemoryStateStore(2)
 		put := func(id string, size int, d time.Duration) error {
-			return s.Put(ctx, id, make([]byte, size), time.Now().Add(d))
+			return s.Put(ctx, id, "owner of "+id, make([]byte, size), time.Now().Add(d))
 		}
 		for _, id := range []string{"a", "b"} {
 			if err := put(id, 10, time.Minute); err != nil {
@@ -238,15 +238,69 @@ func TestMemoryStateStore(t *testing.T) {
 			t.Errorf("after expiry: %v", err)
 		}
 		s = roundtrip.NewMemoryStateStore(0)
-		if err := put("a", roundtrip.MaxStoreBytes, time.Minute); err != nil {
-			t.Error(err)
-		}
-		if put("b", 1, time.Minute) == nil {
-			t.Error("more bytes than are allowed")
-		}
-		time.Sleep(time.Minute)
-		if err := put("b", roundtrip.MaxStoreBytes, time.Minute); err != nil {
-			t.Errorf("room does not come back: %v", err)
+		for range 2 { // the second time shows that room comes back
+			for _, id := range []string{"a", "b", "c", "d"} {
+				if err := put(id, roundtrip.MaxStoreBytes/4, time.Minute); err != nil {
+					t.Error(err)
+				}
+			}
+			if put("e", 1, time.Minute) == nil {
+				t.Error("more bytes than are allowed")
+			}
+			time.Sleep(time.Minute)
 		}
 	})
+}
+
+// TestMemoryStateStoreShares: one principal cannot take all the room.
+func TestMemoryStateStoreShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := roundtrip.NewMemoryStateStore(8)
+		put := func(owner, id string, size int) error {
+			return s.Put(t.Context(), id, owner, make([]byte, size), time.Now().Add(time.Minute))
+		}
+		for _, id := range []string{"a", "b"} {
+			if err := put("greedy", id, 10); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := put("greedy", "c", 1); err == nil || !strings.Contains(err.Error(), "has its share: 2 states, 20 bytes") {
+			t.Errorf("a third state: %v", err)
+		}
+		if err := put("modest", "d", 10); err != nil {
+			t.Errorf("another principal: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if err := put("greedy", "c", roundtrip.MaxStoreBytes/4); err != nil {
+			t.Errorf("after expiry: %v", err)
+		}
+		if err := put("greedy", "e", 1); err == nil {
+			t.Error("more bytes than its share")
+		}
+	})
+}
+
+// TestStoreIsToldTheOwner: states of one principal have one owner.
+func TestStoreIsToldTheOwner(t *testing.T) {
+	s := &owners{shelf: newShelf()}
+	for _, subject := range []string{"ann", "ann", "bob", ""} {
+		c := newClient(t, roundtrip.Options{StateStore: s, MaxStateBytes: 1 << 10}, func(context.Context) (protocol.Result, error) {
+			return ask(whyNow.Elicit("why?"), roundtrip.WithState(strings.Repeat("x", 2<<10)))
+		})
+		c.call.Principal = roundtrip.Principal{Subject: subject}
+		c.ask("why")
+	}
+	if o := s.seen; len(o) != 4 || o[0] != o[1] || o[0] == o[2] || o[2] == o[3] || len(o[0]) != 64 {
+		t.Errorf("owners %q", o)
+	}
+}
+
+type owners struct {
+	*shelf
+	seen []string
+}
+
+func (o *owners) Put(ctx context.Context, id, owner string, state []byte, until time.Time) error {
+	o.seen = append(o.seen, owner)
+	return o.shelf.Put(ctx, id, owner, state, until)
 }

@@ -45,11 +45,15 @@ func run(ctx context.Context, ask bool) error {
 		}
 		return answerWith(action, content)
 	}
-	fmt.Println("== The person accepts")
+	first, second := "The person accepts", "The person declines"
+	if ask {
+		first, second = "You are asked", "You are asked again"
+	}
+	fmt.Println("==", first)
 	if err := call(ctx, url, &wire{}, answer(protocol.ActionAccept, `{"reason":"the fix is tested"}`)); err != nil {
 		return err
 	}
-	fmt.Println("\n== The person declines")
+	fmt.Println("\n==", second)
 	if err := call(ctx, url, &wire{}, answer(protocol.ActionDecline, "")); err != nil {
 		return err
 	}
@@ -61,6 +65,18 @@ func run(ctx context.Context, ask bool) error {
 	}
 	fmt.Printf("refused: %v\n", refused)
 	return nil
+}
+
+// newServer is the whole server: one tool, written once.
+func newServer() (*server.Server, error) {
+	srv, err := server.New(&server.Options{
+		Info: protocol.Implementation{Name: "quickstart", Version: "1.0.0"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	server.AddTool(srv, server.Tool{Name: "deploy", Description: "Deploys to an environment."}, deploy)
+	return srv, nil
 }
 
 // serve starts the server on a free loopback port.
@@ -105,16 +121,4 @@ func call(ctx context.Context, url string, wire *wire, elicit elicit) error {
 		}
 	}
 	return nil
-}
-
-// newServer is the whole server: one tool, written once.
-func newServer() (*server.Server, error) {
-	srv, err := server.New(&server.Options{
-		Info: protocol.Implementation{Name: "quickstart", Version: "1.0.0"},
-	})
-	if err != nil {
-		return nil, err
-	}
-	server.AddTool(srv, server.Tool{Name: "deploy", Description: "Deploys to an environment."}, deploy)
-	return srv, nil
 }

@@ -51,7 +51,9 @@ func (s *shop) provision(ctx context.Context, _ *server.ToolCall, in Order) (pro
 	if err != nil {
 		return nil, err
 	}
-	key, err := roundtrip.IdempotencyKey(ctx, "charge")
+	// What is paid for is part of the name: without a guard a client may take the
+	// order back to an earlier state, and answer otherwise.
+	key, err := roundtrip.IdempotencyKey(ctx, "charge for "+text)
 	if err != nil {
 		return nil, err
 	}

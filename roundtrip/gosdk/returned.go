@@ -73,10 +73,12 @@ type keptKey struct {
 // earlier legs, and its state, in the SDK's types. An answer that does not
 // fit its question is not there: handlers ask again for what is missing.
 func returned(ctx context.Context) (mcp.InputResponseMap, string) {
-	kept, ok := roundtrip.State[keptState](ctx)
+	// Handlers that are given nothing can still choose a FlowVersion.
+	kept, ok := roundtrip.PeekState[keptState](ctx)
 	if !ok || kept.State == "" && kept.Asked == nil {
 		return nil, ""
 	}
+	kept, _ = roundtrip.State[keptState](ctx)
 	answers := mcp.InputResponseMap{}
 	for _, q := range kept.Asked {
 		if answer := answerOf(ctx, q); answer != nil {

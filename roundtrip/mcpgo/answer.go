@@ -147,6 +147,10 @@ func keepState(ctx context.Context, text string, asked map[string]protocol.Input
 // its state as it set it, and the answers that were verified, those of earlier
 // rounds included.
 func again(ctx context.Context) mcp.MultiRoundTripParams {
+	// Handlers that are given nothing can still choose a FlowVersion.
+	if _, ok := roundtrip.PeekState[string](ctx); !ok {
+		return mcp.MultiRoundTripParams{}
+	}
 	state := keptBefore(ctx)
 	out := mcp.MultiRoundTripParams{RequestState: state.Text}
 	for _, key := range slices.Sorted(maps.Keys(state.Asked)) {

@@ -83,7 +83,7 @@ func ExampleNewStateStore() {
 		return
 	}
 	ctx := context.Background()
-	fmt.Println(store.Put(ctx, "an id", []byte("a large state"), time.Now().Add(time.Hour)))
+	fmt.Println(store.Put(ctx, "an id", "its owner", []byte("a large state"), time.Now().Add(time.Hour)))
 	state, err := store.Get(ctx, "an id")
 	fmt.Printf("%s %v\n", state, err)
 	_, err = store.Get(ctx, "another")

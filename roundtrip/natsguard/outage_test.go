@@ -61,7 +61,7 @@ func TestUnreachable(t *testing.T) {
 	for what, err := range map[string]error{
 		"commit":  g.Commit(ctx, "before", nil),
 		"release": g.Release(ctx, "before"),
-		"put":     s.Put(ctx, "id", []byte("state"), inAnHour()),
+		"put":     s.Put(ctx, "id", "owner", []byte("state"), inAnHour()),
 	} {
 		if err == nil {
 			t.Errorf("%s succeeds without a server", what)

@@ -54,8 +54,9 @@ const (
 )
 
 // Put implements [roundtrip.StateStore]. It ends with ctx, and after
-// [Options].Timeout.
-func (s *StateStore) Put(ctx context.Context, id string, state []byte, until time.Time) error {
+// [Options].Timeout. The bucket bounds all states together; owner is not heeded,
+// since no replica knows what the others have put.
+func (s *StateStore) Put(ctx context.Context, id, _ string, state []byte, until time.Time) error {
 	if len(state) > MaxState {
 		return fmt.Errorf("natsguard: put: state of %d bytes, more than %d", len(state), MaxState)
 	}

@@ -43,7 +43,7 @@ func TestStateStore(t *testing.T) {
 		if _, err := b.Get(ctx, id); !errorsIsGone(err) {
 			t.Errorf("%d bytes: before: %v", n, err)
 		}
-		if err := a.Put(ctx, id, state, inAnHour()); err != nil {
+		if err := a.Put(ctx, id, "owner", state, inAnHour()); err != nil {
 			t.Errorf("%d bytes: %v", n, err)
 			continue
 		}
@@ -51,14 +51,14 @@ func TestStateStore(t *testing.T) {
 		if err != nil || !bytes.Equal(got, state) {
 			t.Errorf("%d bytes: %d come back, %v", n, len(got), err)
 		}
-		if err := b.Put(ctx, id, []byte("other"), inAnHour()); err == nil {
+		if err := b.Put(ctx, id, "owner", []byte("other"), inAnHour()); err == nil {
 			t.Errorf("%d bytes: overwritten", n)
 		}
 	}
-	if err := a.Put(ctx, "long", make([]byte, natsguard.MaxState+1), inAnHour()); err == nil {
+	if err := a.Put(ctx, "long", "owner", make([]byte, natsguard.MaxState+1), inAnHour()); err == nil {
 		t.Error("too long a state is taken")
 	}
-	if err := a.Put(ctx, "late", nil, time.Now().Add(26*time.Hour)); err == nil {
+	if err := a.Put(ctx, "late", "owner", nil, time.Now().Add(26*time.Hour)); err == nil {
 		t.Error("a state is taken that the bucket may forget")
 	}
 }
@@ -68,7 +68,7 @@ func TestStateExpires(t *testing.T) {
 	ctx := t.Context()
 	a, b := stores(t, nil)
 	until := time.Now().Add(1500 * time.Millisecond)
-	if err := a.Put(ctx, "id", make([]byte, 100<<10), until); err != nil {
+	if err := a.Put(ctx, "id", "owner", make([]byte, 100<<10), until); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the state expires", func() bool {

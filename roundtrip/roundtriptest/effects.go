@@ -52,9 +52,15 @@ func (e *Effects) counts() map[string]int {
 	return maps.Clone(e.seen)
 }
 
-// repeated returns an error for each effect that was seen more than once.
-func (e *Effects) repeated() (problems []error) {
+// problems returns an error for each effect that was seen more than once, or
+// should not have been seen at all.
+func (e *Effects) problems(flow Flow) (problems []error) {
 	counts := e.counts()
+	for _, name := range flow.Never {
+		if n := counts[name]; n > 0 {
+			problems = append(problems, fmt.Errorf("the effect %q happened, which it must not in this flow", name))
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		if n := counts[name]; n > 1 {
 			problems = append(problems, fmt.Errorf("the effect %q happened %d times in one flow: a handler runs again in every round; put it behind the last question, or remember what came of it (roundtrip.Memo)", name, n))

@@ -22,6 +22,8 @@ type Flow struct {
 	// Fails is part of the text of the error with which the flow ends instead:
 	// a tool's result with isError, or a JSON-RPC error.
 	Fails string
+	// Never are effects that must not happen in the flow: what a person declined.
+	Never []string
 	// Capabilities are what the client declares, nil: all there are.
 	Capabilities *protocol.ClientCapabilities
 	// Golden is the file that holds the transcript, "": none.

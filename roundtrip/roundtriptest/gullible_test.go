@@ -102,6 +102,7 @@ func TestFindings(t *testing.T) {
 		{"an answer without a question", `question "twice" was not asked`, roundtriptest.Flow{Request: deploy, Answers: roundtriptest.Answers{"confirm": because("tested"), "twice": roundtriptest.Decline()}}},
 		{"an answer that has no JSON", `answer to "confirm"`, roundtriptest.Flow{Request: deploy, Answers: roundtriptest.Answers{"confirm": roundtriptest.Accept(func() {})}}},
 		{"an effect in every round", `the effect "charge" happened 2 times`, roundtriptest.Flow{Request: roundtriptest.Tool("repeats", nil), Answers: accepted, Want: "charged"}},
+		{"an effect that must not be", `the effect "deploy" happened, which it must not`, roundtriptest.Flow{Request: deploy, Answers: accepted, Want: "deployed to prod: tested", Never: []string{"deploy"}}},
 		{"no request", "use Tool, Prompt or Resource", roundtriptest.Flow{}},
 		{"eras that differ", "the eras answer differently", roundtriptest.Flow{Request: roundtriptest.Tool("moody", nil), Answers: accepted, Want: "modern"}},
 		{"eras that ask differently", "what revision 2026-07-28 is not", roundtriptest.Flow{Request: roundtriptest.Tool("nosy", nil), Answers: accepted, Want: "asked"}},

@@ -46,7 +46,7 @@ func (s *Subject) legacy(t testing.TB, flow Flow, modern *played) (*played, erro
 		}
 		p.out.err = refused
 	}
-	p.out.result, p.asked, p.effects = result, person.asked, s.Effects.repeated()
+	p.out.result, p.asked, p.effects = result, person.asked, s.Effects.problems(flow)
 	return p, nil
 }
 

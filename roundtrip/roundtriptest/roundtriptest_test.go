@@ -125,7 +125,7 @@ func flows() []roundtriptest.Flow {
 	deploy := roundtriptest.Tool("deploy", Deploy{"prod"})
 	return []roundtriptest.Flow{
 		{Name: "accept", Request: deploy, Answers: roundtriptest.Answers{"confirm": because("tested")}, Want: "deployed to prod: tested", Golden: "testdata/accept.golden"},
-		{Name: "decline", Request: deploy, Answers: roundtriptest.Answers{"confirm": roundtriptest.Decline()}, Want: "left prod alone"},
+		{Name: "decline", Request: deploy, Answers: roundtriptest.Answers{"confirm": roundtriptest.Decline()}, Want: "left prod alone", Never: []string{"deploy"}},
 		{Name: "cancel", Request: deploy, Answers: roundtriptest.Answers{"confirm": roundtriptest.Cancel()}, Want: "left prod alone"},
 		{Name: "cannot be asked", Request: deploy, Capabilities: &protocol.ClientCapabilities{}, Fails: "elicitation"},
 		{

@@ -96,7 +96,7 @@ func (s *Subject) modern(t testing.TB, flow Flow) (*played, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.effects = s.Effects.repeated()
+	p.effects = s.Effects.problems(flow)
 	return p, nil
 }
 
