@@ -50,7 +50,10 @@
 //   - A router that is full refuses and says when to try again. It never drops
 //     what is pending.
 //   - Of the client's result only the action, the content of an accept, and
-//     _meta are passed on, decoded strictly and encoded anew.
+//     _meta are passed on, decoded strictly and encoded anew; of _meta, in both
+//     directions, not what the protocol reserves for one connection. Content that
+//     does not fit the form is passed on with a warning in the log, unless
+//     [Options].Validation says otherwise.
 //
 // # Events
 //

@@ -13,11 +13,11 @@ import (
 // A question is what an upstream asks, read and checked. It aliases params.
 type question struct {
 	params  json.RawMessage
-	decoded protocol.InputRequest
 	kind    protocol.InputKind
 	message string
 	schema  json.RawMessage // of a form
 	url, id string          // of a visit; id is the upstream's elicitationId
+	meta    protocol.Meta
 	token   protocol.ProgressToken
 }
 
@@ -37,15 +37,14 @@ func (r *Router) parseQuestion(params json.RawMessage) (*question, *Error) {
 	if err != nil {
 		return nil, invalidQuestion(ReasonInvalidQuestion, err)
 	}
-	q := &question{params: params, decoded: decoded, kind: decoded.Kind()}
-	var meta json.RawMessage
+	q := &question{params: params, kind: decoded.Kind()}
 	switch d := decoded.(type) {
 	case *protocol.ElicitForm:
-		q.message, q.schema, meta = d.Message, d.Schema, json.RawMessage(d.Meta)
+		q.message, q.schema, q.meta = d.Message, d.Schema, d.Meta
 	case *protocol.ElicitURL:
-		q.message, q.url, q.id, meta = d.Message, d.URL, d.ElicitationID, json.RawMessage(d.Meta)
+		q.message, q.url, q.id, q.meta = d.Message, d.URL, d.ElicitationID, d.Meta
 	}
-	if q.token, err = progressToken(meta); err != nil {
+	if q.token, err = progressToken(json.RawMessage(q.meta)); err != nil {
 		return nil, invalidQuestion(ReasonInvalidQuestion, err)
 	}
 	return q, r.checkSchema(q)
@@ -105,10 +104,6 @@ func depth(raw []byte) int {
 	return deepest
 }
 
-// reservedMeta begins the keys of _meta that speak of one connection and mean
-// nothing, or the wrong thing, on another.
-const reservedMeta = "io.modelcontextprotocol/"
-
 // paramsFor spells the question for a client of revision v. What the upstream
 // wrote is passed on as it is, members that this package does not know included,
 // except that the progress token is token, the elicitationId is visitID, and
@@ -156,7 +151,7 @@ func (q *question) paramsFor(v protocol.Version, token protocol.ID, visitID stri
 		dst = append(jsonx.AppendText(append(dst, `"elicitationId":`...), visitID), ',')
 	}
 	dst = append(dst, `"_meta":{`...)
-	if dst, err = q.appendMeta(dst); err != nil {
+	if dst, err = appendMeta(dst, q.meta); err != nil {
 		return nil, err
 	}
 	dst = append(dst, `"progressToken":`...)
@@ -173,29 +168,4 @@ func misspelled(key []byte) bool {
 		}
 	}
 	return false
-}
-
-// appendMeta appends the members of _meta that are passed on, each followed by a
-// comma.
-func (q *question) appendMeta(dst []byte) ([]byte, error) {
-	var meta protocol.Meta
-	switch d := q.decoded.(type) {
-	case *protocol.ElicitForm:
-		meta = d.Meta
-	case *protocol.ElicitURL:
-		meta = d.Meta
-	}
-	if meta == nil {
-		return dst, nil
-	}
-	err := jsonx.Members(json.RawMessage(meta), func(key, value []byte) error {
-		name := string(key)
-		if strings.EqualFold(name, protocol.MetaProgressToken) || len(name) >= len(reservedMeta) && strings.EqualFold(name[:len(reservedMeta)], reservedMeta) {
-			return nil
-		}
-		dst = append(jsonx.AppendTextBytes(dst, key), ':')
-		dst = append(jsonx.AppendCompact(dst, value), ',')
-		return nil
-	})
-	return dst, err
 }

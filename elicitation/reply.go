@@ -118,7 +118,10 @@ func (e *entry) read(raw []byte) (result *protocol.ElicitResult, detail string, 
 	case len(result.Content) > o.MaxContentBytes:
 		return nil, "", invalid(ReasonInvalidReply, fmt.Errorf("content: larger than %d bytes", o.MaxContentBytes))
 	}
-	result.Content, result.Meta = jsonClone(result.Content), protocol.Meta(jsonClone(json.RawMessage(result.Meta)))
+	result.Content = jsonClone(result.Content)
+	if result.Meta, err = metaFor(result.Meta); err != nil {
+		return nil, "", invalid(ReasonInvalidReply, errNoResult) // likewise
+	}
 	if e.kind == protocol.KindElicitURL {
 		result.Content = nil // belongs to forms alone
 	}

@@ -2,13 +2,15 @@ package elicitation
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
 // Shutdown takes no more sessions, calls or questions, and waits for the
 // questions that are pending. When ctx ends first they are cancelled, and their
-// clients told; the error is then the cause of ctx. It may be called again. The
-// bus is left open: who opened it closes it.
+// clients told; the error is then the cause of ctx. It returns a few seconds after
+// ctx has ended, whatever a transport, an audit sink or a callback is busy with. It
+// may be called again. The bus is left open: who opened it closes it.
 func (r *Router) Shutdown(ctx context.Context) error {
 	r.mu.Lock()
 	if !r.draining {
@@ -22,21 +24,23 @@ func (r *Router) Shutdown(ctx context.Context) error {
 	}
 	r.mu.Unlock()
 	var err error
+	var ending sync.WaitGroup
 	select {
 	case <-r.idle:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
-		r.cancelAll()
+		r.cancelAll(&ending)
 	}
 	r.releaseVisits()
-	r.flush()
+	r.flush(&ending)
 	return err
 }
 
-// flush waits until nothing is pending and clients have been told of what was
-// withdrawn. Each takes at most withdrawTimeout, unless its transport is deaf to
-// its context; nobody waits for such a one.
-func (r *Router) flush() {
+// flush waits until nothing is pending, what is ending has ended, and clients
+// have been told of what was withdrawn. Each takes at most withdrawTimeout, unless
+// its transport is deaf to its context or code of the host's does not return;
+// nobody waits for such a one.
+func (r *Router) flush(ending *sync.WaitGroup) {
 	enough := time.NewTimer(busTimeout + withdrawTimeout)
 	defer enough.Stop()
 	select {
@@ -46,6 +50,7 @@ func (r *Router) flush() {
 	}
 	told := make(chan struct{})
 	go func() {
+		ending.Wait()
 		r.sending.Wait()
 		close(told)
 	}()
@@ -64,7 +69,9 @@ func (r *Router) drained() {
 	}
 }
 
-func (r *Router) cancelAll() {
+// cancelAll cancels all questions at once, so that none waits for the callback or
+// the audit of another. ending counts those that have not ended yet.
+func (r *Router) cancelAll(ending *sync.WaitGroup) {
 	r.mu.Lock()
 	waiting := make([]*entry, 0, len(r.entries))
 	for _, e := range r.entries {
@@ -72,7 +79,9 @@ func (r *Router) cancelAll() {
 	}
 	r.mu.Unlock()
 	for _, e := range waiting {
-		e.finish(cancelled(ByShutdown, nil))
+		ending.Go(func() {
+			r.sheltered("callback", func() { e.finish(cancelled(ByShutdown, nil)) })
+		})
 	}
 }
 

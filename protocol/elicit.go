@@ -137,7 +137,7 @@ func DecodeElicitResult(raw []byte) (*ElicitResult, error) {
 	err := members(raw, func(key, value []byte) error {
 		switch string(key) {
 		case "action":
-			return textMember((*string)(&r.Action), key, value)
+			return actionMember(&r.Action, key, value)
 		case "content":
 			content = value
 		case "_meta":
@@ -162,6 +162,25 @@ func DecodeElicitResult(raw []byte) (*ElicitResult, error) {
 		return nil, fmt.Errorf("elicitation result: %w", err)
 	}
 	return r, nil
+}
+
+// actionMember reads the action, one of the three or not.
+func actionMember(dst *ElicitAction, key, value []byte) error {
+	text, err := jsonx.TextBytes(value)
+	if err != nil {
+		return fmt.Errorf("%s: must be a string", key)
+	}
+	switch ElicitAction(text) {
+	case ActionAccept:
+		*dst = ActionAccept
+	case ActionDecline:
+		*dst = ActionDecline
+	case ActionCancel:
+		*dst = ActionCancel
+	default:
+		*dst = ElicitAction(text)
+	}
+	return nil
 }
 
 // MarshalJSON returns the JSON object of the answer. Content is written for an

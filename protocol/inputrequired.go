@@ -190,10 +190,23 @@ func AppendInputRequest(dst []byte, v Version, q InputRequest) ([]byte, error) {
 	w.text("method", q.Kind().Method())
 	w.key("params")
 	var err error
-	if w.dst, err = q.appendParams(w.dst, v); err != nil {
-		return w.dst, fmt.Errorf("input request: %w", err)
+	if w.dst, err = AppendInputParams(w.dst, v, q); err != nil {
+		return w.dst, err
 	}
 	return w.end()
+}
+
+// AppendInputParams is [AppendInputRequest] for the params alone, for legacy
+// revisions, in which a question is a request.
+func AppendInputParams(dst []byte, v Version, q InputRequest) ([]byte, error) {
+	if nilRequest(q) {
+		return dst, fmt.Errorf("input request: nil or of an unknown type")
+	}
+	dst, err := q.appendParams(dst, v)
+	if err != nil {
+		return dst, fmt.Errorf("input request: %w", err)
+	}
+	return dst, nil
 }
 
 // DecodeInputRequest reads one question, given as a method and its parameters

@@ -198,6 +198,7 @@ type pass struct {
 	first   round // what round points to at first: one piece of memory a request
 
 	arguments [32]byte  // digest, once it is needed
+	digested  bool      // it is known
 	claim     string    // id taken from the guard, empty if none
 	start     bool      // the handler was started
 	until     time.Time // when the flow of a live call ends; zero: something else ends it

@@ -30,7 +30,7 @@ type draft struct {
 func InputRequired(items ...Item) *protocol.InputRequiredResult {
 	both := &built{}
 	d := &both.draft
-	if len(items) > 1 {
+	if d.questions = both.question[:0]; len(items) > 1 {
 		d.questions = make([]Question, 0, len(items))
 	}
 	for _, item := range items {
@@ -40,20 +40,27 @@ func InputRequired(items ...Item) *protocol.InputRequiredResult {
 		}
 		item.apply(d)
 	}
+	both.result.InputRequests = both.request[:0]
 	return d.result(&both.result)
 }
 
-// built is a draft and its result in one piece of memory.
+// built is a draft and its result in one piece of memory, with room for one
+// question, which is what most have.
 type built struct {
-	draft  draft
-	result protocol.InputRequiredResult
+	draft    draft
+	result   protocol.InputRequiredResult
+	question [1]Question
+	request  [1]protocol.KeyedRequest
 }
 
 // result makes r the result that carries the draft.
 func (d *draft) result(r *protocol.InputRequiredResult) *protocol.InputRequiredResult {
 	r.Draft, r.RequestState = d, d.plain
-	if len(d.questions) > 0 {
-		r.InputRequests = make(protocol.InputRequests, 0, len(d.questions))
+	switch n := len(d.questions); {
+	case n == 0:
+		r.InputRequests = nil
+	case n > cap(r.InputRequests):
+		r.InputRequests = make(protocol.InputRequests, 0, n)
 	}
 	for _, q := range d.questions {
 		r.InputRequests = append(r.InputRequests, protocol.KeyedRequest{Key: q.key, Request: q.request})

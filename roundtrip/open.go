@@ -119,7 +119,7 @@ func (p *pass) binding(c *claims) Reason {
 	case c.audience != p.funnel.opts.Audience:
 		return ReasonAudience
 	}
-	if arguments, err := digestArguments(p.call.Arguments); err != nil || c.arguments != arguments {
+	if err := p.digestArguments(); err != nil || c.arguments != p.arguments {
 		return ReasonArguments
 	}
 	return ""

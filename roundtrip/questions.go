@@ -247,7 +247,8 @@ func (p *pass) withoutContext(requests protocol.InputRequests) protocol.InputReq
 // seal writes the state of the next leg. It returns the zero state when the
 // client has shown that it loses it.
 func (p *pass) seal(ctx context.Context, d *draft) (protocol.RequestState, error) {
-	c := p.next(d, time.Now())
+	next := p.next(d, time.Now())
+	c := &next
 	if p.loses(c) {
 		return protocol.RequestState{}, nil
 	}
@@ -296,17 +297,16 @@ func (p *pass) loses(c *claims) bool {
 
 // digestArguments makes sure that the digest of the call's arguments is known.
 func (p *pass) digestArguments() (err error) {
-	if p.prior != nil {
-		p.arguments = p.prior.arguments // equal, or the state had been refused
-		return nil
+	if !p.digested {
+		p.arguments, err = digestArguments(p.call.Arguments)
+		p.digested = err == nil
 	}
-	p.arguments, err = digestArguments(p.call.Arguments)
 	return err
 }
 
 // next returns the claims of the leg that the questions lead to.
-func (p *pass) next(d *draft, now time.Time) *claims {
-	c := &claims{
+func (p *pass) next(d *draft, now time.Time) claims {
+	c := claims{
 		principal: p.call.Principal, method: p.call.Method, target: p.call.Target,
 		audience: p.funnel.opts.Audience, arguments: p.arguments, round: p.round.number, issued: now,
 	}

@@ -127,7 +127,8 @@ func (s *Server) Serve(ctx context.Context, in *Incoming) *protocol.Response {
 	l.outlet.begin(in.Back)
 	in.outlet = &l.outlet
 	if in.session != nil {
-		defer in.session.begin(l, in)()
+		in.session.begin(l, in)
+		defer in.session.finished(l, in.Request.ID)
 	}
 	result, err := s.run(ctx, in)
 	in.pusher.end()
@@ -154,6 +155,9 @@ func (s *Server) Serve(ctx context.Context, in *Incoming) *protocol.Response {
 func (s *Server) run(ctx context.Context, in *Incoming) (result protocol.Result, err error) {
 	if back, ok := in.Back.(BackSender); ok && in.session != nil {
 		in.pusher = &pusher{session: in.session, version: in.Version, outlet: in.outlet, back: back}
+	}
+	if p, ok := in.Params.(*protocol.CallToolParams); ok {
+		in.checked = p.Arguments // what middleware puts there instead is another matter
 	}
 	defer func() {
 		if v := recover(); v != nil {

@@ -85,10 +85,11 @@
 //
 // A [Server] is free of transports. [Server.Handle] serves a request from the
 // same process, so that a Server is the peer of a client without anything in
-// between. Transports call [Server.Admit], add what they know (who calls, and
-// refusals of their own), and then [Server.Serve]. Package serverhttp does this
-// for HTTP, [Server.ServeStdio] and [Server.ServeStream] for lines of text.
-// [Middleware] wraps every request of all transports, refusals included.
+// between; closing that client closes its peer, the Server. Transports call
+// [Server.Admit], add what they know (who calls, and refusals of their own), and
+// then [Server.Serve]. Package serverhttp does this for HTTP, [Server.ServeStdio]
+// and [Server.ServeStream] for lines of text. [Middleware] wraps every request of
+// all transports, refusals included.
 //
 // # Concurrency and contexts
 //

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -50,6 +51,7 @@ type Incoming struct {
 	server  *Server
 	leg     *leg // that it lies in, nil: none
 	refusal *protocol.Error
+	checked json.RawMessage // the arguments of a tools/call as they came, strict JSON
 	session *Session        // nil: the request is stateless
 	running *sessionRequest // in session, once it is served
 	opens   bool            // an initialize that opened session

@@ -48,15 +48,19 @@ type pushTable struct {
 
 // A push is one question under way. Its id is its progress token, too.
 type push struct {
-	id      protocol.ID
-	asker   *pusher
-	extend  func()
-	answers chan pushAnswer // holds one; whoever takes the push off the table sends it
-}
+	id       protocol.ID
+	asker    *pusher
+	extend   func()
+	answered chan struct{} // closed by whoever takes the push off the table
 
-type pushAnswer struct {
+	// The answer, once there is one.
 	result json.RawMessage
 	err    error
+}
+
+func (p *push) answer(result json.RawMessage, err error) {
+	p.result, p.err = result, err
+	close(p.answered)
 }
 
 // add makes room for a question. Ids are strings, which no client mistakes for
@@ -73,12 +77,16 @@ func (t *pushTable) add(asker *pusher, extend func()) (*push, error) {
 		t.pending = map[protocol.ID]*push{}
 	}
 	t.last++
-	p := &push{
-		id: protocol.StringID("server-" + strconv.FormatUint(t.last, 10)), asker: asker, extend: extend,
-		answers: make(chan pushAnswer, 1),
-	}
+	p := &push{id: pushID(t.last), asker: asker, extend: extend, answered: make(chan struct{})}
 	t.pending[p.id] = p
 	return p, nil
+}
+
+func pushID(n uint64) protocol.ID {
+	var room [32]byte
+	text := strconv.AppendUint(append(room[:0], `"server-`...), n, 10)
+	id, _ := protocol.ParseID(append(text, '"')) // which is one
+	return id
 }
 
 // take removes a question. It reports whether it was still there: exactly one
@@ -97,9 +105,9 @@ func (t *pushTable) deliver(r *protocol.Response) bool {
 		return false
 	}
 	if r.Error != nil {
-		p.answers <- pushAnswer{err: r.Error}
+		p.answer(nil, r.Error)
 	} else {
-		p.answers <- pushAnswer{result: bytes.Clone(r.Result)} // the message may alias a buffer
+		p.answer(bytes.Clone(r.Result), nil) // the message may alias a buffer
 	}
 	return true
 }
@@ -119,7 +127,7 @@ func (t *pushTable) close() {
 	t.closed = true
 	for id, p := range t.pending {
 		delete(t.pending, id)
-		p.answers <- pushAnswer{err: ErrSessionClosed}
+		p.answer(nil, ErrSessionClosed)
 	}
 }
 
@@ -165,16 +173,16 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, exten
 		return nil, err
 	}
 	select {
-	case a := <-asked.answers:
-		return a.result, a.err
+	case <-asked.answered:
+		return asked.result, asked.err
 	case <-ctx.Done():
 	}
 	if p.giveUp(asked, context.Cause(ctx)) {
 		return nil, context.Cause(ctx)
 	}
 	// The answer came at the same moment; it is as good as any.
-	a := <-asked.answers
-	return a.result, a.err
+	<-asked.answered
+	return asked.result, asked.err
 }
 
 // giveUp withdraws a question that is still waiting, and reports whether it
@@ -215,7 +223,7 @@ func (p *pusher) end() {
 	p.leaving.Unlock()
 	for _, asked := range left {
 		p.withdraw(asked, errWithdrawn)
-		asked.answers <- pushAnswer{err: errWithdrawn}
+		asked.answer(nil, errWithdrawn)
 	}
 }
 
@@ -230,6 +238,10 @@ func (o *outlet) ask(ctx context.Context, back BackSender, m protocol.Message) e
 	return back.Send(ctx, m)
 }
 
+// questionBytes is room for most questions, so that encoding them allocates
+// once.
+const questionBytes = 512
+
 // pushRequest spells a question as a request of revision v that asks for
 // progress reports.
 func pushRequest(id protocol.ID, v protocol.Version, question protocol.InputRequest) (*protocol.Request, error) {
@@ -237,18 +249,11 @@ func pushRequest(id protocol.ID, v protocol.Version, question protocol.InputRequ
 	if err != nil {
 		return nil, err
 	}
-	data, err := protocol.AppendInputRequest(nil, v, question)
+	params, err := protocol.AppendInputParams(make([]byte, 0, questionBytes), v, question)
 	if err != nil {
 		return nil, err
 	}
-	req := &protocol.Request{ID: id, Method: question.Kind().Method()}
-	err = jsonx.Members(data, func(key, value []byte) error {
-		if string(key) == "params" {
-			req.Params = value
-		}
-		return nil
-	})
-	return req, err
+	return &protocol.Request{ID: id, Method: question.Kind().Method(), Params: params}, nil
 }
 
 // withToken returns a copy of the question with a progress token of ours.
@@ -256,20 +261,28 @@ func withToken(question protocol.InputRequest, token protocol.ProgressToken) (ou
 	switch q := question.(type) {
 	case *protocol.ElicitForm:
 		c := *q
-		c.Meta, err = c.Meta.With(protocol.MetaProgressToken, token)
+		c.Meta, err = tokenMeta(c.Meta, token)
 		return &c, err
 	case *protocol.ElicitURL:
 		c := *q
-		c.Meta, err = c.Meta.With(protocol.MetaProgressToken, token)
+		c.Meta, err = tokenMeta(c.Meta, token)
 		return &c, err
 	case *protocol.CreateMessage:
 		c := *q
-		c.Meta, err = c.Meta.With(protocol.MetaProgressToken, token)
+		c.Meta, err = tokenMeta(c.Meta, token)
 		return &c, err
 	case *protocol.ListRoots:
 		c := *q
-		c.Meta, err = c.Meta.With(protocol.MetaProgressToken, token)
+		c.Meta, err = tokenMeta(c.Meta, token)
 		return &c, err
 	}
 	return question, nil
+}
+
+// tokenMeta returns meta with a progress token: nothing else, as a rule.
+func tokenMeta(meta protocol.Meta, token protocol.ProgressToken) (protocol.Meta, error) {
+	if len(meta) > 0 {
+		return meta.With(protocol.MetaProgressToken, token)
+	}
+	return protocol.Meta(`{"` + protocol.MetaProgressToken + `":` + token.String() + `}`), nil
 }

@@ -61,6 +61,7 @@ type sessionRequest struct {
 	ctx       *lazyctx.Context
 	opens     bool // an initialize, which cannot be cancelled
 	cancelled bool
+	stop      func() bool // for one that goes by the id of another: it does not hear of the end of the session any more
 }
 
 // DefaultLogLevel is the least severe log message that a session sends before
@@ -226,8 +227,8 @@ func (x *Session) Close() {
 }
 
 // begin has a request that runs end with the session, or when the client cancels
-// it by its id. It returns what to call when the request has been served.
-func (x *Session) begin(l *leg, in *Incoming) (end func()) {
+// it by its id, until finished is called.
+func (x *Session) begin(l *leg, in *Incoming) {
 	id := in.Request.ID
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -236,8 +237,8 @@ func (x *Session) begin(l *leg, in *Incoming) (end func()) {
 	}
 	if _, taken := x.running[id]; taken {
 		in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: a request with this id is running"))
-		stop := context.AfterFunc(x.life, func() { l.ctx.Cancel(ErrSessionClosed) })
-		return func() { stop() }
+		l.request.stop = context.AfterFunc(x.life, func() { l.ctx.Cancel(ErrSessionClosed) })
+		return
 	}
 	if x.early.Take(id) && !in.opens {
 		// Answered, lest a client wait that uses its ids more than once.
@@ -246,11 +247,18 @@ func (x *Session) begin(l *leg, in *Incoming) (end func()) {
 	l.request = sessionRequest{ctx: &l.ctx, opens: in.opens}
 	in.running = &l.request
 	x.running[id] = in.running
-	return func() {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		delete(x.running, id)
+}
+
+// finished is called when the request, with the id that it began with, has been
+// served.
+func (x *Session) finished(l *leg, id protocol.ID) {
+	if l.request.stop != nil {
+		l.request.stop()
+		return
 	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.running, id)
 }
 
 // cancelled cancels a request. Unknown ids are no error: the request may just

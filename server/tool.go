@@ -65,8 +65,10 @@ func (t *tool) key() string { return t.definition.Name }
 // AddTool registers a tool whose arguments are decoded into In. The input
 // schema is inferred from In unless t has one: fields are named and omitted as
 // by encoding/json, required unless they omit empty values, and described by a
-// tag such as `jsonschema:"what it means"`. Arguments that do not match never
-// reach the handler; the caller is told which field is wrong.
+// tag such as `jsonschema:"what it means"`. The tags of forms, such as minimum and
+// enum (see [roundtrip.Form]), say nothing here: constraints go into t.InputSchema.
+// Arguments that do not match never reach the handler; the caller is told which
+// field is wrong.
 //
 // AddTool may be called while the server runs. It panics, as registering with
 // net/http does, when the tool is wrong in itself: no name or one that is
@@ -172,15 +174,29 @@ func (s *Server) callTool(ctx context.Context, in *Incoming, p *protocol.CallToo
 	call.AcceptCold, call.CheckOutput = t.acceptCold, t.check
 	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
 		arguments := p.Arguments
-		if arguments == nil {
+		if len(arguments) == 0 {
 			arguments = json.RawMessage("{}")
 		}
-		if err := t.input.ValidateChecked(arguments); err != nil {
+		if err := t.validate(arguments, same(p.Arguments, in.checked)); err != nil {
 			return badArguments(err), nil
 		}
 		result, err := t.handle(ctx, &ToolCall{Call: newCall(in), Name: p.Name, Arguments: arguments})
 		return s.outcome(ctx, in, result, err)
 	})
+}
+
+// validate holds arguments against the input schema. Those that are not known to
+// be strict JSON, because middleware made them, are checked for that, too.
+func (t *tool) validate(arguments json.RawMessage, checked bool) error {
+	if checked {
+		return t.input.ValidateChecked(arguments)
+	}
+	return t.input.Validate(arguments)
+}
+
+// same reports whether a and b are the same piece of memory.
+func same(a, b []byte) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // badArguments is a result and not an error, so that the model can see what is

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -31,7 +32,7 @@ func (a asker) Ask(ctx context.Context, q elicitation.Asked, _ func()) (json.Raw
 	}
 	result, err := a.server.RequestElicitation(ctx, mcp.ElicitationRequest{Params: params})
 	if err != nil {
-		return nil, clientError(err)
+		return nil, clientError(server.ClientSessionFromContext(ctx), err)
 	}
 	if result == nil {
 		return nil, errors.New("elicitation: asking the client: mcp-go returned no answer")
@@ -40,21 +41,38 @@ func (a asker) Ask(ctx context.Context, q elicitation.Asked, _ func()) (json.Raw
 }
 
 // mcp-go passes a client's error on as text: over HTTP with its code, over lines
-// without.
+// without. What its sessions say of failures of their own reads otherwise.
 var (
 	httpError  = regexp.MustCompile(`^elicitation/create error (-?[0-9]+): (?s:(.*))$`)
 	linesError = "elicitation request failed: "
 )
 
-// clientError tells the client's own refusal from a failure to ask.
-func clientError(err error) error {
-	if parts := httpError.FindStringSubmatch(err.Error()); parts != nil {
-		if code, parsed := strconv.ParseInt(parts[1], 10, 64); parsed == nil {
-			return &protocol.Error{Code: code, Message: parts[2]}
+// clientError tells the client's own refusal from a failure to ask. The text is
+// proof only in the errors of the two types of session that write it: that of any
+// other, such as one of the host's, may quote what no upstream is to read, and
+// counts only as a [*protocol.Error].
+func clientError(session server.ClientSession, err error) error {
+	switch sdkType(session) {
+	case "streamableHttpSession":
+		if parts := httpError.FindStringSubmatch(err.Error()); parts != nil {
+			if code, parsed := strconv.ParseInt(parts[1], 10, 64); parsed == nil {
+				return &protocol.Error{Code: code, Message: parts[2]}
+			}
+		}
+	case "stdioSession":
+		if text, ok := strings.CutPrefix(err.Error(), linesError); ok {
+			return &protocol.Error{Code: protocol.CodeInternalError, Message: text}
 		}
 	}
-	if text, ok := strings.CutPrefix(err.Error(), linesError); ok {
-		return &protocol.Error{Code: protocol.CodeInternalError, Message: text}
-	}
 	return fmt.Errorf("elicitation: asking the client: %w", err)
+}
+
+// sdkType is the name of the type of a session of mcp-go's, which it does not
+// export, and "" of any other.
+func sdkType(session server.ClientSession) string {
+	t := reflect.TypeOf(session)
+	if t == nil || t.Kind() != reflect.Pointer || t.Elem().PkgPath() != reflect.TypeFor[server.MCPServer]().PkgPath() {
+		return ""
+	}
+	return t.Elem().Name()
 }

@@ -23,6 +23,12 @@ type Options struct {
 	// LogName names a session in logs and audit. Nil: a random name, since
 	// knowing the id of an HTTP session may be enough to use it.
 	LogName func(session server.ClientSession) string
+	// Progress gets what a client reports about anything but a question. mcp-go
+	// keeps one handler for a method, and [NewDownstream] sets that of
+	// notifications/progress: one set before it is replaced, one set after it
+	// keeps questions from being extended. Nil: nobody listens. Calls may
+	// overlap.
+	Progress server.NotificationHandlerFunc
 }
 
 // A Downstream is the side of a gateway that its clients connect to. All
@@ -56,6 +62,7 @@ func NewDownstream(router *elicitation.Router, s *server.MCPServer, opts *Option
 		d.sessions[session] = &attached{}
 	})
 	s.GetHooks().AddOnUnregisterSession(func(_ context.Context, session server.ClientSession) { d.forget(session) })
+	s.AddNotificationHandler(protocol.NotifyProgress, d.hearProgress)
 	return d
 }
 

@@ -9,8 +9,9 @@ import (
 )
 
 // Transport wraps a transport of mcp-go so that the errors with which a client's
-// handlers refuse a request of the server leave with their code. mcp-go gives
-// them all -32603. The wrapper can do what the transport can.
+// handlers refuse a request of the server leave with their code, where mcp-go gives
+// them all -32603, and so that [ElicitationHandler] can report progress to the
+// server that asks. The wrapper can do what the transport can.
 func Transport(t transport.Interface) transport.Interface {
 	both, ok := t.(transport.BidirectionalInterface)
 	if !ok {
@@ -26,10 +27,11 @@ type lineTransport struct {
 	transport.BidirectionalInterface
 }
 
-// SetRequestHandler answers in the handler's place where it fails.
+// SetRequestHandler tells the handler where a request came from, and answers in
+// its place where it fails.
 func (t *lineTransport) SetRequestHandler(h transport.RequestHandler) {
 	t.BidirectionalInterface.SetRequestHandler(func(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-		response, err := h(ctx, r)
+		response, err := h(context.WithValue(ctx, transportKey{}, t.BidirectionalInterface), r)
 		e, ok := protocol.AsError(err)
 		if !ok {
 			return response, err

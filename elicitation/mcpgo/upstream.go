@@ -3,7 +3,6 @@ package mcpgo
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client"
@@ -73,7 +72,8 @@ func connect(router *elicitation.Router, key elicitation.UpstreamKey, over trans
 
 // ElicitationHandler returns the handler for what the upstream asks on the
 // connection named by key, for hosts that make their client themselves. Over
-// [Transport] its errors have their codes.
+// [Transport] its errors have their codes, and the upstream hears of the client's
+// progress with the token that it gave, if it gave one.
 func ElicitationHandler(router *elicitation.Router, key elicitation.UpstreamKey) client.ElicitationHandler {
 	return handler{router, key}
 }
@@ -84,25 +84,40 @@ type handler struct {
 }
 
 // Elicit asks the client of the call that the context names, or of the one call
-// on the connection.
+// on the connection. The upstream is told what its errors say.
 func (h handler) Elicit(ctx context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	params, err := json.Marshal(request.Params)
 	if err != nil {
-		return nil, fmt.Errorf("elicitation: params: %w", err)
+		return nil, errInternal()
 	}
+	progress := relayTo(ctx)
+	defer progress.stop()
 	var answer *protocol.ElicitResult
 	if call, ok := ctx.Value(callKey{}).(*elicitation.Call); ok && call != nil {
-		answer, err = call.Elicit(ctx, params, nil)
+		answer, err = call.Elicit(ctx, params, progress.options())
 	} else {
-		answer, err = h.router.ElicitFrom(ctx, h.key, params, nil)
+		answer, err = h.router.ElicitFrom(ctx, h.key, params, progress.options())
 	}
 	if err != nil {
 		return nil, err
 	}
+	return sdkResult(answer)
+}
+
+// sdkResult spells an answer for mcp-go.
+func sdkResult(answer *protocol.ElicitResult) (*mcp.ElicitationResult, error) {
 	data, err := json.Marshal(answer)
 	if err != nil {
-		return nil, err
+		return nil, errInternal()
 	}
-	result := &mcp.ElicitationResult{}
-	return result, json.Unmarshal(data, result)
+	var result mcp.ElicitationResult
+	if err := json.Unmarshal(data, &result); err != nil {
+		return nil, errInternal()
+	}
+	return &result, nil
+}
+
+// errInternal is what an upstream is told of what is none of its business.
+func errInternal() error {
+	return protocol.Errorf(protocol.CodeInternalError, "internal error")
 }

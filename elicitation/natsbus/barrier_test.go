@@ -7,12 +7,13 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/natsbus"
+	"github.com/rondo-mcp/rondo/internal/natstest"
 )
 
 // TestUnknownKeysShareAWrite, so that replies to nothing, which any client can
 // send, do not keep the directory busy.
 func TestUnknownKeysShareAWrite(t *testing.T) {
-	js := connect(t, startServer(t, t.TempDir(), 0).ClientURL())
+	js := natstest.Connect(t, natstest.Start(t, t.TempDir(), 0).ClientURL())
 	a := listening(t, js, nil)
 	last := func() uint64 {
 		stream, err := js.Stream(t.Context(), "KV_"+natsbus.DefaultBucket)

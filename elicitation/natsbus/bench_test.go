@@ -4,16 +4,18 @@ import (
 	"testing"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"github.com/rondo-mcp/rondo/internal/natstest"
 )
 
 // BenchmarkReply is a question put by one replica and answered through another:
 // claim, look-up, message, answer and release.
 func BenchmarkReply(b *testing.B) {
 	b.Run("one server", func(b *testing.B) {
-		one := startServer(b, b.TempDir(), 0)
+		one := natstest.Start(b, b.TempDir(), 0)
 		benchmarkReply(b, []*natsserver.Server{one, one, one})
 	})
-	b.Run("three servers", func(b *testing.B) { benchmarkReply(b, startCluster(b, 3)) })
+	b.Run("three servers", func(b *testing.B) { benchmarkReply(b, natstest.StartCluster(b, 3)) })
 }
 
 func benchmarkReply(b *testing.B, servers []*natsserver.Server) {
@@ -32,14 +34,14 @@ func benchmarkReply(b *testing.B, servers []*natsserver.Server) {
 // BenchmarkSend is what it takes to find an owner and get its answer.
 func BenchmarkSend(b *testing.B) {
 	for name, servers := range map[string]func() []*natsserver.Server{
-		"one server":    func() []*natsserver.Server { return []*natsserver.Server{startServer(b, b.TempDir(), 0)} },
-		"three servers": func() []*natsserver.Server { return startCluster(b, 3) },
+		"one server":    func() []*natsserver.Server { return []*natsserver.Server{natstest.Start(b, b.TempDir(), 0)} },
+		"three servers": func() []*natsserver.Server { return natstest.StartCluster(b, 3) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			all := servers()
-			owner := listening(b, connect(b, all[0].ClientURL()), nil)
-			sender := listening(b, connect(b, all[len(all)-1].ClientURL()), nil)
-			if err := owner.Claim(b.Context(), key, patience); err != nil {
+			owner := listening(b, natstest.Connect(b, all[0].ClientURL()), nil)
+			sender := listening(b, natstest.Connect(b, all[len(all)-1].ClientURL()), nil)
+			if err := owner.Claim(b.Context(), key, natstest.Patience); err != nil {
 				b.Fatal(err)
 			}
 			message := make([]byte, 300)

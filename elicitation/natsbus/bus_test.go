@@ -9,6 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/bustest"
 	"github.com/rondo-mcp/rondo/elicitation/natsbus"
+	"github.com/rondo-mcp/rondo/internal/natstest"
 )
 
 // mortal is a bus that can be killed: its connection closes, and nothing else
@@ -32,8 +33,8 @@ func open(t testing.TB, js jetstream.JetStream, opts *natsbus.Options) mortal {
 
 func TestBus(t *testing.T) {
 	bustest.RunBus(t, func(t *testing.T) (a, b elicitation.Bus) {
-		url := startServer(t, t.TempDir(), 0).ClientURL()
+		url := natstest.Start(t, t.TempDir(), 0).ClientURL()
 		opts := &natsbus.Options{Lease: natsbus.MinLease}
-		return open(t, connect(t, url), opts), open(t, connect(t, url), opts)
+		return open(t, natstest.Connect(t, url), opts), open(t, natstest.Connect(t, url), opts)
 	})
 }

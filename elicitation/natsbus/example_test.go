@@ -4,22 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"time"
 
-	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/natsbus"
+	"github.com/rondo-mcp/rondo/internal/natstest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // Two replicas of a gateway: one puts a question to its client, whose reply
 // arrives at the other.
 func ExampleNew() {
-	url, stop := exampleServer()
+	url, stop := natstest.ForExample()
 	defer stop()
 	asks, leave := exampleReplica(url)
 	defer leave()
@@ -94,28 +93,5 @@ func exampleReplica(url string) (router *elicitation.Router, leave func()) {
 		_ = router.Shutdown(ctx)
 		_ = bus.Close()
 		nc.Close()
-	}
-}
-
-// exampleServer starts a NATS server within this process.
-func exampleServer() (url string, stop func()) {
-	dir, err := os.MkdirTemp("", "natsbus")
-	if err != nil {
-		panic(err)
-	}
-	srv, err := natsserver.NewServer(&natsserver.Options{
-		Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: dir,
-	})
-	if err != nil {
-		panic(err)
-	}
-	srv.Start()
-	if !srv.ReadyForConnections(10 * time.Second) {
-		panic("no NATS server")
-	}
-	return srv.ClientURL(), func() {
-		srv.Shutdown()
-		srv.WaitForShutdown()
-		_ = os.RemoveAll(dir)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/natsbus"
+	"github.com/rondo-mcp/rondo/internal/natstest"
 )
 
 // A scene is two replicas, a and b, and somebody else in the same account.
@@ -30,9 +31,9 @@ const key = "q.1"
 
 func newScene(t *testing.T, more ...func(*natsserver.Options)) *scene {
 	t.Helper()
-	url := startServer(t, t.TempDir(), 0, more...).ClientURL()
-	s := &scene{a: open(t, connect(t, url), nil), b: open(t, connect(t, url), nil), slow: make(chan struct{})}
-	s.stranger = connect(t, url).Conn()
+	url := natstest.Start(t, t.TempDir(), 0, more...).ClientURL()
+	s := &scene{a: open(t, natstest.Connect(t, url), nil), b: open(t, natstest.Connect(t, url), nil), slow: make(chan struct{})}
+	s.stranger = natstest.Connect(t, url).Conn()
 	for _, bus := range []mortal{s.a, s.b} {
 		err := bus.Listen(func(_ context.Context, _ string, message []byte) []byte {
 			if string(message) == "slow" {
@@ -56,7 +57,7 @@ func newScene(t *testing.T, more ...func(*natsserver.Options)) *scene {
 		t.Fatal(err)
 	}
 	s.works(t)
-	m, err := sub.NextMsg(patience)
+	m, err := sub.NextMsg(natstest.Patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +197,7 @@ func TestBusyOwner(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	eventually(t, "the owner has time again", func() bool {
+	natstest.Eventually(t, "the owner has time again", func() bool {
 		_, err := s.b.Send(t.Context(), key, nil)
 		return err == nil
 	})
@@ -226,7 +227,7 @@ func TestForgedAnswers(t *testing.T) {
 			_, err := s.b.Send(t.Context(), key, []byte("slow"))
 			failed <- err
 		}()
-		m, err := sub.NextMsg(patience)
+		m, err := sub.NextMsg(natstest.Patience)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +244,7 @@ func TestForgedAnswers(t *testing.T) {
 // TestMeddledDirectory gives errors, not answers.
 func TestMeddledDirectory(t *testing.T) {
 	s := newScene(t)
-	js := connect(t, s.stranger.ConnectedUrl())
+	js := natstest.Connect(t, s.stranger.ConnectedUrl())
 	kv, err := js.KeyValue(t.Context(), natsbus.DefaultBucket)
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package natsbus_test
 import (
 	"context"
 	"errors"
+	"net"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/natsbus"
+	"github.com/rondo-mcp/rondo/internal/natstest"
 )
 
 func echo(_ context.Context, _ string, message []byte) []byte { return message }
@@ -28,9 +30,9 @@ func listening(t testing.TB, js jetstream.JetStream, opts *natsbus.Options) mort
 // TestLeaseIsRenewed as long as the replica lives.
 func TestLeaseIsRenewed(t *testing.T) {
 	t.Parallel()
-	url := startServer(t, t.TempDir(), 0).ClientURL()
+	url := natstest.Start(t, t.TempDir(), 0).ClientURL()
 	opts := &natsbus.Options{Lease: natsbus.MinLease}
-	a, b := listening(t, connect(t, url), opts), listening(t, connect(t, url), opts)
+	a, b := listening(t, natstest.Connect(t, url), opts), listening(t, natstest.Connect(t, url), opts)
 	if err := a.Claim(t.Context(), key, time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -45,29 +47,29 @@ func TestLeaseIsRenewed(t *testing.T) {
 // the message, but nobody waits longer than its lease.
 func TestSilentOwner(t *testing.T) {
 	t.Parallel()
-	srv := startServer(t, t.TempDir(), 0)
-	wire := newWire(t, srv.Addr().String())
+	srv := natstest.Start(t, t.TempDir(), 0)
+	wire := natstest.NewWire(t, srv.Addr().String())
 	opts := &natsbus.Options{Lease: natsbus.MinLease}
-	a, b := listening(t, connect(t, "nats://"+wire.address()), opts), listening(t, connect(t, srv.ClientURL()), opts)
+	a, b := listening(t, natstest.Connect(t, "nats://"+wire.Address()), opts), listening(t, natstest.Connect(t, srv.ClientURL()), opts)
 	if err := a.Claim(t.Context(), key, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	wire.block()
+	wire.Block()
 	began := time.Now()
 	if _, err := b.Send(t.Context(), key, nil); err == nil || errors.Is(err, elicitation.ErrUnclaimed) || errors.Is(err, elicitation.ErrOwnerGone) {
 		t.Errorf("got %v, want an error that leaves open whether it was handled", err)
 	}
-	if took := time.Since(began); took > patience/2 {
+	if took := time.Since(began); took > natstest.Patience/2 {
 		t.Errorf("it took %v", took)
 	}
 	if err := b.Claim(t.Context(), key, time.Hour); err != nil {
 		t.Errorf("the claim is not free: %v", err)
 	}
-	wire.mend()
+	wire.Mend()
 	if got, err := b.Send(t.Context(), key, []byte("mine")); err != nil || string(got) != "mine" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	eventually(t, "the replica is back, and knows that the claim is not its own", func() bool {
+	natstest.Eventually(t, "the replica is back, and knows that the claim is not its own", func() bool {
 		got, err := a.Send(t.Context(), key, []byte("yours"))
 		return err == nil && string(got) == "yours" && errors.Is(a.Claim(t.Context(), key, time.Hour), elicitation.ErrClaimed)
 	})
@@ -76,22 +78,22 @@ func TestSilentOwner(t *testing.T) {
 // TestDirectoryIsLost with everything in it, and the replicas write it anew.
 func TestDirectoryIsLost(t *testing.T) {
 	t.Parallel()
-	srv := startServer(t, t.TempDir(), 0)
+	srv := natstest.Start(t, t.TempDir(), 0)
 	opts := &natsbus.Options{Lease: natsbus.MinLease, Timeout: time.Second}
 	var failures atomic.Int32
 	mine := *opts
 	mine.Failed = func(error) { failures.Add(1) }
-	a := listening(t, connect(t, srv.ClientURL()), &mine)
-	b := listening(t, connect(t, srv.ClientURL()), opts)
+	a := listening(t, natstest.Connect(t, srv.ClientURL()), &mine)
+	b := listening(t, natstest.Connect(t, srv.ClientURL()), opts)
 	released := "q.2"
 	for _, k := range []string{key, released} {
 		if err := a.Claim(t.Context(), k, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}
-	port := portOf(t, srv)
-	stop(srv)
-	eventually(t, "the lease cannot be renewed", func() bool { return failures.Load() >= 3 })
+	port := srv.Addr().(*net.TCPAddr).Port
+	natstest.Stop(srv)
+	natstest.Eventually(t, "the lease cannot be renewed", func() bool { return failures.Load() >= 3 })
 	if err := a.Claim(t.Context(), "q.3", time.Hour); err == nil {
 		t.Error("a claim succeeds without a server")
 	}
@@ -100,8 +102,8 @@ func TestDirectoryIsLost(t *testing.T) {
 	}
 	a.Release(released)
 
-	startServer(t, t.TempDir(), port) // on an empty disk
-	eventually(t, "the claim is there again", func() bool {
+	natstest.Start(t, t.TempDir(), port) // on an empty disk
+	natstest.Eventually(t, "the claim is there again", func() bool {
 		got, err := b.Send(t.Context(), key, []byte("back"))
 		return err == nil && string(got) == "back"
 	})
@@ -112,19 +114,19 @@ func TestDirectoryIsLost(t *testing.T) {
 
 // TestCloseWithoutServer comes to an end.
 func TestCloseWithoutServer(t *testing.T) {
-	srv := startServer(t, t.TempDir(), 0)
-	b := listening(t, connect(t, srv.ClientURL()), nil)
+	srv := natstest.Start(t, t.TempDir(), 0)
+	b := listening(t, natstest.Connect(t, srv.ClientURL()), nil)
 	if err := b.Claim(t.Context(), key, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	stop(srv)
+	natstest.Stop(srv)
 	began := time.Now()
 	b.Release(key)
 	// Whether it knows already that the connection is broken is up to chance.
 	if err := b.Close(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrNoResponders) {
 		t.Errorf("close: %v", err)
 	}
-	if took := time.Since(began); took > patience/2 {
+	if took := time.Since(began); took > natstest.Patience/2 {
 		t.Errorf("closing took %v", took)
 	}
 	if err := b.Claim(t.Context(), key, time.Hour); !errors.Is(err, elicitation.ErrBusClosed) {
@@ -137,8 +139,8 @@ func TestCloseWithoutServer(t *testing.T) {
 
 // TestCloseEndsWhatWaits on both sides.
 func TestCloseEndsWhatWaits(t *testing.T) {
-	url := startServer(t, t.TempDir(), 0).ClientURL()
-	a, b := open(t, connect(t, url), nil), listening(t, connect(t, url), nil)
+	url := natstest.Start(t, t.TempDir(), 0).ClientURL()
+	a, b := open(t, natstest.Connect(t, url), nil), listening(t, natstest.Connect(t, url), nil)
 	got := make(chan struct{}, 1)
 	err := a.Listen(func(ctx context.Context, _ string, _ []byte) []byte {
 		got <- struct{}{}
@@ -171,8 +173,8 @@ func TestCloseEndsWhatWaits(t *testing.T) {
 // TestClaimsLeaveNothingBehind once they are released.
 func TestClaimsLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
-	url := startServer(t, t.TempDir(), 0).ClientURL()
-	js := connect(t, url)
+	url := natstest.Start(t, t.TempDir(), 0).ClientURL()
+	js := natstest.Connect(t, url)
 	a := listening(t, js, nil)
 	for _, k := range []string{"q.1", "q.2", "v.1"} {
 		for range 2 { // again is longer
@@ -190,21 +192,21 @@ func TestClaimsLeaveNothingBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the lease is all there is", func() bool {
+	natstest.Eventually(t, "the lease is all there is", func() bool {
 		info, err := stream.Info(t.Context())
 		return err == nil && info.State.Msgs == 1
 	})
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "there is nothing", func() bool {
+	natstest.Eventually(t, "there is nothing", func() bool {
 		info, err := stream.Info(t.Context())
 		return err == nil && info.State.Msgs == 0
 	})
 }
 
 func TestClaimRefuses(t *testing.T) {
-	a := listening(t, connect(t, startServer(t, t.TempDir(), 0).ClientURL()), nil)
+	a := listening(t, natstest.Connect(t, natstest.Start(t, t.TempDir(), 0).ClientURL()), nil)
 	for _, k := range []string{"", "Q", "q 1", "q*", "q.>", string(make([]byte, 65)), "ü"} {
 		if err := a.Claim(t.Context(), k, time.Hour); err == nil {
 			t.Errorf("key %q is claimed", k)

@@ -11,10 +11,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/rondo-mcp/rondo/elicitation/natsbus"
+	"github.com/rondo-mcp/rondo/internal/natstest"
 )
 
 func TestOptions(t *testing.T) {
-	js := connect(t, startServer(t, t.TempDir(), 0).ClientURL())
+	js := natstest.Connect(t, natstest.Start(t, t.TempDir(), 0).ClientURL())
 	for name, test := range map[string]struct {
 		opts natsbus.Options
 		want string
@@ -31,7 +32,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", name, err, test.want)
 		}
 	}
-	small := connect(t, startServer(t, t.TempDir(), 0, func(o *natsserver.Options) { o.MaxPayload = 1 << 10 }).ClientURL())
+	small := natstest.Connect(t, natstest.Start(t, t.TempDir(), 0, func(o *natsserver.Options) { o.MaxPayload = 1 << 10 }).ClientURL())
 	if _, err := natsbus.New(t.Context(), small, nil); err == nil || !strings.Contains(err.Error(), "1024 bytes") {
 		t.Errorf("small messages: %v", err)
 	}
@@ -39,7 +40,7 @@ func TestOptions(t *testing.T) {
 
 // TestBucketsThatWillNotDo are refused.
 func TestBucketsThatWillNotDo(t *testing.T) {
-	js := connect(t, startServer(t, t.TempDir(), 0).ClientURL())
+	js := natstest.Connect(t, natstest.Start(t, t.TempDir(), 0).ClientURL())
 	for _, test := range []struct {
 		name   string
 		change func(*jetstream.StreamConfig)
@@ -85,11 +86,11 @@ func TestDocumentedPermissions(t *testing.T) {
 			Subscribe: &natsserver.SubjectPermission{Allow: []string{"_INBOX.>", prefix + ".>"}},
 		}}
 	}
-	url := startServer(t, t.TempDir(), 0, func(o *natsserver.Options) {
+	url := natstest.Start(t, t.TempDir(), 0, func(o *natsserver.Options) {
 		o.Users = []*natsserver.User{user("creator", append(use, "$JS.API.STREAM.CREATE.KV_"+bucket)...), user("replica", use...), user("stranger", prefix+".>")}
 	}).ClientURL()
 	as := func(name string, report func(error)) jetstream.JetStream {
-		return connect(t, url, nats.UserInfo(name, "x"), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { report(err) }))
+		return natstest.Connect(t, url, nats.UserInfo(name, "x"), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { report(err) }))
 	}
 	fail := func(err error) { t.Error(err) }
 	opts := &natsbus.Options{Failed: fail}
@@ -102,7 +103,7 @@ func TestDocumentedPermissions(t *testing.T) {
 			t.Errorf("got %q, %v", got, err)
 		}
 		end[0].Release(key)
-		eventually(t, "the claim is released", func() bool {
+		natstest.Eventually(t, "the claim is released", func() bool {
 			_, err := end[1].Send(t.Context(), key, nil)
 			return err != nil
 		})
@@ -112,7 +113,7 @@ func TestDocumentedPermissions(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := natsbus.New(t.Context(), as("stranger", denied), &natsbus.Options{Timeout: patience / 100}); err == nil {
+	if _, err := natsbus.New(t.Context(), as("stranger", denied), &natsbus.Options{Timeout: natstest.Patience / 100}); err == nil {
 		t.Error("a stranger is let on the bus")
 	}
 }

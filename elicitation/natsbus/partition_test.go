@@ -7,6 +7,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/natsbus"
+	"github.com/rondo-mcp/rondo/internal/natstest"
 )
 
 // TestPartition cuts one server, and the replica on it, off from the other two.
@@ -14,21 +15,21 @@ import (
 // than it may, and when the network is whole again so is the bus.
 func TestPartition(t *testing.T) {
 	t.Parallel()
-	c := startWired(t, 3)
+	c := natstest.StartWired(t, 3)
 	opts := &natsbus.Options{Lease: natsbus.MinLease, Timeout: 2 * time.Second}
 	// The bucket is made with patience, and used without.
-	open(t, connect(t, c.servers[0].ClientURL()), &natsbus.Options{Timeout: patience})
+	open(t, natstest.Connect(t, c.Servers[0].ClientURL()), &natsbus.Options{Timeout: natstest.Patience})
 	var rs []*replica
 	for i, name := range []string{"ada", "bob", "eve"} {
-		rs = append(rs, newReplica(t, name, c.servers[i:i+1], 0, opts)) // which stays with its server
+		rs = append(rs, newReplica(t, name, c.Servers[i:i+1], 0, opts)) // which stays with its server
 	}
 	near, far := rs[0].ask(t), rs[2].ask(t)
 
-	c.isolate(2)
-	eventually(t, "the server is alone", func() bool { return c.routed(2) == 0 && c.routed(0) == 1 })
+	c.Isolate(2)
+	natstest.Eventually(t, "the server is alone", func() bool { return c.Routed(2) == 0 && c.Routed(0) == 1 })
 
 	bounded(t, "a reply to the far side", func() {
-		eventually(t, "the majority knows that the owner is gone", func() bool {
+		natstest.Eventually(t, "the majority knows that the owner is gone", func() bool {
 			d, err := rs[1].answer(far, "over there")
 			if d != elicitation.Unknown || err == nil {
 				t.Fatalf("the reply is %v, %v", d, err)
@@ -53,19 +54,19 @@ func TestPartition(t *testing.T) {
 		t.Error("a question ended")
 	}
 	// On its own side each question can be answered.
-	eventually(t, "the majority works", func() bool {
+	natstest.Eventually(t, "the majority works", func() bool {
 		d, err := rs[1].answer(near, "here")
 		return d == elicitation.Accepted && err == nil
 	})
 	near.got(t, "here")
 
-	c.rejoin(2)
-	eventually(t, "the far question is answered from the near side", func() bool {
+	c.Rejoin(2)
+	natstest.Eventually(t, "the far question is answered from the near side", func() bool {
 		d, err := rs[0].answer(far, "at last")
 		return d == elicitation.Accepted && err == nil
 	})
 	far.got(t, "at last")
-	eventually(t, "the far side asks again", func() bool {
+	natstest.Eventually(t, "the far side asks again", func() bool {
 		q, call, err := rs[2].try()
 		if err != nil {
 			return false
@@ -81,7 +82,7 @@ func bounded(t *testing.T, what string, f func()) {
 	t.Helper()
 	began := time.Now()
 	f()
-	if took := time.Since(began); took > patience/2 {
+	if took := time.Since(began); took > natstest.Patience/2 {
 		t.Errorf("%s took %v", what, took)
 	}
 }

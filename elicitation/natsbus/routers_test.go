@@ -14,6 +14,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/natsbus"
+	"github.com/rondo-mcp/rondo/internal/natstest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -34,7 +35,7 @@ func newReplica(t testing.TB, name string, servers []*natsserver.Server, first i
 	for i := range servers {
 		urls = append(urls, servers[(first+i)%len(servers)].ClientURL())
 	}
-	js := connect(t, strings.Join(urls, ","), nats.DontRandomize(), nats.ReconnectJitter(0, 0))
+	js := natstest.Connect(t, strings.Join(urls, ","), nats.DontRandomize(), nats.ReconnectJitter(0, 0))
 	r := &replica{bus: open(t, js, opts)}
 	var err error
 	if r.Router, err = elicitation.New(&elicitation.Options{Bus: r.bus, Timeout: 5 * time.Minute}); err != nil {
@@ -48,7 +49,7 @@ func newReplica(t testing.TB, name string, servers []*natsserver.Server, first i
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), natstest.Patience)
 		defer cancel()
 		r.session.Detach()
 		if err := r.Shutdown(ctx); err != nil {
@@ -96,7 +97,7 @@ func (r *replica) ask(t testing.TB) *question {
 
 // answer hands the client's answer in at this replica, whoever asked.
 func (r *replica) answer(q *question, reason string) (elicitation.Disposition, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), natstest.Patience)
 	defer cancel()
 	result := fmt.Sprintf(`{"action":"accept","content":{"reason":%q}}`, reason)
 	return r.Complete(ctx, q.from, &protocol.Response{ID: q.id, Result: json.RawMessage(result)})
@@ -121,7 +122,7 @@ func (q *question) got(t testing.TB, reason string) {
 		if data, _ := o.Result.MarshalJSON(); !strings.Contains(string(data), reason) {
 			t.Fatalf("the answer is %s, want %s", data, reason)
 		}
-	case <-time.After(patience):
+	case <-time.After(natstest.Patience):
 		t.Fatal("the answer did not arrive")
 	}
 }
@@ -141,7 +142,7 @@ func threeReplicas(t testing.TB, servers []*natsserver.Server, opts *natsbus.Opt
 // TestThreeRouters lets every reply arrive at every replica, on a cluster of
 // three servers.
 func TestThreeRouters(t *testing.T) {
-	rs := threeReplicas(t, startCluster(t, 3), nil)
+	rs := threeReplicas(t, natstest.StartCluster(t, 3), nil)
 	for i, asks := range rs {
 		for j, answers := range rs {
 			answers.accepted(t, asks.ask(t), fmt.Sprintf("of %d via %d", i, j))
@@ -172,15 +173,15 @@ func TestThreeRouters(t *testing.T) {
 // the replica itself.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	servers := startCluster(t, 3)
-	opts := &natsbus.Options{Lease: natsbus.MinLease, Timeout: patience}
+	servers := natstest.StartCluster(t, 3)
+	opts := &natsbus.Options{Lease: natsbus.MinLease, Timeout: natstest.Patience}
 	rs := threeReplicas(t, servers, opts)
 	survives, orphan := rs[0].ask(t), rs[0].ask(t)
-	stop(servers[0])
+	natstest.Stop(servers[0])
 	// The bus works on two servers, and finds the replica on another one.
 	var d elicitation.Disposition
 	var err error
-	eventually(t, "the replica is found again", func() bool {
+	natstest.Eventually(t, "the replica is found again", func() bool {
 		d, err = rs[1].answer(survives, "after the server died")
 		if err != nil && !errors.Is(err, elicitation.ErrOwnerGone) {
 			t.Logf("meanwhile: %v", err)

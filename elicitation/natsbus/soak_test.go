@@ -6,33 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/elicitation/natsbus"
+	"github.com/rondo-mcp/rondo/internal/natstest"
 )
-
-// soakTime is how long TestSoak makes trouble, RONDO_SOAK if that is set.
-func soakTime(t *testing.T) time.Duration {
-	t.Helper()
-	text := os.Getenv("RONDO_SOAK")
-	if text == "" {
-		return time.Minute
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d > 8*time.Minute {
-		t.Fatalf("RONDO_SOAK is %q, want a duration of at most 8m: %v", text, err)
-	}
-	return d
-}
 
 // TestSoak has three routers on three servers ask and answer while servers are
 // stopped and started, cut off and joined again, and connections break. Every
@@ -41,16 +26,16 @@ func soakTime(t *testing.T) time.Duration {
 func TestSoak(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	c := startWired(t, 3)
+	c := natstest.StartWired(t, 3)
 	opts := &natsbus.Options{Lease: 3 * time.Second, Timeout: 2 * time.Second}
-	open(t, connect(t, c.servers[0].ClientURL()), &natsbus.Options{Timeout: patience})
-	rs := threeReplicas(t, c.servers, opts)
+	open(t, natstest.Connect(t, c.Servers[0].ClientURL()), &natsbus.Options{Timeout: natstest.Patience})
+	rs := threeReplicas(t, c.Servers, opts)
 	s := &soak{cluster: c, replicas: rs, stop: make(chan struct{})}
 	var wg sync.WaitGroup
 	for i := range 6 {
 		wg.Go(func() { s.talk(t, rand.New(rand.NewPCG(seed, uint64(i)))) })
 	}
-	s.trouble(t, rand.New(rand.NewPCG(seed, 100)), soakTime(t))
+	s.trouble(t, rand.New(rand.NewPCG(seed, 100)), natstest.SoakTime(t))
 	close(s.stop)
 	wg.Wait()
 	t.Logf("%d questions answered, %d refused, %d attempts failed, %d disturbances",
@@ -62,7 +47,7 @@ func TestSoak(t *testing.T) {
 		if n := asks.Pending(); n != 0 {
 			t.Errorf("replica %d has %d questions pending", i, n)
 		}
-		eventually(t, "everybody reaches everybody", func() bool {
+		natstest.Eventually(t, "everybody reaches everybody", func() bool {
 			q, call, err := asks.try()
 			if err != nil {
 				return false
@@ -76,7 +61,7 @@ func TestSoak(t *testing.T) {
 }
 
 type soak struct {
-	cluster      *wiredCluster
+	cluster      *natstest.Wired
 	replicas     []*replica
 	stop         chan struct{}
 	disturbances int
@@ -95,7 +80,7 @@ func (s *soak) talk(t *testing.T, random *rand.Rand) {
 		asks := s.replicas[random.IntN(3)]
 		began := time.Now()
 		q, call, err := asks.try()
-		if took := time.Since(began); took > patience/2 {
+		if took := time.Since(began); took > natstest.Patience/2 {
 			t.Errorf("asking took %v", took)
 		}
 		if err != nil {
@@ -113,12 +98,12 @@ func (s *soak) talk(t *testing.T, random *rand.Rand) {
 // converse answers until the answer has arrived.
 func (s *soak) converse(t *testing.T, random *rand.Rand, q *question) {
 	given := make(map[string]bool)
-	for deadline := time.Now().Add(4 * patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(4 * natstest.Patience); time.Now().Before(deadline); {
 		reason := fmt.Sprintf("reason %d", len(given))
 		given[reason] = true
 		began := time.Now()
 		d, err := s.replicas[random.IntN(3)].answer(q, reason)
-		if took := time.Since(began); took > patience*3/2 {
+		if took := time.Since(began); took > natstest.Patience*3/2 {
 			t.Errorf("a reply took %v", took)
 		}
 		switch {
@@ -131,7 +116,7 @@ func (s *soak) converse(t *testing.T, random *rand.Rand, q *question) {
 		}
 		grace := 10 * time.Millisecond
 		if d == elicitation.Accepted {
-			grace = patience
+			grace = natstest.Patience
 		}
 		select {
 		case o := <-q.outcome:
@@ -168,18 +153,18 @@ func (s *soak) trouble(t *testing.T, random *rand.Rand, total time.Duration) {
 		length := time.Duration(1+random.IntN(6)) * time.Second
 		switch random.IntN(3) {
 		case 0:
-			s.cluster.isolate(i)
+			s.cluster.Isolate(i)
 			<-time.After(length)
-			s.cluster.rejoin(i)
+			s.cluster.Rejoin(i)
 		case 1:
-			stop(s.cluster.servers[i])
+			natstest.Stop(s.cluster.Servers[i])
 			<-time.After(length)
-			s.cluster.restart(t, i)
+			s.cluster.Restart(t, i)
 		case 2:
 			_ = s.replicas[i].bus.nc.ForceReconnect()
 		}
-		eventually(t, "the servers are together", func() bool {
-			return s.cluster.routed(0)+s.cluster.routed(1)+s.cluster.routed(2) == 6
+		natstest.Eventually(t, "the servers are together", func() bool {
+			return s.cluster.Routed(0)+s.cluster.Routed(1)+s.cluster.Routed(2) == 6
 		})
 		<-time.After(2 * time.Second)
 	}
@@ -211,19 +196,4 @@ func (s *soak) tidy(t *testing.T) {
 	if limit := int(s.failed.Load()+s.refused.Load()) + 100; claims > limit {
 		t.Errorf("%d claims are left over, at most %d could not be released", claims, limit)
 	}
-}
-
-// restart starts a server again that was stopped, on its files.
-func (c *wiredCluster) restart(t testing.TB, i int) {
-	t.Helper()
-	srv, err := natsserver.NewServer(c.options[i])
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv.Start()
-	t.Cleanup(func() { stop(srv) })
-	if !srv.ReadyForConnections(patience) {
-		t.Fatal("the NATS server does not start again")
-	}
-	c.servers[i] = srv
 }

@@ -7,6 +7,7 @@ package lazyctx
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -21,7 +22,8 @@ type Context struct {
 	mu     sync.Mutex
 	real   context.Context // nil until it is needed
 	cancel context.CancelCauseFunc
-	ended  bool // without a cause, before its parent and with nobody looking
+	ended  bool     // without a cause, before its parent and with nobody looking
+	heir   *Context // a child that hangs on what c hangs on, and is told when c ends; nil: none
 }
 
 var _ context.Context = (*Context)(nil)
@@ -32,13 +34,20 @@ func (c *Context) Init(parent context.Context) { c.parent = parent }
 // Cancel ends the context with a cause, as a context.CancelCauseFunc does. It must be called in the end, nil will do, to release
 // what the context may have come to hold.
 func (c *Context) Cancel(cause error) {
-	if cancel := c.stop(cause); cancel != nil {
+	cancel, heir := c.stop(cause)
+	if cancel != nil {
 		cancel(cause) // without the mutex: whoever waits may ask back
+	}
+	if heir != nil {
+		heir.Cancel(cause)
+	}
+	if parent, ok := c.parent.(*Context); ok {
+		parent.disown(c)
 	}
 }
 
-// stop notes the end. It returns the function that brings it about where there is one.
-func (c *Context) stop(cause error) context.CancelCauseFunc {
+// stop notes the end. It returns the function that brings it about where there is one, and who else must hear of it.
+func (c *Context) stop(cause error) (context.CancelCauseFunc, *Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -48,18 +57,52 @@ func (c *Context) stop(cause error) context.CancelCauseFunc {
 	default: // one whose parent has ended says what the parent says
 		c.ended = c.parent.Err() == nil
 	}
-	return c.cancel
+	heir := c.heir
+	c.heir = nil
+	return c.cancel, heir
 }
 
 // realize makes the real context. It is called with mu held.
 func (c *Context) realize() {
 	if !c.ended {
-		c.real, c.cancel = context.WithCancelCause(c.parent)
+		c.real, c.cancel = context.WithCancelCause(c.stem())
 		return
 	}
 	// The parent must not give it another reason now.
 	c.real, c.cancel = context.WithCancelCause(context.WithoutCancel(c.parent))
 	c.cancel(nil)
+}
+
+// stem returns what c is to hang on: the parent, or where nobody waits for a lazy parent, what that one would hang on. So a chain of
+// lazy contexts of which only the last is waited for makes one real context. It is called with mu held.
+func (c *Context) stem() context.Context {
+	if parent, ok := c.parent.(*Context); ok {
+		if stem := parent.adopt(c); stem != nil {
+			return stem
+		}
+	}
+	return c.parent
+}
+
+// adopt makes child the heir of c and returns what it is to hang on, nil when it must hang on c. Mutexes are taken from a child to
+// its parent and never the other way.
+func (c *Context) adopt(child *Context) context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.real != nil || c.ended || (c.heir != nil && c.heir != child) {
+		return nil
+	}
+	c.heir = child
+	return c.stem()
+}
+
+// disown forgets a child that has ended.
+func (c *Context) disown(child *Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.heir == child {
+		c.heir = nil
+	}
 }
 
 // Done implements context.Context.
@@ -87,6 +130,15 @@ func (c *Context) Err() error {
 
 // Deadline implements context.Context.
 func (c *Context) Deadline() (time.Time, bool) { return c.parent.Deadline() }
+
+// String names the context as those of package context name themselves. Without it, printing one would read what its mutex
+// guards.
+func (c *Context) String() string {
+	if parent, ok := c.parent.(fmt.Stringer); ok {
+		return parent.String() + ".WithCancel"
+	}
+	return fmt.Sprintf("%T.WithCancel", c.parent)
+}
 
 // Value implements context.Context. Package context finds causes this way, and contexts it may attach others to, so it has to see
 // the real one.

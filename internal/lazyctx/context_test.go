@@ -3,6 +3,7 @@ package lazyctx_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 	"testing"
@@ -132,6 +133,25 @@ func TestDeriveStartsNoGoroutine(t *testing.T) {
 	if n := runtime.NumGoroutine(); n > before+10 {
 		t.Errorf("goroutines: got %d more, want none", n-before)
 	}
+}
+
+// A context may be printed, by a log say, while others use it, and like those of package context it says nothing of its values.
+func TestPrint(t *testing.T) {
+	parent, cancel := context.WithCancelCause(context.WithValue(context.Background(), key{}, "v"))
+	defer cancel(nil)
+	var ctx lazyctx.Context
+	ctx.Init(parent)
+	defer ctx.Cancel(nil)
+	var waiting sync.WaitGroup
+	waiting.Go(func() { ctx.Done() })
+	same, cancelSame := context.WithCancel(parent)
+	defer cancelSame()
+	for _, verb := range []string{"%v", "%+v", "%s"} {
+		if got, want := fmt.Sprintf(verb, &ctx), fmt.Sprintf(verb, same); got != want {
+			t.Errorf("%s: got %s, want %s", verb, got, want)
+		}
+	}
+	waiting.Wait()
 }
 
 func TestUnwatchedIsFree(t *testing.T) {

@@ -11,8 +11,20 @@ import (
 )
 
 // A checker holds a raw document against a plan. It takes the same steps that [counter] counts, so that both refuse the
-// same documents for their size.
-type checker struct{ left int64 }
+// same documents for their size. Unlike the validator it goes over the bytes of a value again for whatever contains it and for
+// each subschema in place, so it counts those, too.
+type checker struct {
+	left  int64 // steps
+	bytes int64 // to go over
+}
+
+const (
+	// maxPasses is how often a document may be gone over, on the average of its bytes: documents nested far deeper than
+	// arguments are, or held against many subschemas at once, take less time decoded.
+	maxPasses = 16
+	// freeBytes may be gone over whatever the size of the document: small ones cost next to nothing.
+	freeBytes = 64 << 10
+)
 
 // accepts reports whether doc, which has passed jsonx.Check, certainly matches the schema. If not, the validator has to
 // decide.
@@ -20,12 +32,15 @@ func (s *Schema) accepts(doc []byte) bool {
 	if s.plan == nil || s.plan.hard {
 		return false
 	}
-	c := checker{left: int64(s.maxSteps)}
+	c := checker{left: int64(s.maxSteps), bytes: maxPasses*int64(len(doc)) + freeBytes}
 	return c.value(s.plan, doc) && c.left >= 0
 }
 
 // value checks one value. A nil plan takes any.
 func (c *checker) value(p *plan, raw []byte) bool {
+	if c.bytes -= int64(len(raw)); c.bytes < 0 {
+		return false
+	}
 	if p == nil {
 		return ordinaryNumbers(raw)
 	}

@@ -132,6 +132,36 @@ func TestAcceptsWithinSteps(t *testing.T) {
 	}
 }
 
+// The check on the bytes goes over a value again for each value around it and each subschema in place. A document that
+// makes much of that is left to the validator, where it costs what its size says.
+func TestAcceptsWithinPasses(t *testing.T) {
+	const tree = `{"type":"object","properties":{"a":{"$ref":"#"}}`
+	many := `,"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"properties":{"b":{"type":"string"}}},`, 20), ",") + `]}`
+	nested := func(depth, size int) string {
+		return strings.Repeat(`{"a":`, depth) + `{"c":[` + strings.Repeat("[],", size) + `[]]}` + strings.Repeat("}", depth)
+	}
+	for _, tt := range []struct {
+		name, schema, doc string
+		accepted          bool
+	}{
+		{"deep and large", tree + "}", nested(60, 1<<16), false},
+		{"deep and small", tree + "}", nested(60, 1), true},
+		{"flat and large", tree + "}", nested(1, 1<<16), true},
+		{"many in place, large", tree + many, nested(2, 1<<16), false},
+		{"many in place, small", tree + many, nested(2, 1), true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := compile(t, tt.schema)
+			if got := s.Accepts([]byte(tt.doc)); got != tt.accepted {
+				t.Errorf("accepted on the bytes: got %t, want %t", got, tt.accepted)
+			}
+			if err := s.Validate([]byte(tt.doc)); err != nil {
+				t.Errorf("Validate: got %v, want valid", err)
+			}
+		})
+	}
+}
+
 // A maker makes schemas and documents that have something to do with each other.
 type maker struct{ *rand.Rand }
 

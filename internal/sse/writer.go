@@ -18,7 +18,7 @@ func AppendEvent(dst, data []byte) []byte {
 
 // AppendEventID is [AppendEvent] with an event id, from which a client may ask
 // to resume. Characters that cannot stand in an id are left out.
-func AppendEventID(dst []byte, id string, data []byte) []byte {
+func AppendEventID[T string | []byte](dst []byte, id T, data []byte) []byte {
 	dst = append(dst, "id: "...)
 	for i := range len(id) {
 		if c := id[i]; c != '\n' && c != '\r' && c != 0 {

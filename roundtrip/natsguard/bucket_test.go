@@ -7,12 +7,13 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/rondo-mcp/rondo/internal/natstest"
 	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
 )
 
 // TestBucketsThatForget are refused, and so are those that never do.
 func TestBucketsThatForget(t *testing.T) {
-	js := connect(t, startServer(t, t.TempDir(), 0).ClientURL())
+	js := natstest.Connect(t, natstest.Start(t, t.TempDir(), 0).ClientURL())
 	for _, test := range []struct {
 		name   string
 		change func(*jetstream.StreamConfig)
@@ -71,7 +72,7 @@ func opening(t *testing.T, js jetstream.JetStream, kind, bucket string) error {
 
 // TestMirror is refused: a claim that is read there is decided elsewhere.
 func TestMirror(t *testing.T) {
-	js := connect(t, startServer(t, t.TempDir(), 0).ClientURL())
+	js := natstest.Connect(t, natstest.Start(t, t.TempDir(), 0).ClientURL())
 	newGuard(t, js, nil)
 	for bucket, config := range map[string]jetstream.KeyValueConfig{
 		"mirror":  {Mirror: &jetstream.StreamSource{Name: natsguard.DefaultBucket}},
@@ -89,7 +90,7 @@ func TestMirror(t *testing.T) {
 
 // TestCreatedBucket is bounded, kept in files, and forgets key by key.
 func TestCreatedBucket(t *testing.T) {
-	js := connect(t, startServer(t, t.TempDir(), 0).ClientURL())
+	js := natstest.Connect(t, natstest.Start(t, t.TempDir(), 0).ClientURL())
 	newGuard(t, js, &natsguard.Options{Bucket: "mine", MaxBytes: 12345678})
 	stream, err := js.Stream(t.Context(), "KV_mine")
 	if err != nil {
@@ -103,7 +104,7 @@ func TestCreatedBucket(t *testing.T) {
 
 // TestFullBucket refuses new claims and keeps the old ones.
 func TestFullBucket(t *testing.T) {
-	js := connect(t, startServer(t, t.TempDir(), 0).ClientURL())
+	js := natstest.Connect(t, natstest.Start(t, t.TempDir(), 0).ClientURL())
 	g := newGuard(t, js, &natsguard.Options{MaxBytes: 8 << 10})
 	ids := "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz"
 	made := 0
@@ -124,7 +125,7 @@ func TestFullBucket(t *testing.T) {
 }
 
 func TestBucketName(t *testing.T) {
-	js := connect(t, startServer(t, t.TempDir(), 0).ClientURL())
+	js := natstest.Connect(t, natstest.Start(t, t.TempDir(), 0).ClientURL())
 	for _, name := range []string{"a.b", "a b", "a*", "a>", "a\"b", "ä"} {
 		if err := opening(t, js, "guard", name); err == nil {
 			t.Errorf("bucket %q is accepted", name)

@@ -10,6 +10,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/rondo-mcp/rondo/internal/natstest"
 	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
 )
 
@@ -19,15 +20,15 @@ import (
 func TestClusterLosesALeader(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	servers := startCluster(t, 3)
+	servers := natstest.StartCluster(t, 3)
 	urls := make([]string, len(servers))
 	for i, s := range servers {
 		urls[i] = s.ClientURL()
 	}
 	all := strings.Join(urls, ",")
-	opts := &natsguard.Options{Timeout: patience}
-	js := connect(t, all)
-	a, b := newGuard(t, js, opts), newGuard(t, connect(t, all), opts)
+	opts := &natsguard.Options{Timeout: natstest.Patience}
+	js := natstest.Connect(t, all)
+	a, b := newGuard(t, js, opts), newGuard(t, natstest.Connect(t, all), opts)
 	if err := a.Claim(ctx, "before", print1, inAnHour()); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func TestClusterLosesALeader(t *testing.T) {
 	}
 	<-begun
 	lose := leaderOf(t, js, servers)
-	stop(lose)
+	natstest.Stop(lose)
 	wg.Wait()
 	for i := range won {
 		if n := won[i].Load(); n != 1 {
@@ -104,15 +105,15 @@ func leaderOf(t *testing.T, js jetstream.JetStream, servers []*natsserver.Server
 func TestClusterWithoutQuorum(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	servers := startCluster(t, 3)
+	servers := natstest.StartCluster(t, 3)
 	url := servers[0].ClientURL()
-	newGuard(t, connect(t, url), &natsguard.Options{Timeout: patience})
-	g := newGuard(t, connect(t, url), &natsguard.Options{Timeout: patience / 30})
+	newGuard(t, natstest.Connect(t, url), &natsguard.Options{Timeout: natstest.Patience})
+	g := newGuard(t, natstest.Connect(t, url), &natsguard.Options{Timeout: natstest.Patience / 30})
 	if err := g.Claim(ctx, "before", print1, inAnHour()); err != nil {
 		t.Fatal(err)
 	}
-	stop(servers[1])
-	stop(servers[2])
+	natstest.Stop(servers[1])
+	natstest.Stop(servers[2])
 	err := g.Claim(ctx, "new", print1, inAnHour())
 	unspent(t, err)
 	if err := g.Claim(ctx, "before", print1, inAnHour()); err == nil {

@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	natsserver "github.com/nats-io/nats-server/v2/server"
-
+	"github.com/rondo-mcp/rondo/internal/natstest"
 	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
 )
 
@@ -19,20 +18,14 @@ const storeVar = "RONDO_NATSGUARD_STORE"
 // serveNATS is the test binary as a server, until its standard input ends,
 // which is also what happens when the test dies.
 func serveNATS(dir string) {
-	srv, err := natsserver.NewServer(&natsserver.Options{
-		Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: dir,
-	})
+	srv, err := natstest.Serve(dir, 0)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	srv.Start()
-	if !srv.ReadyForConnections(patience) {
-		os.Exit(1)
-	}
 	fmt.Println(srv.ClientURL())
 	_, _ = bufio.NewReader(os.Stdin).ReadByte()
-	stop(srv)
+	natstest.Stop(srv)
 	os.Exit(0)
 }
 
@@ -77,7 +70,7 @@ func TestCrash(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	url, kill := startProcess(t, dir)
-	g := newGuard(t, connect(t, url), &natsguard.Options{Timeout: time.Second})
+	g := newGuard(t, natstest.Connect(t, url), &natsguard.Options{Timeout: time.Second})
 	claims := make(chan string, 100_000)
 	failed := make(chan struct{})
 	go func() {
@@ -91,12 +84,12 @@ func TestCrash(t *testing.T) {
 			claims <- id
 		}
 	}()
-	eventually(t, "there are claims", func() bool { return len(claims) > 200 })
+	natstest.Eventually(t, "there are claims", func() bool { return len(claims) > 200 })
 	kill()
 	<-failed
 
 	url, _ = startProcess(t, dir)
-	fresh := newGuard(t, connect(t, url), nil)
+	fresh := newGuard(t, natstest.Connect(t, url), nil)
 	n := 0
 	for id := range claims {
 		spent(t, fresh.Claim(t.Context(), id, print1, inAnHour()))

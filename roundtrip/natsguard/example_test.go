@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
-	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/rondo-mcp/rondo/internal/natstest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
@@ -19,20 +18,9 @@ import (
 
 // A server whose states are used once, however many replicas it has.
 func ExampleNew() {
-	url, stop := exampleServer()
+	js, stop := exampleJetStream() // on a connection that reconnects for ever
 	defer stop()
 
-	nc, err := nats.Connect(url, nats.MaxReconnects(-1))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	guard, err := natsguard.New(context.Background(), js, nil)
 	if err != nil {
 		fmt.Println(err)
@@ -63,20 +51,9 @@ func ExampleNew() {
 }
 
 func ExampleNewStateStore() {
-	url, stop := exampleServer()
+	js, stop := exampleJetStream() // on a connection that reconnects for ever
 	defer stop()
 
-	nc, err := nats.Connect(url, nats.MaxReconnects(-1))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	store, err := natsguard.NewStateStore(context.Background(), js, nil)
 	if err != nil {
 		fmt.Println(err)
@@ -94,25 +71,19 @@ func ExampleNewStateStore() {
 	// true
 }
 
-// exampleServer starts a NATS server within this process.
-func exampleServer() (url string, stop func()) {
-	dir, err := os.MkdirTemp("", "natsguard")
+// exampleJetStream is a server within this process, and a connection to it.
+func exampleJetStream() (js jetstream.JetStream, stop func()) {
+	url, stopServer := natstest.ForExample()
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1))
 	if err != nil {
 		panic(err)
 	}
-	srv, err := natsserver.NewServer(&natsserver.Options{
-		Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: dir,
-	})
+	js, err = jetstream.New(nc)
 	if err != nil {
 		panic(err)
 	}
-	srv.Start()
-	if !srv.ReadyForConnections(10 * time.Second) {
-		panic("no NATS server")
-	}
-	return srv.ClientURL(), func() {
-		srv.Shutdown()
-		srv.WaitForShutdown()
-		_ = os.RemoveAll(dir)
+	return js, func() {
+		nc.Close()
+		stopServer()
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/natstest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
@@ -55,9 +56,9 @@ func newFleet(t *testing.T) *fleet {
 	transport := &http.Transport{MaxIdleConnsPerHost: 100}
 	t.Cleanup(transport.CloseIdleConnections)
 	f := &fleet{base: transport}
-	url := startServer(t, t.TempDir(), 0).ClientURL()
+	url := natstest.Start(t, t.TempDir(), 0).ClientURL()
 	for range 2 {
-		js := connect(t, url)
+		js := natstest.Connect(t, url)
 		store, err := natsguard.NewStateStore(t.Context(), js, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -260,8 +261,8 @@ func TestFleetKeepsLargeStates(t *testing.T) {
 // TestFleetWithoutNATS refuses the final leg, runs nothing, and goes on
 // serving what needs no guard.
 func TestFleetWithoutNATS(t *testing.T) {
-	srv := startServer(t, t.TempDir(), 0)
-	g := newGuard(t, connect(t, srv.ClientURL()), &natsguard.Options{Timeout: patience / 100})
+	srv := natstest.Start(t, t.TempDir(), 0)
+	g := newGuard(t, natstest.Connect(t, srv.ClientURL()), &natsguard.Options{Timeout: natstest.Patience / 100})
 	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Guard: g})
 	if err != nil {
 		t.Fatal(err)
@@ -278,7 +279,7 @@ func TestFleetWithoutNATS(t *testing.T) {
 		Version: protocol.Latest, Method: protocol.MethodCallTool, Target: "charge",
 		Capabilities: protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}},
 	}
-	stop(srv)
+	natstest.Stop(srv)
 	first, err := funnel.Do(t.Context(), call, handler)
 	if err != nil {
 		t.Fatalf("a first leg needs the guard: %v", err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/rondo-mcp/rondo/internal/natstest"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
 )
@@ -31,9 +32,9 @@ func newGuard(t testing.TB, js jetstream.JetStream, opts *natsguard.Options) *na
 // pair is two replicas on connections of their own.
 func pair(t testing.TB, opts *natsguard.Options) (a, b *natsguard.Guard, js jetstream.JetStream) {
 	t.Helper()
-	url := startServer(t, t.TempDir(), 0).ClientURL()
-	js = connect(t, url)
-	return newGuard(t, js, opts), newGuard(t, connect(t, url), opts), js
+	url := natstest.Start(t, t.TempDir(), 0).ClientURL()
+	js = natstest.Connect(t, url)
+	return newGuard(t, js, opts), newGuard(t, natstest.Connect(t, url), opts), js
 }
 
 // spent returns the outcome that comes with a SpentError, and fails the test
@@ -220,7 +221,7 @@ func TestOutcomeIsBounded(t *testing.T) {
 	}
 
 	// Whatever the options say, the server takes no more than its payload.
-	c := newGuard(t, connect(t, startServer(t, t.TempDir(), 0).ClientURL()), &natsguard.Options{MaxOutcome: 64 << 20})
+	c := newGuard(t, natstest.Connect(t, natstest.Start(t, t.TempDir(), 0).ClientURL()), &natsguard.Options{MaxOutcome: 64 << 20})
 	for _, n := range []int{900 << 10, 2 << 20} {
 		id := fmt.Sprint("id", n)
 		if err := c.Claim(ctx, id, print1, inAnHour()); err != nil {
@@ -254,7 +255,7 @@ func TestExpiry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the claims expire", func() bool {
+	natstest.Eventually(t, "the claims expire", func() bool {
 		keys, err := kv.Keys(ctx)
 		if left := time.Until(until); len(keys) != 2 && left > 0 {
 			t.Fatalf("%d claims are remembered %v before their time", len(keys), left)

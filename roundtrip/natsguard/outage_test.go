@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/natstest"
 	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
 )
 
@@ -12,9 +13,9 @@ import (
 func TestRestart(t *testing.T) {
 	ctx := t.Context()
 	dir := t.TempDir()
-	port := freePort(t)
-	srv := startServer(t, dir, port)
-	g := newGuard(t, connect(t, srv.ClientURL()), &natsguard.Options{Timeout: patience})
+	port := natstest.FreePort(t)
+	srv := natstest.Start(t, dir, port)
+	g := newGuard(t, natstest.Connect(t, srv.ClientURL()), &natsguard.Options{Timeout: natstest.Patience})
 	for _, id := range []string{"running", "committed"} {
 		if err := g.Claim(ctx, id, print1, inAnHour()); err != nil {
 			t.Fatal(err)
@@ -23,11 +24,11 @@ func TestRestart(t *testing.T) {
 	if err := g.Commit(ctx, "committed", []byte("outcome")); err != nil {
 		t.Fatal(err)
 	}
-	stop(srv)
-	startServer(t, dir, port)
+	natstest.Stop(srv)
+	natstest.Start(t, dir, port)
 
 	// The same guard, on a connection that finds the new server; and a fresh one.
-	fresh := newGuard(t, connect(t, srv.ClientURL()), nil)
+	fresh := newGuard(t, natstest.Connect(t, srv.ClientURL()), nil)
 	for name, g := range map[string]*natsguard.Guard{"old": g, "fresh": fresh} {
 		spent(t, g.Claim(ctx, "running", print1, inAnHour()))
 		if got := spent(t, g.Claim(ctx, "committed", print1, inAnHour())); string(got) != "outcome" {
@@ -43,8 +44,8 @@ func TestRestart(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	srv := startServer(t, t.TempDir(), 0)
-	js := connect(t, srv.ClientURL())
+	srv := natstest.Start(t, t.TempDir(), 0)
+	js := natstest.Connect(t, srv.ClientURL())
 	opts := &natsguard.Options{Timeout: 300 * time.Millisecond}
 	g := newGuard(t, js, opts)
 	s, err := natsguard.NewStateStore(ctx, js, opts)
@@ -54,7 +55,7 @@ func TestUnreachable(t *testing.T) {
 	if err := g.Claim(ctx, "before", print1, inAnHour()); err != nil {
 		t.Fatal(err)
 	}
-	stop(srv)
+	natstest.Stop(srv)
 	began := time.Now()
 	unspent(t, g.Claim(ctx, "before", print1, inAnHour()))
 	unspent(t, g.Claim(ctx, "new", print1, inAnHour()))
@@ -73,7 +74,7 @@ func TestUnreachable(t *testing.T) {
 	if _, err := natsguard.New(ctx, js, opts); err == nil {
 		t.Error("a guard is made without a server")
 	}
-	if took := time.Since(began); took > patience/2 {
+	if took := time.Since(began); took > natstest.Patience/2 {
 		t.Errorf("it took %v", took)
 	}
 	js.Conn().Close()
@@ -84,22 +85,22 @@ func TestUnreachable(t *testing.T) {
 // what a network does that drops packets.
 func TestPartition(t *testing.T) {
 	ctx := t.Context()
-	srv := startServer(t, t.TempDir(), 0)
-	wire := newWire(t, srv.Addr().String())
+	srv := natstest.Start(t, t.TempDir(), 0)
+	wire := natstest.NewWire(t, srv.Addr().String())
 	opts := &natsguard.Options{Timeout: 300 * time.Millisecond}
-	near := newGuard(t, connect(t, srv.ClientURL()), opts)
-	far := newGuard(t, connect(t, "nats://"+wire.address()), opts)
+	near := newGuard(t, natstest.Connect(t, srv.ClientURL()), opts)
+	far := newGuard(t, natstest.Connect(t, "nats://"+wire.Address()), opts)
 
-	wire.block()
+	wire.Block()
 	began := time.Now()
 	unspent(t, far.Claim(ctx, "id", print1, inAnHour()))
-	if took := time.Since(began); took > patience/2 {
+	if took := time.Since(began); took > natstest.Patience/2 {
 		t.Errorf("it took %v", took)
 	}
 	if err := near.Claim(ctx, "id", print1, inAnHour()); err != nil {
 		t.Errorf("the other side of the partition: %v", err)
 	}
-	wire.mend()
+	wire.Mend()
 	// What far sent while it was cut off arrives now, and must not win.
 	if err := near.Commit(ctx, "id", []byte("of near")); err != nil {
 		t.Errorf("the claim was taken over: %v", err)
@@ -112,7 +113,7 @@ func TestPartition(t *testing.T) {
 // retry calls f until its error is about the state and not about the network.
 func retry(t *testing.T, f func() error) (err error) {
 	t.Helper()
-	eventually(t, "the network works", func() bool {
+	natstest.Eventually(t, "the network works", func() bool {
 		err = f()
 		return err == nil || isSpent(err)
 	})

@@ -7,6 +7,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/rondo-mcp/rondo/internal/natstest"
 	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
 )
 
@@ -22,13 +23,13 @@ func TestDocumentedPermissions(t *testing.T) {
 			Publish: &natsserver.SubjectPermission{Allow: publish}, Subscribe: inbox,
 		}}
 	}
-	srv := startServer(t, t.TempDir(), 0, func(o *natsserver.Options) {
+	srv := natstest.Start(t, t.TempDir(), 0, func(o *natsserver.Options) {
 		o.Users = []*natsserver.User{user("creator", create), user("replica", use), user("stranger", []string{"_INBOX.>"})}
 	})
 	ctx := t.Context()
 	for _, name := range []string{"creator", "replica"} {
 		quiet := nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { t.Errorf("%s: %v", name, err) })
-		g := newGuard(t, connect(t, srv.ClientURL(), nats.UserInfo(name, "x"), quiet), nil)
+		g := newGuard(t, natstest.Connect(t, srv.ClientURL(), nats.UserInfo(name, "x"), quiet), nil)
 		for _, step := range []error{
 			g.Claim(ctx, name, print1, inAnHour()), g.Release(ctx, name),
 			g.Claim(ctx, name, print1, inAnHour()), g.Commit(ctx, name, []byte("outcome")),
@@ -46,8 +47,8 @@ func TestDocumentedPermissions(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	js := connect(t, srv.ClientURL(), nats.UserInfo("stranger", "x"), denied)
-	if _, err := natsguard.New(ctx, js, &natsguard.Options{Timeout: patience / 100}); err == nil {
+	js := natstest.Connect(t, srv.ClientURL(), nats.UserInfo("stranger", "x"), denied)
+	if _, err := natsguard.New(ctx, js, &natsguard.Options{Timeout: natstest.Patience / 100}); err == nil {
 		t.Error("a stranger gets a guard")
 	}
 }

@@ -5,28 +5,14 @@ package natsguard_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/natstest"
 	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
 )
-
-// soakTime is how long TestSoak makes trouble, RONDO_SOAK if that is set.
-func soakTime(t *testing.T) time.Duration {
-	t.Helper()
-	text := os.Getenv("RONDO_SOAK")
-	if text == "" {
-		return time.Minute
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d > 8*time.Minute {
-		t.Fatalf("RONDO_SOAK is %q, want a duration of at most 8m: %v", text, err)
-	}
-	return d
-}
 
 // TestSoak has three replicas, each with a server of its own, race for states
 // while servers are stopped and started and cut off from the others. No state
@@ -34,11 +20,11 @@ func soakTime(t *testing.T) time.Duration {
 func TestSoak(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	c := startWired(t, 3)
-	newGuard(t, connect(t, c.servers[0].ClientURL()), &natsguard.Options{Timeout: patience})
+	c := natstest.StartWired(t, 3)
+	newGuard(t, natstest.Connect(t, c.Servers[0].ClientURL()), &natsguard.Options{Timeout: natstest.Patience})
 	var guards []*natsguard.Guard
-	for i := range c.servers {
-		guards = append(guards, newGuard(t, connect(t, c.servers[i].ClientURL()), &natsguard.Options{Timeout: 2 * time.Second}))
+	for i := range c.Servers {
+		guards = append(guards, newGuard(t, natstest.Connect(t, c.Servers[i].ClientURL()), &natsguard.Options{Timeout: 2 * time.Second}))
 	}
 	stopped := make(chan struct{})
 	var won, lost, refused, replayed atomic.Int32
@@ -62,7 +48,7 @@ func TestSoak(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(seed, 0))
 	n := 0
-	for end := time.Now().Add(soakTime(t)); time.Now().Before(end); n++ {
+	for end := time.Now().Add(natstest.SoakTime(t)); time.Now().Before(end); n++ {
 		disturb(t, c, random)
 	}
 	close(stopped)
@@ -105,18 +91,18 @@ func contest(t *testing.T, guards []*natsguard.Guard, id string, lost, refused, 
 
 // disturb takes one server away for some seconds, so that two always work
 // together.
-func disturb(t *testing.T, c *wiredCluster, random *rand.Rand) {
+func disturb(t *testing.T, c *natstest.Wired, random *rand.Rand) {
 	i := random.IntN(3)
 	length := time.Duration(1+random.IntN(8)) * time.Second
 	if random.IntN(2) == 0 {
-		c.isolate(i)
+		c.Isolate(i)
 		<-time.After(length)
-		c.rejoin(i)
+		c.Rejoin(i)
 	} else {
-		stop(c.servers[i])
+		natstest.Stop(c.Servers[i])
 		<-time.After(length)
-		c.restart(t, i)
+		c.Restart(t, i)
 	}
-	eventually(t, "the servers are together", func() bool { return c.routed(0)+c.routed(1)+c.routed(2) == 6 })
+	natstest.Eventually(t, "the servers are together", func() bool { return c.Routed(0)+c.Routed(1)+c.Routed(2) == 6 })
 	<-time.After(2 * time.Second)
 }

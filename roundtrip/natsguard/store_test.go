@@ -10,6 +10,7 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
+	"github.com/rondo-mcp/rondo/internal/natstest"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
 )
@@ -24,10 +25,10 @@ func isSpent(err error) bool {
 // stores returns two replicas on one server that takes messages of 64 KiB.
 func stores(t *testing.T, opts *natsguard.Options) (a, b *natsguard.StateStore) {
 	t.Helper()
-	srv := startServer(t, t.TempDir(), 0, func(o *natsserver.Options) { o.MaxPayload = 64 << 10 })
+	srv := natstest.Start(t, t.TempDir(), 0, func(o *natsserver.Options) { o.MaxPayload = 64 << 10 })
 	for _, s := range []**natsguard.StateStore{&a, &b} {
 		var err error
-		if *s, err = natsguard.NewStateStore(t.Context(), connect(t, srv.ClientURL()), opts); err != nil {
+		if *s, err = natsguard.NewStateStore(t.Context(), natstest.Connect(t, srv.ClientURL()), opts); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -71,7 +72,7 @@ func TestStateExpires(t *testing.T) {
 	if err := a.Put(ctx, "id", "owner", make([]byte, 100<<10), until); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the state expires", func() bool {
+	natstest.Eventually(t, "the state expires", func() bool {
 		_, err := b.Get(ctx, "id")
 		if err != nil && time.Now().Before(until) {
 			t.Fatalf("before its time: %v", err)

@@ -3,6 +3,7 @@ package serverhttp_test
 import (
 	"bufio"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -38,6 +39,22 @@ func TestBodySize(t *testing.T) {
 			}
 			if tt.status == 413 && (got.code() != -32600 || !strings.Contains(got.Error.Message, strconv.Itoa(limit))) {
 				t.Errorf("got %s, want code -32600 and the limit", got.body)
+			}
+		}
+	}
+}
+
+// TestUnlimitedBodySize has a limit that cannot be counted beyond.
+func TestUnlimitedBodySize(t *testing.T) {
+	ts, _ := serve(t, newServer(t, nil), &serverhttp.Options{MaxBodyBytes: math.MaxInt64})
+	for _, size := range []int{500, 3000, 300_000} {
+		for _, chunked := range []bool{false, true} {
+			r := newRequest(t, ts, "POST", headers("server/discover", ""), padded(size))
+			if chunked {
+				r.ContentLength = -1
+			}
+			if got := send(t, ts, r); got.status != 200 {
+				t.Errorf("%d bytes, chunked %v: got status %d, want 200", size, chunked, got.status)
 			}
 		}
 	}

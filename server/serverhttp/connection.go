@@ -56,50 +56,33 @@ func (c *connection) giveRoom() {
 // run sends until the stream is over, the client is gone, which ends ctx, or
 // does not take what it is sent.
 func (c *connection) run(ctx context.Context) {
-	c.x.ctx.Init(ctx) // cancelled when a comment cannot be written
-	defer c.x.ctx.Cancel(nil)
 	defer c.stream.detach(c)
+	c.x.writtenBy(c)
 	for {
 		d := c.stream.take(c)
 		if err := c.send(d); err != nil || d.over || c.last {
 			c.x.close()
 			return
 		}
-		if !c.wait(&c.x.ctx, d.stream == 0) {
+		if !c.wait(ctx) || c.x.failed() {
 			c.x.abandon()
 			return
 		}
 	}
 }
 
-// wait reports false when the client is gone. A response that is long in coming
-// becomes a stream, which comments keep open.
-func (c *connection) wait(ctx context.Context, undecided bool) bool {
-	if !undecided || c.x.opts.KeepAlive < 0 {
-		select {
-		case <-c.wake:
-			return true
-		case <-c.stream.log.over:
-			return true
-		case <-c.closing:
-			c.last = true
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
-	timer := time.NewTimer(c.x.opts.KeepAlive)
-	defer timer.Stop()
+// wait reports false when the client is gone.
+func (c *connection) wait(ctx context.Context) bool {
 	select {
 	case <-c.wake:
 		return true
 	case <-c.stream.log.over:
 		return true
+	case <-c.closing:
+		c.last = true
+		return true
 	case <-ctx.Done():
 		return false
-	case <-timer.C:
-		c.stream.begin()
-		return true
 	}
 }
 
@@ -139,9 +122,10 @@ func (c *connection) sendEvents(d delivery) error {
 	defer c.x.release(buf)
 	out := (*buf)[:0]
 	log := c.stream.log
+	var room [64]byte // of ids
 	if !c.x.streams() && !c.resumed {
 		if log.prime {
-			out = sse.AppendEventID(out, eventID{log.tag, d.stream, d.after}.String(), nil)
+			out = sse.AppendEventID(out, eventID{log.tag, d.stream, d.after}.append(room[:0]), nil)
 		} else {
 			out = sse.AppendComment(out) // shows that the stream is open
 		}
@@ -153,7 +137,7 @@ func (c *connection) sendEvents(d delivery) error {
 			out = sse.AppendEvent(out, e)
 			continue
 		}
-		out = sse.AppendEventID(out, eventID{log.tag, d.stream, d.after + uint64(i) + 1}.String(), e)
+		out = sse.AppendEventID(out, eventID{log.tag, d.stream, d.after + uint64(i) + 1}.append(room[:0]), e)
 	}
 	if d.hangUp && d.retry > 0 {
 		out = sse.AppendEvent(sse.AppendRetry(out, d.retry), nil)

@@ -16,11 +16,12 @@ type eventID struct {
 	place  uint64
 }
 
-func (id eventID) String() string {
-	b := make([]byte, 0, len(id.tag)+16)
+func (id eventID) String() string { return string(id.append(make([]byte, 0, len(id.tag)+16))) }
+
+func (id eventID) append(b []byte) []byte {
 	b = append(append(b, id.tag...), '-')
 	b = append(strconv.AppendUint(b, id.stream, 10), '-')
-	return string(strconv.AppendUint(b, id.place, 10))
+	return strconv.AppendUint(b, id.place, 10)
 }
 
 // parseEventID reads an id in its one spelling.

@@ -146,7 +146,7 @@ func (l *eventLog) evict() {
 			s.drop()
 		}
 		if s.done && len(s.events) == 0 && s.conn == nil {
-			l.store.finished.remove(s.ticket)
+			l.store.finished.remove(&s.ticket)
 			l.remove(s) // and the next one takes its place
 		} else {
 			i++
@@ -192,7 +192,7 @@ func (l *eventLog) end() {
 	l.bytes, l.ended = 0, true
 	for _, s := range l.streams {
 		if l.store != nil {
-			l.store.finished.remove(s.ticket)
+			l.store.finished.remove(&s.ticket)
 		}
 	}
 	l.streams, l.gets = nil, nil

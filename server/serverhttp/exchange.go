@@ -38,7 +38,8 @@ type exchange struct {
 	opts     *Options
 	buffers  *sync.Pool
 	deadline deadlines
-	task     // the request that it answers
+	task                 // the request that it answers
+	conn     *connection // that writes it instead, of legacy clients; nil: none
 	loan
 
 	mu        sync.Mutex // guards what follows, and writing
@@ -93,10 +94,11 @@ func (x *exchange) begin() {
 		return
 	}
 	x.streaming = true
+	values := [...]string{typeEvents, "no-store", "no"}
 	header := x.w.Header()
-	header.Set("Content-Type", typeEvents)
-	header.Set("Cache-Control", "no-store")
-	header.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	header["Content-Type"] = values[0:1:1]
+	header["Cache-Control"] = values[1:2:2]
+	header["X-Accel-Buffering"] = values[2:3:3] // nginx would hold events back
 	x.w.WriteHeader(http.StatusOK)
 }
 
@@ -104,7 +106,9 @@ func (x *exchange) begin() {
 func (x *exchange) send(p []byte) error {
 	x.err = x.write(p)
 	if x.err == nil {
-		x.extend()
+		if len(p) == 0 { // else the last piece has just been given its time
+			x.extend()
+		}
 		x.err = http.NewResponseController(x.w).Flush()
 		if errors.Is(x.err, http.ErrNotSupported) {
 			x.err = nil // such a writer delivers late, but it delivers
@@ -112,7 +116,7 @@ func (x *exchange) send(p []byte) error {
 	}
 	switch interval := x.opts.KeepAlive; {
 	case x.err != nil:
-		x.ctx.Cancel(x.err) // work for a client that is gone is wasted
+		x.lost()
 	case x.ended || interval < 0:
 	case x.quiet == nil:
 		x.quiet = time.AfterFunc(interval, x.keepAlive)
@@ -122,12 +126,45 @@ func (x *exchange) send(p []byte) error {
 	return x.err
 }
 
-// keepAlive sends a comment on a stream that has been quiet.
+// lost gives up a client that cannot be written to. For one of a legacy client
+// requests go on. It is called with mu held.
+func (x *exchange) lost() {
+	if x.conn != nil {
+		x.conn.wakeUp()
+		return
+	}
+	x.ctx.Cancel(x.err) // work for a client that is gone is wasted
+}
+
+// failed reports whether the client cannot be written to.
+func (x *exchange) failed() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.err != nil
+}
+
+// writtenBy leaves the response to c. One that is long in coming becomes a
+// stream, which comments keep open.
+func (x *exchange) writtenBy(c *connection) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.conn = c
+	if x.opts.KeepAlive >= 0 {
+		x.quiet = time.AfterFunc(x.opts.KeepAlive, x.keepAlive)
+	}
+}
+
+// keepAlive sends a comment on a stream that has been quiet, or has the response
+// become one.
 func (x *exchange) keepAlive() {
+	if x.conn != nil && !x.streams() {
+		x.conn.begin()
+		return
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.ended && x.err == nil {
-		_ = x.send(sse.AppendComment(nil)) // cancels the request when it fails
+		_ = x.send(sse.AppendComment(nil)) // loses the client when it fails
 	}
 }
 

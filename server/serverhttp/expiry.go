@@ -1,7 +1,6 @@
 package serverhttp
 
 import (
-	"container/list"
 	"sync"
 	"time"
 )
@@ -14,43 +13,62 @@ type expiry[T any] struct {
 	expel func(T)       // called without a lock, from a goroutine of its own
 
 	mu      sync.Mutex
-	waiting list.List // of entry[T], in the order in which they came
+	waiting ticket[T] // the ends of a ring of those that wait, in the order in which they came
 	timer   *time.Timer
 	armed   bool
 	stopped bool
 }
 
-type entry[T any] struct {
-	value T
-	since time.Time
+// A ticket is a place in an [expiry]. It is part of what waits there, so that
+// waiting takes no memory either. The zero ticket is no place.
+type ticket[T any] struct {
+	value      T
+	since      time.Time
+	prev, next *ticket[T] // nil: it is in no expiry
 }
 
-// A ticket is a place in an [expiry]; nil is none.
-type ticket = *list.Element
+// leave takes t out of its ring.
+func (t *ticket[T]) leave() {
+	t.prev.next, t.next.prev = t.next, t.prev
+	*t = ticket[T]{}
+}
 
-// add puts v at the end. It returns nil after stop.
-func (e *expiry[T]) add(v T) ticket {
+// add puts v at the end, with t for its place. It does nothing after stop.
+func (e *expiry[T]) add(t *ticket[T], v T) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.stopped {
-		return nil
+		return
 	}
-	t := e.waiting.PushBack(entry[T]{v, time.Now()})
+	if t.next != nil {
+		t.leave()
+	}
+	ends := &e.waiting
+	if ends.next == nil {
+		ends.prev, ends.next = ends, ends
+	}
+	*t = ticket[T]{v, time.Now(), ends.prev, ends}
+	ends.prev.next, ends.prev = t, t
 	if !e.armed && e.after >= 0 {
 		e.arm(e.after)
 	}
-	return t
+}
+
+// front returns what has waited longest, nil when nothing waits. It is called
+// with mu held.
+func (e *expiry[T]) front() *ticket[T] {
+	if e.waiting.next == nil || e.waiting.next == &e.waiting {
+		return nil
+	}
+	return e.waiting.next
 }
 
 // remove takes out what add put in, if it is still there.
-func (e *expiry[T]) remove(t ticket) {
-	if t == nil {
-		return
-	}
+func (e *expiry[T]) remove(t *ticket[T]) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.stopped { // the list would not know that it has let go of t
-		e.waiting.Remove(t) // does nothing when t is in the list no more
+	if t.next != nil {
+		t.leave()
 	}
 }
 
@@ -58,11 +76,13 @@ func (e *expiry[T]) remove(t ticket) {
 func (e *expiry[T]) oldest() (v T, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	front := e.waiting.Front()
+	front := e.front()
 	if front == nil {
 		return v, false
 	}
-	return e.waiting.Remove(front).(entry[T]).value, true
+	v = front.value
+	front.leave()
+	return v, true
 }
 
 // stop forgets everything.
@@ -70,7 +90,9 @@ func (e *expiry[T]) stop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.stopped = true
-	e.waiting.Init()
+	for front := e.front(); front != nil; front = e.front() {
+		front.leave()
+	}
 	if e.timer != nil {
 		e.timer.Stop()
 	}
@@ -98,14 +120,13 @@ func (e *expiry[T]) due() (due []T) {
 	defer e.mu.Unlock()
 	e.armed = false
 	now := time.Now()
-	for front := e.waiting.Front(); front != nil && !e.stopped; front = e.waiting.Front() {
-		first := front.Value.(entry[T])
-		if left := e.after - now.Sub(first.since); left > 0 {
+	for front := e.front(); front != nil; front = e.front() {
+		if left := e.after - now.Sub(front.since); left > 0 {
 			e.arm(left)
 			break
 		}
-		e.waiting.Remove(front)
-		due = append(due, first.value)
+		due = append(due, front.value)
+		front.leave()
 	}
 	return due
 }

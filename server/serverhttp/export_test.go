@@ -79,9 +79,10 @@ func (c Conn) Finish(response string) { c.c.stream.finish([]byte(response)) }
 // ExpiryAfterStop uses what waits for its end after that has been stopped.
 func ExpiryAfterStop() (left bool) {
 	e := &expiry[int]{after: -1}
-	ticket := e.add(1)
+	var ticket ticket[int]
+	e.add(&ticket, 1)
 	e.stop()
-	e.remove(ticket)
+	e.remove(&ticket)
 	_, left = e.oldest()
 	return left
 }

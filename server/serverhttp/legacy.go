@@ -240,7 +240,8 @@ func (h *Handler) serveSession(x *exchange, r *http.Request, s *session, d *deli
 		x.fail(shuttingDown().about(d))
 		return
 	}
-	for i, c := range calls {
+	for i := range calls {
+		c := &calls[i]
 		c.in = s.core.Admit(d.requests[i])
 		c.in.Private = h.opts.Authenticate != nil
 		c.done = func() { h.sessions.finished(s) }

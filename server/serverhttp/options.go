@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
@@ -65,6 +66,7 @@ type Options struct {
 	AllowedHosts []string
 
 	// MaxBodyBytes is the largest body that is read, 0: DefaultMaxBodyBytes.
+	// It is never more than 2 GiB less one, which is as long as messages get.
 	MaxBodyBytes int64
 	// ReadTimeout is how long a body may take to arrive, 0:
 	// DefaultReadTimeout, negative: as long as the [http.Server] says.
@@ -115,6 +117,7 @@ func (o *Options) withDefaults() Options {
 	if opts.MaxBodyBytes <= 0 {
 		opts.MaxBodyBytes = DefaultMaxBodyBytes
 	}
+	opts.MaxBodyBytes = min(opts.MaxBodyBytes, jsonx.MaxSize)
 	if opts.ReadTimeout == 0 {
 		opts.ReadTimeout = DefaultReadTimeout
 	}

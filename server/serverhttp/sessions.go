@@ -20,9 +20,9 @@ type session struct {
 	log       eventLog
 
 	// Guarded by the mutex of the table.
-	busy    int    // HTTP requests and calls under way
-	running int    // calls alone
-	ticket  ticket // in sessions.idle while nothing is under way
+	busy    int              // HTTP requests and calls under way
+	running int              // calls alone
+	ticket  ticket[*session] // in sessions.idle while nothing is under way
 }
 
 // sessions is the table of all sessions of a handler.
@@ -83,7 +83,7 @@ func (t *sessions) open(s *session) bool {
 		return false
 	}
 	t.byID[s.id] = s
-	s.ticket = t.idle.add(s)
+	t.idle.add(&s.ticket, s)
 	return true
 }
 
@@ -104,8 +104,7 @@ func (t *sessions) acquire(id string, p roundtrip.Principal) (*session, *fault) 
 // hold is called with mu held.
 func (t *sessions) hold(s *session) {
 	if s.busy == 0 {
-		t.idle.remove(s.ticket)
-		s.ticket = nil
+		t.idle.remove(&s.ticket)
 	}
 	s.busy++
 }
@@ -115,7 +114,7 @@ func (t *sessions) release(s *session) {
 	defer t.mu.Unlock()
 	s.busy--
 	if s.busy == 0 && t.byID[s.id] == s {
-		s.ticket = t.idle.add(s)
+		t.idle.add(&s.ticket, s)
 	}
 }
 

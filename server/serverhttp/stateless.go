@@ -27,7 +27,8 @@ func (h *Handler) stateless(x *exchange, r *http.Request, p roundtrip.Principal,
 		x.fail(shuttingDown().about(d))
 		return
 	}
-	for i, c := range calls {
+	for i := range calls {
+		c := &calls[i]
 		var end func()
 		c.in, end = h.srv.AdmitStateless(d.requests[i], version, p)
 		c.in.Private = h.opts.Authenticate != nil

@@ -15,14 +15,14 @@ type stream struct {
 	sent   uint64   // the place up to which the connection, the last one if there is none, was given events
 	ahead  int      // bytes of events that it was not given
 
-	conn    *connection // that sends it at present, nil: none
-	open    int         // how many requests are to be answered on it
-	done    bool        // nothing more will be said
-	met     bool        // it had a connection once
-	cut     bool        // a response came too late, after the end of the session
-	stale   bool        // it is to be forgotten once its connection has sent it
-	removed bool        // from the log
-	ticket  ticket      // in store.finished
+	conn    *connection     // that sends it at present, nil: none
+	open    int             // how many requests are to be answered on it
+	done    bool            // nothing more will be said
+	met     bool            // it had a connection once
+	cut     bool            // a response came too late, after the end of the session
+	stale   bool            // it is to be forgotten once its connection has sent it
+	removed bool            // from the log
+	ticket  ticket[*stream] // in store.finished
 }
 
 // end is the place of the newest event.
@@ -119,7 +119,7 @@ func (s *stream) finish(response []byte) {
 func (s *stream) finished() {
 	s.done = true
 	if s.number != 0 && s.log.store != nil {
-		s.ticket = s.log.store.finished.add(s)
+		s.log.store.finished.add(&s.ticket, s)
 	}
 	s.wakeUp()
 }
@@ -164,11 +164,14 @@ func (s *stream) hangUp(retry time.Duration) bool {
 }
 
 // begin has the response become a stream although nothing has been said yet.
-func (s *stream) begin() {
+func (c *connection) begin() {
+	s := c.stream
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
-	s.log.number(s)
-	s.wakeUp()
+	if s.conn == c && !s.done {
+		s.log.number(s)
+		s.wakeUp()
+	}
 }
 
 // attach makes c the connection of s, in place of another. It is called with

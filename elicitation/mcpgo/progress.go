@@ -1,0 +1,147 @@
+package mcpgo
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// progressTimeout bounds how long the news that somebody is still at a question
+// may take to another replica or to the upstream: on standard input and output
+// mcp-go reads nothing else of the client meanwhile.
+const progressTimeout = time.Second
+
+// hearProgress hands the router what clients report about questions, so that
+// those do not time out. The rest is the host's.
+func (d *Downstream) hearProgress(ctx context.Context, n mcp.JSONRPCNotification) {
+	if !d.progressed(ctx, n) && d.opts.Progress != nil {
+		d.opts.Progress(ctx, n)
+	}
+}
+
+// progressed tells whether n was about a question.
+func (d *Downstream) progressed(ctx context.Context, n mcp.JSONRPCNotification) bool {
+	d.mu.Lock()
+	known := d.sessions[server.ClientSessionFromContext(ctx)]
+	var session *elicitation.Session
+	if known != nil {
+		session = known.session
+	}
+	d.mu.Unlock()
+	if session == nil {
+		return false // has no call, and so no question
+	}
+	params, err := json.Marshal(n.Params)
+	if err != nil {
+		return false
+	}
+	from := session.From()
+	if d.opts.Principal != nil {
+		if principal := d.opts.Principal(ctx); !principal.Anonymous() {
+			from.Principal = principal
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, progressTimeout)
+	defer cancel()
+	disposition, err := d.router.Progress(ctx, from, &protocol.Notification{Method: protocol.NotifyProgress, Params: params})
+	return err == nil && disposition != elicitation.Unknown
+}
+
+// transportKey is where [Transport] leaves the connection of a question.
+type transportKey struct{}
+
+// A relay passes on to the upstream what the client reports about one question.
+// The client's own messages never wait for it: while one report is on its way only
+// the last of those that follow is kept.
+type relay struct {
+	ctx  context.Context
+	over transport.Interface
+
+	mu      sync.Mutex
+	next    *protocol.Progress // to be sent
+	sending bool
+	stopped bool
+}
+
+// relayTo returns the relay of a question whose handler has ctx, nil where the
+// connection is not known.
+func relayTo(ctx context.Context) *relay {
+	over, ok := ctx.Value(transportKey{}).(transport.Interface)
+	if !ok {
+		return nil
+	}
+	return &relay{ctx: ctx, over: over}
+}
+
+// options are those of the question.
+func (r *relay) options() *elicitation.ElicitOptions {
+	if r == nil {
+		return nil
+	}
+	return &elicitation.ElicitOptions{Progress: r.report}
+}
+
+// report sends p, if the upstream wants to know. It returns at once.
+func (r *relay) report(p *protocol.Progress) {
+	if p.Token.IsZero() {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		return
+	}
+	r.next = p
+	if !r.sending {
+		r.sending = true
+		go r.send()
+	}
+}
+
+// stop says that the question has ended: nothing is reported about it any more.
+func (r *relay) stop() {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped, r.next = true, nil
+}
+
+func (r *relay) send() {
+	for {
+		r.mu.Lock()
+		p := r.next
+		r.next = nil
+		r.sending = p != nil
+		r.mu.Unlock()
+		if p == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.ctx, progressTimeout)
+		_ = r.over.SendNotification(ctx, sdkProgress(p)) // the answer will tell it, too
+		cancel()
+	}
+}
+
+// sdkProgress spells progress for mcp-go.
+func sdkProgress(p *protocol.Progress) mcp.JSONRPCNotification {
+	fields := map[string]any{"progressToken": json.RawMessage(p.Token.String()), "progress": p.Progress}
+	if p.Total != nil {
+		fields["total"] = *p.Total
+	}
+	if p.Message != "" {
+		fields["message"] = p.Message
+	}
+	return mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{
+		Method: protocol.NotifyProgress, Params: mcp.NotificationParams{AdditionalFields: fields},
+	}}
+}

@@ -1,0 +1,69 @@
+package elicitation_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// When the host's code for one question does not return, or panics, the others
+// end all the same, and Shutdown returns.
+func TestShutdownWithStuckHost(t *testing.T) {
+	const questions = 8
+	const stuck = 20 * time.Second // less than a timeout: that would wait for the audit, too
+	for _, test := range []struct {
+		name        string
+		done, audit func()
+		want        int32 // callbacks that returned
+	}{
+		{"all return", func() {}, func() {}, questions},
+		{"a callback blocks", func() { time.Sleep(stuck) }, func() {}, questions - 1},
+		{"an audit blocks", func() {}, func() { time.Sleep(stuck) }, questions - 1},
+		{"a callback panics", func() { panic("host") }, func() {}, questions - 1},
+		{"an audit panics", func() {}, func() { panic("host") }, questions},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var audited, ended atomic.Int32
+				r := newRig(t, elicitation.Options{Audit: auditFunc(func(e elicitation.Event) {
+					if e.Kind == elicitation.EventCancelled && audited.Add(1) == 1 {
+						test.audit()
+					}
+				})})
+				s := r.attach(elicitation.SessionInfo{ID: "s1"})
+				call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+				defer call.End()
+				for n := range questions {
+					_, err := call.Offer(t.Context(), form("m"), nil, func(o elicitation.Outcome) {
+						refused(t, o.Err, elicitation.ErrShutdown, protocol.CodeBusy, "The gateway is shutting down")
+						if n == 0 {
+							test.done()
+						}
+						ended.Add(1)
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				began := time.Now()
+				err := r.Shutdown(ctx)
+				if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 5*time.Second {
+					t.Errorf("Shutdown: %v after %v", err, took)
+				}
+				if got := ended.Load(); got != test.want {
+					t.Errorf("%d of %d callbacks have returned, want %d", got, questions, test.want)
+				}
+				r.settled()
+				time.Sleep(stuck)
+			})
+		})
+	}
+}

@@ -1,0 +1,237 @@
+package schema
+
+import (
+	"maps"
+	"math"
+	"math/big"
+	"reflect"
+	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
+// fewProperties is up to how many properties a search in order beats a map.
+const fewProperties = 8
+
+// planner makes the plans of one schema.
+type planner struct {
+	nodes map[*jsonschema.Schema]*node
+	plans map[*jsonschema.Schema]*plan
+}
+
+// plan returns the plan of s, nil for nil.
+func (b *planner) plan(s *jsonschema.Schema) *plan {
+	if s == nil {
+		return nil
+	}
+	if p, ok := b.plans[s]; ok {
+		return p
+	}
+	p := &plan{maxMembers: math.MaxInt, maxItems: math.MaxInt}
+	b.plans[s] = p
+	n := b.nodes[s]
+	if n == nil || !understood(s) {
+		p.hard = true
+		return p
+	}
+	p.fixed, p.text = int64(n.fixed), int64(n.text)
+	p.hard = !(p.setTypes(s) && p.setStrings(s) && p.setNumbers(s) && b.inPlace(p, s) && b.object(p, s) && b.array(p, s))
+	return p
+}
+
+// understood reports whether a subschema has only keywords that plans know, and annotations. It goes by what is set in the
+// compiler's type, so that a keyword that a later compiler learns is noticed.
+func understood(s *jsonschema.Schema) bool {
+	v := reflect.ValueOf(s).Elem()
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		if !field.IsExported() || v.Field(i).IsZero() {
+			continue
+		}
+		switch field.Name {
+		case "Bool", "Types", "Enum", "Const", "Ref", "AllOf", "Format",
+			"MaxProperties", "MinProperties", "Required", "Properties", "AdditionalProperties",
+			"MinItems", "MaxItems", "Items", "Items2020", "MinLength", "MaxLength", "Pattern",
+			"Maximum", "Minimum", "ExclusiveMaximum", "ExclusiveMinimum":
+		case "DraftVersion", "Location", "ID", "Anchor", "Title", "Description", "Default", "Comment",
+			"ReadOnly", "WriteOnly", "Examples", "Deprecated":
+		default:
+			return false
+		}
+	}
+	return s.Bool == nil || *s.Bool // false refuses, and how is for the validator to say
+}
+
+func (p *plan) setTypes(s *jsonschema.Schema) bool {
+	if s.Types == nil || s.Types.IsEmpty() {
+		return true
+	}
+	for _, name := range s.Types.ToStrings() {
+		switch name {
+		case "null":
+			p.types |= setOf(jsonx.Null)
+		case "boolean":
+			p.types |= setOf(jsonx.Bool)
+		case "number":
+			p.types |= setOf(jsonx.Number)
+		case "string":
+			p.types |= setOf(jsonx.String)
+		case "array":
+			p.types |= setOf(jsonx.Array)
+		case "object":
+			p.types |= setOf(jsonx.Object)
+		case "integer":
+			p.whole = true
+		default:
+			return false
+		}
+	}
+	if p.types&setOf(jsonx.Number) != 0 {
+		p.whole = false // integers are numbers
+	} else if p.whole {
+		p.types |= setOf(jsonx.Number)
+	}
+	return true
+}
+
+func (p *plan) setStrings(s *jsonschema.Schema) bool {
+	limits := stringPlan{minimum: orElse(s.MinLength, 0), maximum: orElse(s.MaxLength, math.MaxInt)}
+	if s.Enum != nil || s.Const != nil {
+		limits.values = map[string]struct{}{}
+	}
+	switch {
+	case s.Enum != nil && s.Const != nil:
+		return false
+	case s.Enum != nil:
+		for _, value := range s.Enum.Values {
+			if text, ok := value.(string); ok {
+				limits.values[text] = struct{}{}
+			}
+		}
+	case s.Const != nil:
+		text, ok := (*s.Const).(string)
+		if !ok {
+			return false
+		}
+		limits.values[text] = struct{}{}
+	}
+	if s.Pattern != nil {
+		ok := false
+		if limits.pattern, ok = s.Pattern.(*pattern); !ok {
+			return false
+		}
+	}
+	if s.Format != nil {
+		switch limits.format = s.Format.Name; limits.format {
+		case "email", "uri", "date", "date-time": // the ones of CheckFormat
+		default:
+			return false
+		}
+	}
+	if limits.values != nil || limits.pattern != nil || limits.format != "" || s.MinLength != nil || s.MaxLength != nil {
+		p.strings = &limits
+	}
+	return true
+}
+
+// maxBound keeps bounds clear of overflow when one is added.
+const maxBound = 1 << 62
+
+func (p *plan) setNumbers(s *jsonschema.Schema) bool {
+	limits := numberPlan{minimum: math.MinInt64, maximum: math.MaxInt64}
+	for _, b := range []struct {
+		bound        *big.Rat
+		lower, outer bool // a lower bound; one that is itself excluded
+	}{{s.Minimum, true, false}, {s.ExclusiveMinimum, true, true}, {s.Maximum, false, false}, {s.ExclusiveMaximum, false, true}} {
+		if b.bound == nil {
+			continue
+		}
+		p.numbers = &limits
+		if !b.bound.IsInt() || !b.bound.Num().IsInt64() {
+			return false
+		}
+		n, step := b.bound.Num().Int64(), int64(0)
+		if n > maxBound || n < -maxBound {
+			return false
+		}
+		if b.outer {
+			step = 1
+		}
+		if b.lower {
+			limits.minimum = max(limits.minimum, n+step)
+		} else {
+			limits.maximum = min(limits.maximum, n-step)
+		}
+	}
+	return true
+}
+
+func (b *planner) inPlace(p *plan, s *jsonschema.Schema) bool {
+	if s.Ref != nil {
+		if s.DraftVersion < 2019 { // the keywords beside it would not count
+			return false
+		}
+		p.all = append(p.all, b.plan(s.Ref))
+	}
+	for _, sub := range s.AllOf {
+		p.all = append(p.all, b.plan(sub))
+	}
+	return true
+}
+
+func (b *planner) object(p *plan, s *jsonschema.Schema) bool {
+	p.minMembers, p.maxMembers = orElse(s.MinProperties, 0), orElse(s.MaxProperties, math.MaxInt)
+	at := make(map[string]int, len(s.Properties)+len(s.Required))
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		at[name] = len(p.properties)
+		p.properties = append(p.properties, property{name: name, plan: b.plan(s.Properties[name]), declared: true})
+	}
+	for _, name := range s.Required {
+		i, ok := at[name]
+		if !ok {
+			i = len(p.properties)
+			at[name] = i
+			p.properties = append(p.properties, property{name: name})
+		}
+		if !p.properties[i].required {
+			p.properties[i].required = true
+			p.required++
+		}
+	}
+	switch additional := s.AdditionalProperties.(type) {
+	case nil:
+	case bool:
+		p.closed = !additional
+	case *jsonschema.Schema:
+		p.other = b.plan(additional)
+	default:
+		return false
+	}
+	if len(p.properties) > fewProperties {
+		p.byName = at
+	}
+	p.looksIn = len(p.properties) > 0 || p.other != nil || p.closed
+	return true
+}
+
+func (b *planner) array(p *plan, s *jsonschema.Schema) bool {
+	p.minItems, p.maxItems = orElse(s.MinItems, 0), orElse(s.MaxItems, math.MaxInt)
+	p.items = b.plan(s.Items2020)
+	switch items := s.Items.(type) { // before 2020-12
+	case nil:
+	case *jsonschema.Schema:
+		p.items = b.plan(items)
+	default: // a list, for the first of the array's items
+		return false
+	}
+	return true
+}
+
+func orElse(n *int, otherwise int) int {
+	if n == nil {
+		return otherwise
+	}
+	return *n
+}
