@@ -17,6 +17,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -46,7 +47,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	rondo := flags.String("rondo", "", "run the upstream that is built on rondo at this `address`")
 	upstreams := upstreamFlag{}
 	flags.Var(upstreams, "upstream", "pass calls of NAME_tool on to the server at this `NAME=URL`; may be repeated")
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	switch {
