@@ -39,6 +39,7 @@ const (
 // tests for that, too.
 type Killer interface {
 	elicitation.Bus
+	// Kill cuts the bus off at once and for good.
 	Kill()
 }
 

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestRun looks at what a reader of the program's output sees, without the
+// traffic, which differs from run to run.
+func TestRun(t *testing.T) {
+	const want = `== The person accepts
+   asked: Deploy to production? -> accept {"reason":"the fix is tested"}
+result: deployed to production: the fix is tested
+
+== The person declines
+   asked: Deploy to production? -> decline
+result: left production alone
+
+== Somebody changes the state on its way back
+   asked: Deploy to production? -> accept {"reason":"let me in"}
+refused: Invalid or expired requestState (code -32602)
+`
+	out := printed(t, func() error { return run(context.Background(), false) })
+	traffic := regexp.MustCompile(`(?m)^(->|<-) .*\n`)
+	if n := len(traffic.FindAllString(out, -1)); n != 18 {
+		t.Errorf("%d messages, want 6 in each of 3 calls", n)
+	}
+	got := strings.ReplaceAll(traffic.ReplaceAllString(out, ""), " \n", "\n")
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// printed runs f and returns what it wrote to standard output.
+func printed(t *testing.T, f func() error) string {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout := os.Stdout
+	os.Stdout = w
+	text := make(chan string, 1)
+	go func() {
+		raw, _ := io.ReadAll(r)
+		text <- string(raw)
+	}()
+	err = f()
+	os.Stdout = stdout
+	if w.Close() != nil {
+		t.Error("the pipe does not close")
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return <-text
+}
