@@ -48,6 +48,9 @@ type Offered struct {
 // taken the request or refused it. The error is an [*Error]; done is not called
 // then.
 func (c *Call) Offer(ctx context.Context, params json.RawMessage, opts *ElicitOptions, done func(Outcome)) (*Offered, error) {
+	if done == nil {
+		done = func(Outcome) {}
+	}
 	e, wire, err := c.offer(ctx, params, opts, done)
 	if err != nil {
 		return nil, err

@@ -26,6 +26,9 @@ func inferSchema(t reflect.Type) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := applyTags(inferred, t); err != nil {
+		return nil, err
+	}
 	return jsonx.Marshal(inferred)
 }
 

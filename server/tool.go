@@ -65,9 +65,9 @@ func (t *tool) key() string { return t.definition.Name }
 // AddTool registers a tool whose arguments are decoded into In. The input
 // schema is inferred from In unless t has one: fields are named and omitted as
 // by encoding/json, required unless they omit empty values, and described by a
-// tag such as `jsonschema:"what it means"`. The tags of forms, such as minimum and
-// enum (see [roundtrip.Form]), say nothing here: constraints go into t.InputSchema.
-// Arguments that do not match never reach the handler; the caller is told which
+// tag such as `jsonschema:"what it means"`. The tags that forms have bound them
+// too: title, minimum, maximum, minLength, maxLength, minItems, maxItems, format
+// and enum, but not default. Other constraints go into t.InputSchema. Arguments that do not match never reach the handler; the caller is told which
 // field is wrong.
 //
 // AddTool may be called while the server runs. It panics, as registering with

@@ -5,70 +5,89 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"time"
+	"slices"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 const (
-	// firstRead is what is set aside for a body of unknown length: most
-	// messages fit.
-	firstRead = 2 << 10
 	// maxTrusted is how much is set aside on the word of a Content-Length
 	// alone. Beyond it memory is used in proportion to what the client sends,
 	// so that announcing large bodies costs nobody but the client.
 	maxTrusted = 64 << 10
+	// pieceBytes is how much more of a body is made room for at once when that
+	// is full, or when nothing is known of the length.
+	pieceBytes = 64 << 10
 )
 
-// readBody reads the whole body. The buffer is not reused: messages alias it,
-// and handlers may keep what they were given.
-func (h *Handler) readBody(x *exchange, r *http.Request) ([]byte, *fault) {
-	limit := h.opts.MaxBodyBytes
-	if r.ContentLength > limit {
+// A piece is part of a body that is arriving. Pieces are used again.
+type piece = [pieceBytes]byte
+
+var errTooLarge = errors.New("serverhttp: body is larger than allowed")
+
+// readBody reads the whole body. The buffer is not used again: messages alias
+// it, and handlers may keep what they were given.
+func (h *Handler) readBody(x *exchange, r *http.Request) (body []byte, f *fault) {
+	if r.ContentLength > h.opts.MaxBodyBytes {
 		return nil, h.tooLarge()
 	}
-	if h.opts.ReadTimeout > 0 && r.ContentLength != 0 && !x.deadline.none {
-		x.deadline.read(time.Now().Add(h.opts.ReadTimeout))
-		// The same deadline would later look like a client that went away.
-		defer x.deadline.read(time.Time{})
+	if r.ContentLength != 0 {
+		h.arrivals.begin(&x.arrival, &x.deadline)
+		defer func() { h.arrivals.end(&x.arrival, f == nil) }()
 	}
-	size := int64(firstRead)
-	if r.ContentLength >= 0 {
-		size = min(r.ContentLength, maxTrusted)
+	body, err := h.collect(r)
+	if err != nil {
+		f = h.unreadable(err)
 	}
-	body := make([]byte, 0, size+1) // one more than the length shows its end
-	for {
-		n, err := r.Body.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		if int64(len(body)) > limit {
-			return nil, h.tooLarge()
-		}
-		if err == io.EOF {
+	return body, f
+}
+
+// collect reads a short body into the memory where it stays. A large one is
+// collected in pieces, and put together when all of it is there, so that it
+// costs its own size and no more.
+func (h *Handler) collect(r *http.Request) (body []byte, err error) {
+	if n := r.ContentLength; n >= 0 && n <= maxTrusted {
+		body, err = fill(r.Body, make([]byte, 0, n+1)) // one more than the length shows its end
+		if err == io.EOF && int64(len(body)) <= h.opts.MaxBodyBytes {
 			return body, nil
 		}
+	}
+	parts := [][]byte{body}
+	defer func() {
+		for _, p := range parts[1:] {
+			h.pieces.Put((*piece)(p[:pieceBytes]))
+		}
+	}()
+	for size := int64(len(body)); ; {
+		if size > h.opts.MaxBodyBytes {
+			return nil, errTooLarge
+		}
+		if err == io.EOF {
+			return slices.Concat(parts...), nil
+		}
 		if err != nil {
-			return nil, h.unreadable(err)
+			return nil, err
 		}
-		if len(body) == cap(body) {
-			most := limit + 1
-			if announced := r.ContentLength + 1; announced > int64(cap(body)) {
-				most = min(most, announced)
-			}
-			body = grow(body, most)
+		p, ok := h.pieces.Get().(*piece)
+		if !ok {
+			p = new(piece)
 		}
+		body, err = fill(r.Body, p[:0])
+		parts = append(parts, body)
+		size += int64(len(body))
 	}
 }
 
-// grow returns a full buffer with four times its capacity, or with most, where
-// that is not much more.
-func grow(body []byte, most int64) []byte {
-	size := 4 * int64(cap(body))
-	if 2*size > most {
-		size = most
+// fill reads until buf is full, or returns why it could not.
+func fill(r io.Reader, buf []byte) ([]byte, error) {
+	for len(buf) < cap(buf) {
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if err != nil {
+			return buf, err
+		}
 	}
-	grown := make([]byte, len(body), size)
-	copy(grown, body)
-	return grown
+	return buf, nil
 }
 
 func (h *Handler) tooLarge() *fault {
@@ -78,6 +97,9 @@ func (h *Handler) tooLarge() *fault {
 
 // unreadable is the answer to a body that did not arrive.
 func (h *Handler) unreadable(err error) *fault {
+	if err == errTooLarge {
+		return h.tooLarge()
+	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok { // of a wrapping handler
 		return &fault{status: http.StatusRequestEntityTooLarge,
 			err: protocol.Errorf(protocol.CodeInvalidRequest, "message is too large")}

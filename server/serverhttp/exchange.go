@@ -38,6 +38,7 @@ type exchange struct {
 	opts     *Options
 	buffers  *sync.Pool
 	deadline deadlines
+	arrival  arrival     // of the body of the request
 	task                 // the request that it answers
 	conn     *connection // that writes it instead, of legacy clients; nil: none
 	loan
@@ -253,8 +254,12 @@ func (x *exchange) close() {
 	x.end()
 }
 
-// fail answers what is not a request.
+// fail answers what is not a request. The body may not have been read; net/http
+// reads what is left of a short one, which must not take for ever either.
 func (x *exchange) fail(f *fault) {
+	if x.opts.ReadTimeout > 0 && !x.arrival.late && !x.deadline.none {
+		x.deadline.read(time.Now().Add(x.opts.ReadTimeout))
+	}
 	if f.header != "" {
 		x.w.Header().Set(f.header, f.value)
 	}

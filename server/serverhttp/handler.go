@@ -21,6 +21,9 @@ type Handler struct {
 	hosts   map[string]bool
 	running running
 	buffers sync.Pool // of *[]byte, for what is written
+	pieces  sync.Pool // of *piece, for what is read
+
+	arrivals arrivals
 
 	legacy   bool // legacy revisions are served, too
 	sessions *sessions
@@ -37,7 +40,7 @@ func New(srv *server.Server, opts *Options) *Handler {
 	o := opts.withDefaults()
 	return &Handler{
 		srv: srv, opts: o, origins: originSet(o.AllowedOrigins), hosts: hostSet(o.AllowedHosts),
-		legacy: srv.ServesLegacy(), sessions: newSessions(&o),
+		legacy: srv.ServesLegacy(), sessions: newSessions(&o), arrivals: arrivals{limit: o.ReadTimeout},
 	}
 }
 
@@ -55,7 +58,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case f != nil:
 		x.fail(f)
 	case r.Method == http.MethodPost:
-		h.receive(x, r, principal)
+		// Here and not where the rest is answered: handlers need much of the stack.
+		if request := h.receive(x, r, principal); request != nil {
+			h.serve(x, r, request, principal)
+		}
 	default:
 		h.other(x, r, principal)
 	}
@@ -69,8 +75,9 @@ func (h *Handler) admit(r *http.Request) (roundtrip.Principal, *fault) {
 	return h.authenticate(r)
 }
 
-// receive reads a POST and passes it on.
-func (h *Handler) receive(x *exchange, r *http.Request, principal roundtrip.Principal) {
+// receive reads a POST and answers it, unless it is a request of this era, which
+// it returns.
+func (h *Handler) receive(x *exchange, r *http.Request, principal roundtrip.Principal) *protocol.Request {
 	f := checkMedia(r.Header)
 	var body []byte
 	if f == nil {
@@ -78,30 +85,36 @@ func (h *Handler) receive(x *exchange, r *http.Request, principal roundtrip.Prin
 	}
 	if f != nil {
 		x.fail(f)
-		return
+		return nil
 	}
 	if h.isBatch(r.Header, body) {
 		h.batch(x, r, principal, body)
-		return
+		return nil
 	}
 	message, err := protocol.DecodeMessage(body)
 	if err != nil {
 		x.fail(undecodable(message, err))
-		return
+		return nil
 	}
 	if h.isLegacy(r.Header, message) {
 		h.post(x, r, principal, single(message))
-		return
+		return nil
 	}
 	switch m := message.(type) {
 	case *protocol.Request:
-		h.serve(x, r, m, principal)
+		return m
 	case *protocol.Notification:
 		h.notify(x, r, m)
 	default:
-		x.fail(&fault{status: http.StatusBadRequest,
-			err: protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: clients send no responses")})
+		x.fail(unasked())
 	}
+	return nil
+}
+
+// unasked is the answer to a response.
+func unasked() *fault {
+	return &fault{status: http.StatusBadRequest,
+		err: protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: clients send no responses")}
 }
 
 // undecodable is the answer to a body that is no message. message carries the
@@ -120,19 +133,16 @@ func undecodable(message protocol.Message, err error) *fault {
 // serve answers a request.
 func (h *Handler) serve(x *exchange, r *http.Request, request *protocol.Request, principal roundtrip.Principal) {
 	if x.endless = request.Method == protocol.MethodListen; x.endless {
-		// Params alias the body, which may be much larger and is not needed.
-		short := *request
-		short.Params = bytes.Clone(request.Params)
-		request = &short
+		request = withoutBody(request)
 	}
 	ctx, ok := h.running.begin(r.Context(), &x.task)
 	if !ok {
-		x.fail(&fault{status: http.StatusServiceUnavailable, header: "Retry-After", value: "1", id: request.ID,
-			err: protocol.Errorf(protocol.CodeBusy, "server is shutting down")})
+		f := shuttingDown()
+		f.id = request.ID
+		x.fail(f)
 		return
 	}
-	defer h.running.end(&x.task)
-	defer x.close() // whatever happens: comments must not outlive the request
+	defer h.conclude(x)
 	in := h.srv.Admit(request)
 	in.Principal = principal // what may be said about a tool depends on who asks
 	in.Private = h.opts.Authenticate != nil
@@ -143,7 +153,6 @@ func (h *Handler) serve(x *exchange, r *http.Request, request *protocol.Request,
 	}
 	in.Back, x.id = x, request.ID
 	response := h.srv.Serve(ctx, in)
-	defer x.giveBack()
 	// Net/http cancels when the client is gone. A deadline, on the other hand,
 	// is a limit that somebody set, and its outcome is worth telling.
 	if errors.Is(r.Context().Err(), context.Canceled) {
@@ -156,6 +165,22 @@ func (h *Handler) serve(x *exchange, r *http.Request, request *protocol.Request,
 	} else {
 		x.finish(status, response)
 	}
+}
+
+// conclude ends what serve began, whatever happens: neither comments nor the
+// buffer may outlive the request.
+func (h *Handler) conclude(x *exchange) {
+	x.giveBack()
+	x.close()
+	h.running.end(&x.task)
+}
+
+// withoutBody returns a copy of a request that stays for long. Params alias the
+// body, which may be much larger and is not needed.
+func withoutBody(request *protocol.Request) *protocol.Request {
+	short := *request
+	short.Params = bytes.Clone(request.Params)
+	return &short
 }
 
 // notify passes a notification on. That it is unknown is no reason to refuse.

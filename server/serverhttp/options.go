@@ -69,7 +69,8 @@ type Options struct {
 	// It is never more than 2 GiB less one, which is as long as messages get.
 	MaxBodyBytes int64
 	// ReadTimeout is how long a body may take to arrive, 0:
-	// DefaultReadTimeout, negative: as long as the [http.Server] says.
+	// DefaultReadTimeout, negative: as long as the [http.Server] says. Those
+	// that take longer are given up within another eighth of it.
 	ReadTimeout time.Duration
 	// WriteTimeout is how long a client may leave what is written to it
 	// unread, 0: DefaultWriteTimeout, negative: as long as the [http.Server]

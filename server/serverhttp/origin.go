@@ -16,7 +16,7 @@ func (h *Handler) checkSource(r *http.Request) *fault {
 	host, ok := parseAuthority(r.Host)
 	if local := toLoopback(r); local || len(h.hosts) > 0 {
 		if !ok || !(local && host.loopback() || h.hosts[host.host]) {
-			return forbidden("Host header names a host that this endpoint does not answer to")
+			return forbidden("Host header names a host that this endpoint does not answer to; its operator may add it to AllowedHosts")
 		}
 	}
 	switch origins := r.Header["Origin"]; {
