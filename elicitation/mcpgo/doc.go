@@ -32,6 +32,31 @@
 // or give each its own, with a key of its own. When neither is done and two
 // calls are on it, the router refuses their questions: it does not guess.
 //
+// # Progress
+//
+// A client that reports progress on a question is waited for. The token is the
+// one that came with the question; the upstream hears of it with its own, if it
+// gave one. While a report is on its way upstream only the last of those that
+// follow is kept, and what does not arrive within a second is dropped. mcp-go keeps
+// one handler of notifications/progress, which [NewDownstream] sets: the host's own
+// is [Options].Progress. Three things limit this:
+//
+//   - Sessions that mcp-go does not register, those of stateless HTTP servers,
+//     are not found again when they report.
+//   - In a process, and to upstreams of revision 2026-07-28, which put their
+//     questions into results, nothing is reported upstream; the question is
+//     extended.
+//   - The 30 seconds below are not extended.
+//
+// # Errors
+//
+// What an upstream is told is either the error of the client, as the client sent
+// it, or a text of the router's. mcp-go hands the client's error on as text, which
+// is taken for the client's only from the sessions of its own HTTP server and of
+// standard input and output, each in its own form. From a session in the process
+// or of the host's make it must be a protocol.Error; any other is a client that
+// could not be asked, and its text stays here.
+//
 // # What mcp-go makes impossible
 //
 //   - Its HTTP transport gives the handler of a question 30 seconds, and so the
@@ -45,8 +70,10 @@
 //     tell the client of a question that is withdrawn.
 //   - A notification that is sent just before a response, such as the news that a
 //     visit is over, may be lost on its way through mcp-go's HTTP server.
-//   - Of a client's own error the code is lost on standard input and output; it
-//     goes upstream as -32603.
+//   - Of a client's own error the data is lost, and on standard input and output
+//     the code, too: it goes upstream as -32603.
+//   - An answer that it cannot read ends the question as one that could not be
+//     delivered, not as one that is not valid.
 //   - Clients of revision 2026-07-28 cannot be asked while a request runs;
 //     questions for them are refused as for a client without the capability.
 package mcpgo

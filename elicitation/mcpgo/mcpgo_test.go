@@ -7,9 +7,11 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,7 +87,11 @@ type setting struct {
 	shared    bool // all calls on one connection, else one each
 	exclusive bool // one call at a time on it
 	timeout   time.Duration
-	hold      chan struct{} // closed when a visit may return, nil: at once
+	hold      chan struct{}     // closed when a visit may return, nil: at once
+	serve     *server.MCPServer // the upstream, nil: newUpstream
+	listen    bool              // the gateway opens a GET stream
+	downLines bool              // clients come over lines
+	opts      *mcpgo.Options
 }
 
 // A gateway passes calls on.
@@ -93,6 +99,9 @@ type gateway struct {
 	router *elicitation.Router
 	logs   *observer.ObservedLogs
 	url    string
+	open   func() transport.Interface // a connection of a client
+	down   *httptest.Server           // nil: lines
+	gets   atomic.Int32               // GET requests of clients
 }
 
 func newGateway(t *testing.T, set setting) *gateway {
@@ -111,7 +120,7 @@ func newGateway(t *testing.T, set setting) *gateway {
 		return err
 	}
 	s := server.NewMCPServer("gateway", "1", server.WithElicitation())
-	clients := mcpgo.NewDownstream(router, s, nil)
+	clients := mcpgo.NewDownstream(router, s, set.opts)
 	var shared *client.Client
 	if set.shared {
 		shared = mcpgo.Connect(router, "shared", open(), client.WithProtocolVersion(set.revision))
@@ -148,29 +157,59 @@ func newGateway(t *testing.T, set setting) *gateway {
 		on.Params.Name, on.Params.Arguments = r.Params.Name, r.GetArguments()
 		return upstream.CallTool(mcpgo.WithCall(ctx, call), on)
 	}
-	s.AddTool(mcp.NewTool("form"), pass)
-	s.AddTool(mcp.NewTool("visit"), pass)
-	down := httptest.NewServer(server.NewStreamableHTTPServer(s, quiet))
-	t.Cleanup(down.Close)
-	return &gateway{router, logs, down.URL + "/mcp"}
+	for _, name := range []string{"form", "visit", "slow"} {
+		s.AddTool(mcp.NewTool(name), pass)
+	}
+	g := &gateway{router: router, logs: logs}
+	if set.downLines {
+		g.open = overLines(t, s)
+		return g
+	}
+	served := server.NewStreamableHTTPServer(s, quiet)
+	g.down = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			g.gets.Add(1)
+		}
+		served.ServeHTTP(w, r)
+	}))
+	t.Cleanup(g.down.Close)
+	g.url = g.down.URL + "/mcp"
+	g.open = overHTTP(t, g.url)
+	return g
 }
 
 // dialer opens connections to an upstream.
 func dialer(t *testing.T, set setting) func() transport.Interface {
-	if set.lines {
-		return func() transport.Interface {
-			r, w := serveLines(t, newUpstream(set))
-			return transport.NewIO(r, w, io.NopCloser(strings.NewReader("")))
-		}
+	s := set.serve
+	if s == nil {
+		s = newUpstream(set)
 	}
-	up := httptest.NewServer(server.NewStreamableHTTPServer(newUpstream(set), quiet))
+	if set.lines {
+		return overLines(t, s)
+	}
+	up := httptest.NewServer(server.NewStreamableHTTPServer(s, quiet))
 	t.Cleanup(up.Close)
+	if set.listen {
+		//lint:ignore SA1019 the revisions that have the stream are those that ask on it
+		return overHTTP(t, up.URL+"/mcp", transport.WithContinuousListening())
+	}
+	return overHTTP(t, up.URL+"/mcp")
+}
+
+func overHTTP(t *testing.T, url string, opts ...transport.StreamableHTTPCOption) func() transport.Interface {
 	return func() transport.Interface {
-		over, err := transport.NewStreamableHTTP(up.URL+"/mcp", transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
+		over, err := transport.NewStreamableHTTP(url, append(opts, transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return over
+	}
+}
+
+func overLines(t *testing.T, s *server.MCPServer) func() transport.Interface {
+	return func() transport.Interface {
+		r, w := serveLines(t, s)
+		return transport.NewIO(r, w, io.NopCloser(strings.NewReader("")))
 	}
 }
 
@@ -214,10 +253,11 @@ func accept(reason string) answering {
 
 func (g *gateway) mcpGo(t *testing.T, revision string, declared *mcp.ElicitationCapability, f answering, watch func(mcp.JSONRPCNotification)) person {
 	t.Helper()
-	over, err := transport.NewStreamableHTTP(g.url, transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	return connect(t, g.open(), revision, declared, f, watch)
+}
+
+func connect(t *testing.T, over transport.Interface, revision string, declared *mcp.ElicitationCapability, f answering, watch func(mcp.JSONRPCNotification)) person {
+	t.Helper()
 	opts := []client.ClientOption{client.WithProtocolVersion(revision), client.WithClientCapabilities(mcp.ClientCapabilities{Elicitation: declared})}
 	if f != nil {
 		opts = append(opts, client.WithElicitationHandler(f))
