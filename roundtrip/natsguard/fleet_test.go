@@ -45,14 +45,6 @@ type sent struct {
 
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	key, err := roundtrip.NewKey("k1", bytes.Repeat([]byte{7}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ring, err := roundtrip.NewKeyring(key)
-	if err != nil {
-		t.Fatal(err)
-	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 100}
 	t.Cleanup(transport.CloseIdleConnections)
 	f := &fleet{base: transport}
@@ -63,30 +55,45 @@ func newFleet(t *testing.T) *fleet {
 		if err != nil {
 			t.Fatal(err)
 		}
-		srv, err := server.New(&server.Options{
-			Info: protocol.Implementation{Name: "till", Version: "1.0.0"},
-			Roundtrip: roundtrip.Options{
-				Sealer: ring, RequireSharedKey: true,
-				Guard: newGuard(t, js, nil), StateStore: store,
-			},
+		handler, err := newTill(roundtrip.Options{RequireSharedKey: true, Guard: newGuard(t, js, nil), StateStore: store}, func() (int, error) {
+			return int(f.charges.Add(1)), nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		server.AddTool(srv, server.Tool{Name: "charge", Description: "Charges once."}, f.charge)
-		server.AddTool(srv, server.Tool{Name: "hoard", Description: "Has much to remember."}, hoard)
-		web := httptest.NewServer(serverhttp.New(srv, nil))
+		web := httptest.NewServer(handler)
 		t.Cleanup(web.Close)
 		f.hosts = append(f.hosts, strings.TrimPrefix(web.URL, "http://"))
 	}
 	return f
 }
 
-func (f *fleet) charge(ctx context.Context, _ *server.ToolCall, _ struct{}) (protocol.CallToolOutcome, error) {
-	if _, ok := roundtrip.AcceptedContent[consent](ctx, "consent"); !ok {
-		return roundtrip.InputRequired(roundtrip.Elicit[consent]("consent", "Charge the card?")), nil
+// newTill serves a tool that charges and one that has much to remember. All
+// tills have the same key.
+func newTill(opts roundtrip.Options, charge func() (int, error)) (http.Handler, error) {
+	key, err := roundtrip.NewKey("k1", bytes.Repeat([]byte{7}, 32))
+	if err != nil {
+		return nil, err
 	}
-	return server.Text(fmt.Sprint("charge ", f.charges.Add(1))), nil
+	if opts.Sealer, err = roundtrip.NewKeyring(key); err != nil {
+		return nil, err
+	}
+	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "till", Version: "1.0.0"}, Roundtrip: opts})
+	if err != nil {
+		return nil, err
+	}
+	server.AddTool(srv, server.Tool{Name: "charge", Description: "Charges once."}, func(ctx context.Context, _ *server.ToolCall, _ struct{}) (protocol.CallToolOutcome, error) {
+		if _, ok := roundtrip.AcceptedContent[consent](ctx, "consent"); !ok {
+			return roundtrip.InputRequired(roundtrip.Elicit[consent]("consent", "Charge the card?")), nil
+		}
+		n, err := charge()
+		if err != nil {
+			return nil, err
+		}
+		return server.Text(fmt.Sprint("charge ", n)), nil
+	})
+	server.AddTool(srv, server.Tool{Name: "hoard", Description: "Has much to remember."}, hoard)
+	return serverhttp.New(srv, nil), nil
 }
 
 // hoard keeps more between its rounds than fits into a request.
