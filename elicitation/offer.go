@@ -42,7 +42,7 @@ type Offered struct {
 // Offer is [Call.Elicit] for hosts that shuffle frames: it returns at once with
 // the request to be sent to the client, and no goroutine waits. done is called
 // once, with the outcome, from whichever goroutine brings it about: [Router.Complete],
-// a timer, the end of a context; it should return promptly.
+// a timer, the end of a context; it should return promptly. Nil: nobody is told.
 //
 // The host calls [Offered.Delivered] or [Offered.Failed] when the transport has
 // taken the request or refused it. The error is an [*Error]; done is not called
