@@ -7,12 +7,15 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
 // This program is a server on standard input and output instead of the tests of it when one of these is set.
 const (
 	asSubject  = "RONDO_INTEROP_SUBJECT"
 	asOfficial = "RONDO_INTEROP_OFFICIAL"
+	asRetrofit = "RONDO_INTEROP_RETROFIT" // "pushed" or "returned"
 )
 
 func TestMain(m *testing.M) {
@@ -25,6 +28,11 @@ func TestMain(m *testing.M) {
 		}
 	case os.Getenv(asOfficial) != "":
 		err = newGoSDKServer(true).Run(context.Background(), &mcp.StdioTransport{})
+	case os.Getenv(asRetrofit) != "":
+		srv, failed := retrofitted(os.Getenv(asRetrofit) == "pushed")
+		if err = failed; err == nil {
+			err = srv.Run(context.Background(), gosdk.Transport(&mcp.StdioTransport{}))
+		}
 	default:
 		os.Exit(m.Run())
 	}

@@ -13,14 +13,14 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 )
 
-// subjectProcess is the command of a shell that serves the subject.
-func subjectProcess(t *testing.T) (command string) {
+// processAs is the command of a shell that starts this program as another one (main_test.go).
+func processAs(t *testing.T, as string) (command string) {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return asSubject + "=yes " + quote(program)
+	return as + " " + quote(program)
 }
 
 // recordProcess returns a program that runs a command of the shell and writes down what passes through it. What the client says

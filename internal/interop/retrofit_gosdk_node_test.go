@@ -27,9 +27,19 @@ func TestTSClientRetrofit(t *testing.T) {
 	}
 }
 
+// tsRetrofitRoutes are those over HTTP, and to a process that the client starts.
 func tsRetrofitRoutes(ts *tsProcess, push bool, negotiate any) []route {
-	return []route{{"http", func(t *testing.T, who *person, mute bool) (peer, said) {
-		endpoint, said := listenRetrofit(t, push)
-		return ts.connect(t, who, map[string]any{"endpoint": endpoint, "mute": mute, "negotiate": negotiate}), said
-	}}}
+	return []route{
+		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {
+			endpoint, said := listenRetrofit(t, push)
+			return ts.connect(t, who, map[string]any{"endpoint": endpoint, "mute": mute, "negotiate": negotiate}), said
+		}},
+		{"process", func(t *testing.T, who *person, mute bool) (peer, said) {
+			as := asRetrofit + "=returned"
+			if push {
+				as = asRetrofit + "=pushed"
+			}
+			return ts.process(t, as, who, mute, negotiate)
+		}},
+	}
 }

@@ -55,15 +55,20 @@ func retrofitDefects(push bool) map[string]defect {
 // newRetrofit returns the scripted server of the official Go SDK with gosdk.Install.
 func newRetrofit(t *testing.T, push bool) *mcp.Server {
 	t.Helper()
+	s, err := retrofitted(push)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func retrofitted(push bool) (*mcp.Server, error) {
 	s := newGoSDKServer(push)
 	opts := []gosdk.Option{gosdk.WithExactWire()}
 	if push {
 		opts = append(opts, gosdk.WithUnmodifiedHandlers())
 	}
-	if err := gosdk.Install(s, opts...); err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return s, gosdk.Install(s, opts...)
 }
 
 // listenRetrofit serves one over HTTP, to both eras.

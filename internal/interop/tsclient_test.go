@@ -70,13 +70,19 @@ func (ts *tsProcess) routes(negotiate any) []route {
 			return ts.connect(t, who, map[string]any{"endpoint": endpoint, "mute": mute, "negotiate": negotiate}), said
 		}},
 		{"process", func(t *testing.T, who *person, mute bool) (peer, said) {
-			program, said := recordProcess(t, subjectProcess(t))
-			client := ts.connect(t, who, map[string]any{"program": program, "mute": mute, "negotiate": negotiate})
-			return client, func() []wiretest.Message {
-				client.disconnect()
-				return said()
-			}
+			return ts.process(t, asSubject+"=yes", who, mute, negotiate)
 		}},
+	}
+}
+
+// process connects to this program as another one, which the client starts.
+func (ts *tsProcess) process(t *testing.T, as string, who *person, mute bool, negotiate any) (peer, said) {
+	t.Helper()
+	program, said := recordProcess(t, processAs(t, as))
+	client := ts.connect(t, who, map[string]any{"program": program, "mute": mute, "negotiate": negotiate})
+	return client, func() []wiretest.Message {
+		client.disconnect()
+		return said()
 	}
 }
 

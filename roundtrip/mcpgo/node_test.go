@@ -18,16 +18,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mark3labs/mcp-go/server"
-
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 )
 
 // TestTypeScriptClients: the clients of both generations of the TypeScript SDK,
 // @modelcontextprotocol/client in both eras and @modelcontextprotocol/sdk in
-// the older, over HTTP. The packages and the script are those of
-// internal/interop.
+// the older, over HTTP and with the server as a process of theirs. The packages
+// and the script are those of internal/interop.
 func TestTypeScriptClients(t *testing.T) {
 	for _, tc := range []struct {
 		module, revision string
@@ -38,35 +36,57 @@ func TestTypeScriptClients(t *testing.T) {
 		{"sdk", v20251125, nil},
 	} {
 		ts := startTS(t, tc.module)
-		for style, add := range map[string]func(*server.MCPServer){
-			"changed":    func(s *server.MCPServer) { addFlow(s, changed()) },
-			"unmodified": func(s *server.MCPServer) { addFlow(s, unchanged(s)) },
-		} {
+		for _, style := range []string{"changed", "unmodified"} {
 			for _, sc := range flowScenarios() {
-				t.Run(tc.module+"/"+tc.revision+"/"+style+"/"+sc.name, func(t *testing.T) {
+				name := tc.module + "/" + tc.revision + "/" + style + "/" + sc.name
+				t.Run(name+"/http", func(t *testing.T) {
 					s := newHostServer()
-					add(s)
+					addStyle(s, style)
 					a := install(t, s, &mcpgo.Options{UnmodifiedHandlers: style == "unmodified"})
 					endpoint, said := serveHTTP(t, a, s)
 					t.Cleanup(func() { conform(t, tc.revision, said()) })
-					who := newPerson(sc.answers)
-					if err := ts.connect(endpoint, tc.negotiate, who); err != nil {
-						t.Fatal(err)
-					}
-					t.Cleanup(func() {
-						if _, err := ts.tell(context.Background(), "disconnect", true); err != nil {
-							t.Error(err)
-						}
-					})
-					got, err := sc.call(within(t), ts)
-					if err != nil || got != sc.want {
-						t.Errorf("got %q, %v, want %q", got, err, sc.want)
-					}
-					who.once(t, slices.DeleteFunc(slices.Clone(sc.asked), func(q string) bool { return q == "sampling" })...)
+					ts.play(t, map[string]any{"endpoint": endpoint, "negotiate": tc.negotiate}, sc)
+				})
+				t.Run(name+"/process", func(t *testing.T) {
+					ts.play(t, map[string]any{"program": hostProgram(t, style), "negotiate": tc.negotiate}, sc)
 				})
 			}
 		}
 	}
+}
+
+// hostProgram returns a program that starts this one as a server.
+func hostProgram(t *testing.T, style string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "host")
+	script := "#!/bin/sh\n" + asHost + "=" + style + " exec '" + self + "'\n"
+	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// play connects the script and plays one scenario.
+func (p *tsPeer) play(t *testing.T, where map[string]any, sc scenario) {
+	t.Helper()
+	p.who = newPerson(sc.answers)
+	if _, err := p.tell(context.Background(), "connect", where); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := p.tell(context.Background(), "disconnect", true); err != nil {
+			t.Error(err)
+		}
+	})
+	got, err := sc.call(within(t), p)
+	if err != nil || got != sc.want {
+		t.Errorf("got %q, %v, want %q", got, err, sc.want)
+	}
+	p.who.once(t, slices.DeleteFunc(slices.Clone(sc.asked), func(q string) bool { return q == "sampling" })...)
 }
 
 // tsPeer is the script, with a person behind it.
@@ -112,12 +132,6 @@ func startTS(t *testing.T, module string) *tsPeer {
 		}
 	})
 	return &tsPeer{in: in, lines: bufio.NewScanner(out), kill: cmd.Process.Kill}
-}
-
-func (p *tsPeer) connect(endpoint string, negotiate any, who *person) error {
-	p.who = who
-	_, err := p.tell(context.Background(), "connect", map[string]any{"endpoint": endpoint, "negotiate": negotiate})
-	return err
 }
 
 func (p *tsPeer) request(ctx context.Context, method, target string, args map[string]any) (string, error) {
