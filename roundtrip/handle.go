@@ -62,11 +62,15 @@ func (p *pass) kept(ctx context.Context, handle []byte) ([]byte, error) {
 	return plaintext, nil
 }
 
+// label is a principal as part of what is derived for one purpose.
+func (p Principal) label(purpose string) []byte {
+	label := append([]byte("rondo stored state 1 "+purpose+"\x00"), principalCode(p))
+	return appendField(appendField(label, p.Issuer), p.Subject)
+}
+
 // owner stands for a principal where it need not be known.
 func (p Principal) owner() string {
-	info := append([]byte("rondo stored state 1 owner\x00"), principalCode(p))
-	info = appendField(info, p.Issuer)
-	sum := sha256.Sum256(appendField(info, p.Subject))
+	sum := sha256.Sum256(p.label("owner"))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -76,10 +80,7 @@ func (p Principal) owner() string {
 func (p Principal) unlock(handle []byte) (id string, box cipher.AEAD) {
 	derive := func(purpose string) []byte {
 		mac := hmac.New(sha256.New, handle)
-		info := append([]byte("rondo stored state 1 "+purpose+"\x00"), principalCode(p))
-		info = appendField(info, p.Issuer)
-		info = appendField(info, p.Subject)
-		mac.Write(info)
+		mac.Write(p.label(purpose))
 		return mac.Sum(nil)
 	}
 	block, err := aes.NewCipher(derive("key"))

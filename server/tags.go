@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -109,10 +110,8 @@ func enumerated(s *jsonschema.Schema, field reflect.StructField, kind string) er
 	for value := range strings.SplitSeq(list, ",") {
 		s.Enum = append(s.Enum, strings.TrimSpace(value))
 	}
-	for _, also := range s.Types {
-		if also == "null" { // a pointer may be null whatever is listed
-			s.Enum = append(s.Enum, nil)
-		}
+	if slices.Contains(s.Types, "null") { // a pointer may be null whatever is listed
+		s.Enum = append(s.Enum, nil)
 	}
 	return nil
 }

@@ -256,24 +256,21 @@ func tamper(ctx context.Context, s *scene) (problems []error) {
 // elsewhere presents the state to another tool, prompt or resource.
 func elsewhere(ctx context.Context, s *scene) []error {
 	l := s.last
-	l.request.target = "roundtriptest-nowhere"
-	for method, listed := range map[string]string{
-		protocol.MethodCallTool: protocol.MethodListTools, protocol.MethodGetPrompt: protocol.MethodListPrompts, protocol.MethodReadResource: protocol.MethodListResources,
-	} {
-		if method != l.request.method {
-			continue
-		}
-		names, err := s.conn.list(ctx, listed)
-		if err != nil {
-			return []error{err}
-		}
-		for _, name := range names {
-			if name != s.last.request.target {
-				l.request.target = name
-				return s.refused(ctx, "the state at "+name, l)
-			}
+	names, err := s.conn.list(ctx, map[string]string{
+		protocol.MethodCallTool:     protocol.MethodListTools,
+		protocol.MethodGetPrompt:    protocol.MethodListPrompts,
+		protocol.MethodReadResource: protocol.MethodListResources,
+	}[l.request.method])
+	if err != nil {
+		return []error{err}
+	}
+	for _, name := range names {
+		if name != s.last.request.target {
+			l.request.target = name
+			return s.refused(ctx, "the state at "+name, l)
 		}
 	}
+	l.request.target = "roundtriptest-nowhere"
 	// There is no other: then it must not work where there is nothing either.
 	return s.judge(ctx, "the state at a target that does not exist", l, func(o outcome) bool { return !o.completed() }, "an error")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 	"time"
 
@@ -70,15 +71,7 @@ func Lines(serve func(ctx context.Context, r io.ReadCloser, w io.WriteCloser) er
 }
 
 func (s *Subject) serves(era protocol.Era) bool {
-	if s.Eras == nil {
-		return true
-	}
-	for _, e := range s.Eras {
-		if e == era {
-			return true
-		}
-	}
-	return false
+	return s.Eras == nil || slices.Contains(s.Eras, era)
 }
 
 // everything is what a client declares that can be asked anything.
