@@ -41,12 +41,7 @@ import (
 // Outside of a handler of tools, prompts and resources of a server with
 // [Install] it is session.Elicit, and nothing else.
 func Elicit(ctx context.Context, session *mcp.ServerSession, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	l := legOf(ctx, session)
-	if l == nil {
-		return session.Elicit(ctx, params)
-	}
-	result := &mcp.ElicitResult{}
-	return result, l.ask(ctx, params, result)
+	return ask(ctx, session, params, session.Elicit)
 }
 
 // CreateMessage asks the client's model, in place of session.CreateMessage, as
@@ -73,22 +68,23 @@ func CreateMessage(ctx context.Context, session *mcp.ServerSession, params *mcp.
 // CreateMessageWithTools asks the client's model, in place of
 // session.CreateMessageWithTools, as [Elicit] does.
 func CreateMessageWithTools(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
-	l := legOf(ctx, session)
-	if l == nil {
-		return session.CreateMessageWithTools(ctx, params)
-	}
-	result := &mcp.CreateMessageWithToolsResult{}
-	return result, l.ask(ctx, params, result)
+	return ask(ctx, session, params, session.CreateMessageWithTools)
 }
 
 // ListRoots asks which directories the client exposes, in place of
 // session.ListRoots, as [Elicit] does.
 func ListRoots(ctx context.Context, session *mcp.ServerSession, params *mcp.ListRootsParams) (*mcp.ListRootsResult, error) {
+	return ask(ctx, session, params, session.ListRoots)
+}
+
+// ask puts a question through the round that ctx is of, or, where there is none,
+// live.
+func ask[P mcp.InputRequest, R any](ctx context.Context, session *mcp.ServerSession, params P, live func(context.Context, P) (*R, error)) (*R, error) {
 	l := legOf(ctx, session)
 	if l == nil {
-		return session.ListRoots(ctx, params)
+		return live(ctx, params)
 	}
-	result := &mcp.ListRootsResult{}
+	result := new(R)
 	return result, l.ask(ctx, params, result)
 }
 
