@@ -1,6 +1,7 @@
 package form
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
@@ -10,7 +11,7 @@ import (
 // absent members, members that the form does not have dropped, members in the form's order, integers without fraction or exponent.
 //
 // No bytes at all, an absent content, count as {}. The error is an *[Error] about the first field, in the form's order, that is at
-// fault. The result does not alias content.
+// fault. Content that is as it should be already is returned itself: whoever may change it has to clone it first.
 func (f *Form) Accept(content []byte) (json.RawMessage, error) {
 	var few [fewFields][]byte
 	values := few[:]
@@ -20,36 +21,67 @@ func (f *Form) Accept(content []byte) (json.RawMessage, error) {
 	if err := f.sort(content, values); err != nil {
 		return nil, err
 	}
-	size := len(content) + 2
 	for i := range f.fields {
-		size += len(f.fields[i].fallback) + len(f.fields[i].key) + 1
-	}
-	out := append(make([]byte, 0, size), '{')
-	for i := range f.fields {
-		field, raw := &f.fields[i], values[i]
-		if raw == nil {
-			raw = field.fallback // has been checked
-		} else if reason := field.check(raw); reason != "" {
+		field := &f.fields[i]
+		if values[i] == nil {
+			values[i] = field.fallback // has been checked
+		} else if reason := field.check(values[i]); reason != "" {
 			return nil, fieldError(field.name, reason)
 		}
-		if raw == nil {
-			if field.required {
-				return nil, fieldError(field.name, "is required")
-			}
-			continue
+		if values[i] == nil && field.required {
+			return nil, fieldError(field.name, "is required")
 		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = field.appendValue(append(out, field.key...), raw)
 	}
-	out = append(out, '}')
+	out := content
+	if !f.isWritten(content, values) {
+		out = f.write(values)
+	}
 	if f.extra != nil {
 		if err := f.extra.Validate(out); err != nil {
 			return nil, extraError(err)
 		}
 	}
 	return out, nil
+}
+
+// isWritten reports whether content, which is a valid object, is what write makes of values.
+func (f *Form) isWritten(content []byte, values [][]byte) bool {
+	rest, found := bytes.CutPrefix(content, []byte{'{'})
+	for i, first := 0, true; found && i < len(f.fields); i++ {
+		field := &f.fields[i]
+		if values[i] == nil {
+			continue
+		}
+		if !first {
+			rest, found = bytes.CutPrefix(rest, []byte{','})
+		}
+		first = false
+		if found = found && bytes.HasPrefix(rest, field.key) && !field.rewrites(values[i]); found {
+			rest, found = bytes.CutPrefix(rest[len(field.key):], values[i])
+		}
+	}
+	return found && len(rest) == 1 && rest[0] == '}'
+}
+
+// write makes an object of values, each under the number of its field.
+func (f *Form) write(values [][]byte) []byte {
+	size := len("{}")
+	for i, value := range values {
+		if value != nil {
+			size += len(f.fields[i].key) + len(value) + len(",")
+		}
+	}
+	out := append(make([]byte, 0, size), '{')
+	for i, value := range values {
+		if value == nil {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = f.fields[i].appendValue(append(out, f.fields[i].key...), value)
+	}
+	return append(out, '}')
 }
 
 // sort finds the members of content that the form has, each under the number of its field.

@@ -1,6 +1,8 @@
 package form_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -140,22 +142,38 @@ func TestAcceptCase(t *testing.T) {
 	}
 }
 
-func TestAcceptDoesNotAlias(t *testing.T) {
+// TestAcceptCopies: content is returned itself where nothing has to be changed, and is not part of what is returned otherwise.
+func TestAcceptCopies(t *testing.T) {
 	f := derive[confirmation](t)
-	content := []byte(`{"approve":true,"reason":"because"}`)
-	for _, fill := range []func([]byte) ([]byte, error){
-		func(b []byte) ([]byte, error) { return f.Accept(b) },
-		func(b []byte) ([]byte, error) { return f.Defaults(b) },
+	const written = `{"approve":true,"reason":"because"}`
+	for _, tc := range []struct {
+		name, content string
+		fill          func([]byte) (json.RawMessage, error)
+		itself        bool
+	}{
+		{"as it should be", written, f.Accept, true},
+		{"another order", `{"reason":"because","approve":true}`, f.Accept, false},
+		{"white space around", " " + written, f.Accept, false},
+		{"white space behind", written + "\n", f.Accept, false},
+		{"white space within", `{"approve": true,"reason":"because"}`, f.Accept, false},
+		{"an unknown member", `{"approve":true,"reason":"because","more":1}`, f.Accept, false},
+		{"an escaped name", `{"approve":true,"re\u0061son":"because"}`, f.Accept, false},
+		{"Defaults", written, f.Defaults, false},
 	} {
-		in := append([]byte(nil), content...)
-		got, err := fill(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		clear(in)
-		if string(got) != string(content) {
-			t.Errorf("got %s after the content was overwritten", got)
-		}
+		t.Run(tc.name, func(t *testing.T) {
+			in := []byte(tc.content)
+			got, err := tc.fill(in)
+			if err != nil || string(got) != written {
+				t.Fatalf("got %s, %v", got, err)
+			}
+			if itself := &got[0] == &in[0]; itself != tc.itself {
+				t.Errorf("returned itself: %t, want %t", itself, tc.itself)
+			}
+			clear(in)
+			if !tc.itself && string(got) != written {
+				t.Errorf("got %s after the content was overwritten", got)
+			}
+		})
 	}
 }
 
@@ -319,8 +337,16 @@ func FuzzAccept(f *testing.F) {
 				t.Errorf("%s: %q: the form says %v, the schema %v", fuzzSchemas[i], content, err, compiled)
 			}
 			if err == nil {
-				if again, err := parsed.Accept(accepted); err != nil || string(again) != string(accepted) {
+				again, err := parsed.Accept(accepted)
+				if err != nil || string(again) != string(accepted) {
 					t.Errorf("%s: accepted %s turns into %s, %v", fuzzSchemas[i], accepted, again, err)
+				}
+				if err == nil && &again[0] != &accepted[0] {
+					t.Errorf("%s: accepted %s is copied when it comes back", fuzzSchemas[i], accepted)
+				}
+				// White space shows that what is returned as it came is what would have been written.
+				if written, err := parsed.Accept(append(bytes.Clone(content), ' ')); len(content) > 0 && (err != nil || string(written) != string(accepted)) {
+					t.Errorf("%s: accepted %s, with a space behind it %s, %v", fuzzSchemas[i], accepted, written, err)
 				}
 			}
 		}

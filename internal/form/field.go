@@ -1,11 +1,11 @@
 package form
 
 import (
+	"bytes"
 	"encoding/json"
 	"math/big"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -268,10 +268,15 @@ func (n bound) compare(m *bound) int {
 // appendValue appends raw, which has passed check, the way a Go type reads it: an integer written as 1.0 or 1e3 is an
 // integer to JSON Schema but not to a Go decoder.
 func (f *field) appendValue(dst, raw []byte) []byte {
-	if f.kind == integer && strings.ContainsAny(string(raw), ".eE") {
+	if f.rewrites(raw) {
 		return append(dst, parseBound(string(raw)).exact().Num().String()...)
 	}
 	return append(dst, raw...)
+}
+
+// rewrites reports whether [field.appendValue] writes something else than raw.
+func (f *field) rewrites(raw []byte) bool {
+	return f.kind == integer && bytes.ContainsAny(raw, ".eE")
 }
 
 // selfCheck returns what is wrong with the field's own definition, or "".
