@@ -29,8 +29,9 @@ const (
 // Options configure a [Funnel]. The zero value is safe: states are sealed with
 // a key of this process.
 type Options struct {
-	// Sealer protects state. Nil: a random key that only this process has, so
-	// that states die with it and other replicas refuse them.
+	// Sealer protects state that clients carry. Nil: a random key that only
+	// this process has, so that states die with it and other replicas refuse
+	// them. Calls of legacy revisions keep theirs and do not ask for a seal.
 	Sealer Sealer
 	// RequireSharedKey refuses an ephemeral key, for fleets.
 	RequireSharedKey bool
@@ -201,6 +202,7 @@ type pass struct {
 	digested  bool      // it is known
 	claim     string    // id taken from the guard, empty if none
 	start     bool      // the handler was started
+	left      []byte    // state that the last round of a live call left to the next, not sealed
 	until     time.Time // when the flow of a live call ends; zero: something else ends it
 	unused    int       // answers that came with the call and were dropped
 }

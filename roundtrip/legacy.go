@@ -2,6 +2,7 @@ package roundtrip
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,9 +35,9 @@ type Pusher interface {
 
 // live serves a request of a legacy revision: the questions that the handler
 // returns are put to the client at once, and the handler runs again with the
-// answers, until it is done. The state between two rounds is sealed and opened
-// exactly as if the client had carried it, so that a handler which works here
-// works there.
+// answers, until it is done. The state between two rounds is written, limited and
+// read as if the client had carried it, so that a handler which works here works
+// there; it is not sealed, for it stays with the call.
 //
 // The client's progress can put the end of a question off, so the whole has an
 // end of its own: that of the flow.
@@ -67,6 +68,25 @@ func (p *pass) live(parent context.Context, handler Handler) (protocol.Result, e
 			return recorded, err
 		}
 	}
+}
+
+// sealBytes is how much longer than what it says a state of a [Keyring] is before
+// it becomes text, roughly: the id of its key may be longer.
+const sealBytes = 48
+
+// leave writes the state of the next round of a live call. It is as large as a
+// client could carry it, or as a store would keep it.
+func (p *pass) leave(c *claims) error {
+	plaintext := c.append(make([]byte, 0, c.size()))
+	size, limit := base64.RawURLEncoding.EncodedLen(len(plaintext)+sealBytes), p.funnel.opts.MaxStateBytes
+	if p.funnel.opts.StateStore != nil {
+		size, limit = len(plaintext), p.funnel.opts.MaxStoredBytes
+	}
+	if size > limit {
+		return c.tooLarge(size, limit)
+	}
+	p.left = plaintext
+	return nil
 }
 
 // fulfil asks all questions and makes the answers the next leg's. Questions wait

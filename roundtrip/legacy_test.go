@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -380,50 +379,67 @@ func TestLegacyPlain(t *testing.T) {
 	}
 }
 
-// A spySealer notes what goes through it.
-type spySealer struct {
-	roundtrip.Sealer
-	sealed, opened []string
-	tamper         bool
-}
-
-func (s *spySealer) Seal(ctx context.Context, plaintext []byte) (string, error) {
-	text, err := s.Sealer.Seal(ctx, plaintext)
-	s.sealed = append(s.sealed, text)
-	if s.tamper {
-		text = "A" + text[:len(text)-1]
+// TestLegacyStateStays: the state of a call does not leave it, so nothing seals
+// it; that of a Sealer which is far away would cost a round trip each time. All
+// else is as if the client had carried it.
+func TestLegacyStateStays(t *testing.T) {
+	unused := &fakeSealer{
+		seal: func([]byte) (string, error) { t.Error("sealed"); return "x", nil },
+		open: func(string) ([]byte, error) { t.Error("opened"); return nil, nil },
 	}
-	return text, err
-}
-
-func (s *spySealer) Open(ctx context.Context, text string) ([]byte, error) {
-	s.opened = append(s.opened, text)
-	return s.Sealer.Open(ctx, text)
-}
-
-// TestLegacyStateIsSealed: each round's state is sealed and verified as if the
-// client had carried it.
-func TestLegacyStateIsSealed(t *testing.T) {
-	spy := &spySealer{Sealer: roundtrip.EphemeralKeyring()}
-	handler := func(ctx context.Context) (protocol.Result, error) {
-		if n := roundtrip.Number(ctx); n <= 3 {
-			return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
+	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Sealer: unused}, func(ctx context.Context) (protocol.Result, error) {
+		n := roundtrip.Number(ctx)
+		if kept, _ := roundtrip.State[int](ctx); kept != n-1 {
+			t.Errorf("round %d has the state of round %d", n, kept)
+		}
+		if n <= 3 {
+			return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"), roundtrip.WithState(n))
 		}
 		return say("done")
+	})
+	if got := c.done(); got != "done" {
+		t.Errorf("got %q", got)
 	}
-	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Sealer: spy}, handler)
-	if got := c.done(); got != "done" || len(spy.sealed) != 3 || !slices.Equal(spy.sealed, spy.opened) {
-		t.Errorf("got %q; sealed %d, opened %d, want the same three", got, len(spy.sealed), len(spy.opened))
-	}
-	if resumed := all[roundtrip.Resumed](c.events); len(resumed) != 3 || resumed[0].Flow == "" || resumed[2].Flow != resumed[0].Flow {
+	resumed := all[roundtrip.Resumed](c.events)
+	if len(resumed) != 3 || resumed[0].Flow == "" || resumed[2].Flow != resumed[0].Flow || resumed[0].StateBytes != 0 {
 		t.Errorf("resumed %+v, want one flow three times", resumed)
 	}
-	c, _ = newLegacy(t, protocol.V20251125, roundtrip.Options{Sealer: &spySealer{Sealer: roundtrip.EphemeralKeyring(), tamper: true}}, handler)
-	if e := c.fails(protocol.CodeInvalidParams); e.Message != "Invalid or expired requestState" {
-		t.Errorf("got %q", e.Message)
+}
+
+// TestLegacyStateIsLimited like one that a client would carry, to within what
+// keys have names for.
+func TestLegacyStateIsLimited(t *testing.T) {
+	keeps := func(bytes int) func(context.Context) (protocol.Result, error) {
+		return func(ctx context.Context) (protocol.Result, error) {
+			if roundtrip.Number(ctx) == 1 {
+				return ask(roundtrip.Elicit[Confirmation]("q", "?"), roundtrip.WithState(strings.Repeat("x", bytes)))
+			}
+			return say("done")
+		}
 	}
-	if c.runs != 1 {
-		t.Errorf("the handler ran %d times", c.runs)
+	for _, tc := range []struct {
+		name  string
+		opts  roundtrip.Options
+		bytes int
+		limit string // that it is over; empty: none
+	}{
+		{"fits", roundtrip.Options{}, 11_500, ""},
+		{"does not fit", roundtrip.Options{}, 12_300, "over the limit of 16384"},
+		{"fits a store", roundtrip.Options{StateStore: newShelf()}, 30_000, ""},
+		{"does not fit the store", roundtrip.Options{StateStore: newShelf(), MaxStoredBytes: 20_000}, 30_000, "over the limit of 20000"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, v := range []protocol.Version{protocol.V20260728, protocol.V20251125} {
+				c, _ := newLegacy(t, v, tc.opts, keeps(tc.bytes))
+				if tc.limit != "" {
+					contains(t, c.bug(), tc.limit, "WithState")
+					continue
+				}
+				if result, err := c.send(); err != nil {
+					t.Errorf("%s: %v, %v", v, show(result), err)
+				}
+			}
+		})
 	}
 }
 

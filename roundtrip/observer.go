@@ -48,8 +48,10 @@ type AnswersDropped struct {
 // Resumed: a client came back with an authentic state.
 type Resumed struct {
 	Where
-	// Waited is the time since the questions were sealed: mostly a person's.
-	Waited     time.Duration
+	// Waited is the time since the questions were asked: mostly a person's.
+	Waited time.Duration
+	// StateBytes is the length of requestState; 0 in legacy revisions, whose
+	// clients carry none.
 	StateBytes int
 }
 
@@ -57,7 +59,7 @@ type Resumed struct {
 type InputRequested struct {
 	Where
 	Kinds      []protocol.InputKind
-	StateBytes int
+	StateBytes int // as in [Resumed]
 	// NearLimit says that few rounds are left before the flow is ended.
 	NearLimit bool
 }

@@ -22,7 +22,7 @@ func (p *pass) open(ctx context.Context) (protocol.Result, error) {
 	p.round.number, p.round.pass = 1, p
 	p.where.Round = 1
 	text, present := p.call.State.Text()
-	if !present {
+	if !present && p.left == nil {
 		return nil, nil
 	}
 	if p.funnel.opts.Plain {
@@ -32,7 +32,7 @@ func (p *pass) open(ctx context.Context) (protocol.Result, error) {
 		p.round.plain = p.call.State
 		return nil, nil
 	}
-	c, err := p.verify(ctx, text)
+	c, err := p.verified(ctx, text)
 	if _, refused := errors.AsType[*rejection](err); err != nil && !refused {
 		return nil, p.bug(ctx, err) // nothing is known about the state
 	}
@@ -64,9 +64,20 @@ func (p *pass) name(flow [16]byte) {
 	}
 }
 
-// verify opens a state and checks everything it is bound to. It returns nil
-// and no error for an expired state where the flow may start over.
-func (p *pass) verify(ctx context.Context, text string) (*claims, error) {
+// verified reads the state that came with the call, or that a round of it left.
+func (p *pass) verified(ctx context.Context, text string) (*claims, error) {
+	if p.left != nil {
+		return p.verify(p.left)
+	}
+	plaintext, err := p.unseal(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	return p.verify(plaintext)
+}
+
+// unseal returns what a state says.
+func (p *pass) unseal(ctx context.Context, text string) ([]byte, error) {
 	if len(text) > p.funnel.opts.MaxStateBytes {
 		return nil, &rejection{reason: ReasonTooLong}
 	}
@@ -75,10 +86,14 @@ func (p *pass) verify(ctx context.Context, text string) (*claims, error) {
 		return nil, &rejection{sealReason(err), err}
 	}
 	if len(plaintext) > 0 && plaintext[0] == handleLayout {
-		if plaintext, err = p.kept(ctx, plaintext); err != nil {
-			return nil, err
-		}
+		return p.kept(ctx, plaintext)
 	}
+	return plaintext, nil
+}
+
+// verify reads claims and checks everything they are bound to. It returns nil
+// and no error for an expired state where the flow may start over.
+func (p *pass) verify(plaintext []byte) (*claims, error) {
 	c, err := decodeClaims(plaintext, &claims{
 		principal: p.call.Principal, method: p.call.Method, target: p.call.Target, audience: p.funnel.opts.Audience,
 	})
@@ -104,7 +119,7 @@ func (p *pass) restart() {
 	for _, r := range p.call.Responses {
 		p.round.dropped = append(p.round.dropped, Dropped{r.Key, DropExpired})
 	}
-	p.call.Responses, p.call.State = nil, protocol.RequestState{}
+	p.call.Responses, p.call.State, p.left = nil, protocol.RequestState{}, nil
 }
 
 // binding returns what of the call differs from what the state was sealed for.

@@ -47,14 +47,20 @@ func (p *pass) ask(ctx context.Context, asks *protocol.InputRequiredResult) (pro
 		// Nothing can be bound to them. They came from the client.
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "%s", err)
 	}
-	state, err := p.seal(ctx, d)
-	if err != nil {
-		return nil, p.bug(ctx, err)
-	}
-	if state == (protocol.RequestState{}) {
+	next := p.next(d, time.Now())
+	if p.loses(&next) {
 		p.ended(ctx, EndStateLost)
 		return p.refuse(protocol.CodeFlowEnded,
 			"the client keeps sending answers that cannot be used: it loses the requestState that belongs to them, or their shape is wrong; not asking again")
+	}
+	var state protocol.RequestState
+	if p.legacy() {
+		err = p.leave(&next)
+	} else {
+		state, err = p.seal(ctx, &next)
+	}
+	if err != nil {
+		return nil, p.bug(ctx, err)
 	}
 	return p.out(ctx, asks, requests, state)
 }
@@ -244,14 +250,8 @@ func (p *pass) withoutContext(requests protocol.InputRequests) protocol.InputReq
 	return requests
 }
 
-// seal writes the state of the next leg. It returns the zero state when the
-// client has shown that it loses it.
-func (p *pass) seal(ctx context.Context, d *draft) (protocol.RequestState, error) {
-	next := p.next(d, time.Now())
-	c := &next
-	if p.loses(c) {
-		return protocol.RequestState{}, nil
-	}
+// seal writes the state of the next leg.
+func (p *pass) seal(ctx context.Context, c *claims) (protocol.RequestState, error) {
 	plaintext := c.append(make([]byte, 0, c.size()))
 	text, err := p.sealText(ctx, plaintext)
 	if err == nil && len(text) > p.funnel.opts.MaxStateBytes && p.funnel.opts.StateStore != nil {
@@ -261,10 +261,13 @@ func (p *pass) seal(ctx context.Context, d *draft) (protocol.RequestState, error
 		return protocol.RequestState{}, err
 	}
 	if len(text) > p.funnel.opts.MaxStateBytes {
-		return protocol.RequestState{}, fmt.Errorf("state of %d bytes is over the limit of %d; largest parts: %s",
-			len(text), p.funnel.opts.MaxStateBytes, c.largest())
+		return protocol.RequestState{}, c.tooLarge(len(text), p.funnel.opts.MaxStateBytes)
 	}
 	return protocol.StateText(text), nil
+}
+
+func (c *claims) tooLarge(size, limit int) error {
+	return fmt.Errorf("state of %d bytes is over the limit of %d; largest parts: %s", size, limit, c.largest())
 }
 
 // sealText has the sealer seal.
