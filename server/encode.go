@@ -49,16 +49,13 @@ func (s *Server) encode(in *Incoming, result protocol.Result) (json.RawMessage, 
 			return nil, err
 		}
 	}
-	if in.session != nil {
-		return protocol.EncodeResult(in.Version, in.Request.Method, result)
-	}
-	meta := metaOf(result)
-	own := meta != nil && *meta != nil
-	if own {
+	nameless := in.session == nil // sessions have been told who the server is
+	if meta := metaOf(result); nameless && meta != nil && *meta != nil {
 		var err error
 		if result, err = s.info.merge(result, *meta); err != nil {
 			return nil, err
 		}
+		nameless = false
 	}
 	lender, lent := in.Back.(BufferLender)
 	var dst []byte
@@ -71,7 +68,7 @@ func (s *Server) encode(in *Incoming, result protocol.Result) (json.RawMessage, 
 	if err != nil {
 		return nil, err
 	}
-	if !own {
+	if nameless {
 		data = s.info.splice(data)
 	}
 	if lent {

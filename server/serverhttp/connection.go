@@ -17,6 +17,7 @@ type connection struct {
 	resumed bool
 	closing <-chan struct{} // closed when nothing will be said any more that was not yet; nil: never
 	last    bool            // it has been
+	given   [1][]byte       // room for what take gives: one event, as a rule
 
 	wake chan struct{} // holds a signal when take has something new
 
@@ -60,7 +61,9 @@ func (c *connection) run(ctx context.Context) {
 	c.x.writtenBy(c)
 	for {
 		d := c.stream.take(c)
-		if err := c.send(d); err != nil || d.over || c.last {
+		err := c.send(d)
+		clear(c.given[:]) // what is sent need not be kept for it
+		if err != nil || d.over || c.last {
 			c.x.close()
 			return
 		}

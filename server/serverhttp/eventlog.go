@@ -77,7 +77,7 @@ type eventLog struct {
 }
 
 // cost is what an event counts.
-func cost(event []byte) int64 { return int64(len(event)) + eventCost }
+func cost(event []byte) int64 { return int64(cap(event)) + eventCost }
 
 // find returns the stream with a number, nil if it is not known any more.
 func (l *eventLog) find(number uint64) *stream {

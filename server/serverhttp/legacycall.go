@@ -16,8 +16,11 @@ import (
 // it does not end with the HTTP request that brought it.
 type call struct {
 	task
-	in   *server.Incoming
-	done func() // called when it has been answered
+	in     *server.Incoming
+	done   func() // called when it has been answered
+	stream *stream
+	loan
+	text []byte // what is lent
 }
 
 // calls makes ready to run the requests of one POST, which all share a stream.
@@ -45,16 +48,16 @@ func (h *Handler) run(x *exchange, r *http.Request, log *eventLog, calls []call,
 	log.mu.Lock()
 	s.attach(c)
 	log.mu.Unlock()
-	var back protocol.Back = sessionBack{notifyBack{s}}
-	if log.tag == "" {
-		back = notifyBack{s} // answers could not find their way to a question
-	}
 	for _, response := range d.broken {
 		s.respond(response)
 	}
 	for i := range calls {
 		call := &calls[i]
-		call.in.Back = back
+		call.stream, call.id = s, call.in.Request.ID
+		call.in.Back = sessionBack{notifyBack{call}}
+		if log.tag == "" {
+			call.in.Back = notifyBack{call} // answers could not find their way to a question
+		}
 		go func() {
 			growStack()
 			var response *protocol.Response
@@ -64,7 +67,7 @@ func (h *Handler) run(x *exchange, r *http.Request, log *eventLog, calls []call,
 					response = &protocol.Response{ID: call.in.Request.ID, Error: internalError()}
 				}
 				h.running.end(&call.task)
-				s.respond(response)
+				call.respond(response)
 				call.done()
 			}()
 			response = h.serveCall(call)
@@ -109,6 +112,15 @@ func internalError() *protocol.Error {
 	return &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
 }
 
+// respond says the answer; nil for none.
+func (c *call) respond(response *protocol.Response) {
+	if response != nil && c.holds(response) {
+		c.stream.finish(append(c.text, '}'))
+		return
+	}
+	c.stream.respond(response)
+}
+
 // respond says the answer to a request; nil for none.
 func (s *stream) respond(response *protocol.Response) {
 	if response == nil {
@@ -123,7 +135,7 @@ func (s *stream) respond(response *protocol.Response) {
 }
 
 // notifyBack is the way back to a client without a session.
-type notifyBack struct{ *stream }
+type notifyBack struct{ *call }
 
 // Notify says a notification on the stream of the request. That the client is
 // gone is no reason for a handler to stop, and no error.
@@ -131,7 +143,7 @@ func (b notifyBack) Notify(ctx context.Context, n *protocol.Notification) error 
 	if n == nil {
 		return errors.New("serverhttp: nil notification")
 	}
-	if err := b.say(ctx, n); !errors.Is(err, errUnreachable) {
+	if err := b.stream.say(ctx, n); !errors.Is(err, errUnreachable) {
 		return err
 	}
 	return nil
@@ -158,11 +170,11 @@ var (
 
 // Send says any message but a response. A request that the client can never
 // receive is an error.
-func (b sessionBack) Send(ctx context.Context, m protocol.Message) error { return b.say(ctx, m) }
+func (b sessionBack) Send(ctx context.Context, m protocol.Message) error { return b.stream.say(ctx, m) }
 
 // CloseStream implements [server.StreamCloser].
 func (b sessionBack) CloseStream(_ context.Context, retry time.Duration) error {
-	if !b.hangUp(retry) {
+	if !b.stream.hangUp(retry) {
 		return server.ErrCannotClose
 	}
 	return nil

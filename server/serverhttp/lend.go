@@ -5,11 +5,14 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-var _ server.BufferLender = (*exchange)(nil)
+var (
+	_ server.BufferLender = (*exchange)(nil)
+	_ server.BufferLender = (*call)(nil)
+)
 
 // A loan is the buffer in which the response to a request is put together: its
-// beginning by the exchange, the result by the server. None of it is used by
-// more than one goroutine.
+// beginning by its owner, the result by the server. None of it is used by more
+// than one goroutine.
 type loan struct {
 	id   protocol.ID // of the request
 	lent *[]byte     // nil: nothing was lent
@@ -18,23 +21,36 @@ type loan struct {
 
 // Lend implements [server.BufferLender]. The buffer is not taken before, since
 // handlers may take long.
-func (x *exchange) Lend() []byte {
-	x.lent = x.buffer()
-	*x.lent = protocol.BeginResponse((*x.lent)[:0], x.id)
-	x.head = len(*x.lent)
-	return *x.lent
+func (x *exchange) Lend() []byte { return x.lend(x.buffer()) }
+
+// Lend implements [server.BufferLender]. The log of a session keeps what comes
+// of it, so it is not of a pool.
+func (c *call) Lend() []byte {
+	c.text = make([]byte, 0, usualReply)
+	return c.lend(&c.text)
+}
+
+// usualReply is room for most responses of legacy revisions, that wait in a log
+// until the client has them.
+const usualReply = 384
+
+func (l *loan) lend(buf *[]byte) []byte {
+	l.lent = buf
+	*buf = protocol.BeginResponse((*buf)[:0], l.id)
+	l.head = len(*buf)
+	return *buf
 }
 
 // Return implements [server.BufferLender].
-func (x *exchange) Return(buf []byte) { *x.lent = buf }
+func (l *loan) Return(buf []byte) { *l.lent = buf }
 
 // holds reports whether the result of a response is what was put into the
 // buffer that was lent.
-func (x *exchange) holds(response *protocol.Response) bool {
-	if x.lent == nil || response.Error != nil {
+func (l *loan) holds(response *protocol.Response) bool {
+	if l.lent == nil || response.Error != nil {
 		return false
 	}
-	result, put := response.Result, (*x.lent)[x.head:]
+	result, put := response.Result, (*l.lent)[l.head:]
 	return len(result) > 0 && len(result) == len(put) && &result[0] == &put[0]
 }
 

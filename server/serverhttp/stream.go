@@ -50,6 +50,9 @@ func (s *stream) drop() {
 
 // add appends an event. It is called with the log's mutex held.
 func (s *stream) add(message []byte) {
+	if s.events == nil {
+		s.events = make([][]byte, 0, 2) // a question and a response
+	}
 	s.events = append(s.events, message)
 	s.ahead += len(message)
 	if s.number != 0 {
@@ -232,7 +235,7 @@ func (s *stream) take(c *connection) (d delivery) {
 	if s.number == 0 && !d.over {
 		return d // until there is something else, responses may still be a body of JSON
 	}
-	d.events = append(d.events, s.events[max(s.sent, s.lost)-s.lost:]...)
+	d.events = append(c.given[:0], s.events[max(s.sent, s.lost)-s.lost:]...)
 	s.sent, s.ahead = s.end(), 0
 	for l.tag == "" && len(s.events) > 0 {
 		s.drop() // nobody can ask for it again

@@ -18,6 +18,8 @@ const LegacyVersion = "2025-11-25"
 type Session struct {
 	driver *Handler
 	header http.Header
+	call   body
+	stream stream
 	answer []byte
 	calls  chan *stream // nil: nobody takes them yet
 }
@@ -64,18 +66,16 @@ func (s *Session) Echo() error {
 func (s *Session) Push() error {
 	ctx, cancel := context.WithCancel(s.driver.base)
 	defer cancel()
-	w := &stream{recorder: recorder{header: make(http.Header, 4)}, asked: make(chan []byte, 1), ended: make(chan struct{})}
-	call := new(body)
+	w, call := &s.stream, &s.call
+	w.reset()
 	call.Reset([]byte(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"` + wire.Deploy +
 		`","arguments":{"environment":"` + wire.Environment + `","version":"` + wire.Release + `"}}}`))
 	w.request = s.driver.request(ctx, "POST", s.header, call)
 	s.start(w)
-	select {
-	case id := <-w.asked:
-		s.answer = append(append(append(s.answer[:0], `{"jsonrpc":"2.0","id":`...), id...), `,"result":{"action":"accept","content":{"approve":true}}}`...)
-	case <-w.ended:
+	if !<-w.asked {
 		return fmt.Errorf("%s: nothing is asked: %.300s", wire.Deploy, w.Bytes())
 	}
+	s.answer = append(append(append(s.answer[:0], `{"jsonrpc":"2.0","id":`...), w.id...), `,"result":{"action":"accept","content":{"approve":true}}}`...)
 	if status, response := s.driver.do("POST", s.header, s.answer); status != 202 {
 		return fmt.Errorf("answer: status %d: %.300s", status, response)
 	}
@@ -94,7 +94,10 @@ func (s *Session) start(w *stream) {
 		go func() {
 			for w := range s.calls {
 				s.driver.handler.ServeHTTP(w, w.request)
-				close(w.ended)
+				if !w.told {
+					w.asked <- false
+				}
+				w.ended <- struct{}{}
 			}
 		}()
 	}
@@ -116,8 +119,19 @@ type stream struct {
 	recorder
 	request *http.Request
 	told    bool
-	asked   chan []byte
-	ended   chan struct{}
+	id      []byte        // of the question, once asked has said that there is one
+	asked   chan bool     // has room for one
+	ended   chan struct{} // likewise
+}
+
+// reset makes the stream ready for another call. Only what net/http makes for
+// each request is made anew.
+func (w *stream) reset() {
+	if w.asked == nil {
+		w.asked, w.ended = make(chan bool, 1), make(chan struct{}, 1)
+	}
+	w.header, w.status, w.told = make(http.Header, 4), 0, false
+	w.Reset()
 }
 
 func (w *stream) Write(p []byte) (int, error) {
@@ -134,7 +148,8 @@ func (w *stream) Write(p []byte) (int, error) {
 	if _, id, found := bytes.Cut(event, []byte(`"id":`)); found {
 		if end := bytes.IndexAny(id, ",}"); end > 0 {
 			w.told = true
-			w.asked <- bytes.Clone(id[:end])
+			w.id = append(w.id[:0], id[:end]...)
+			w.asked <- true
 		}
 	}
 	return n, err
