@@ -1,8 +1,13 @@
 package sse
 
+import "bytes"
+
 // AppendEvent appends one event with data, which may have several lines, to
 // dst. Empty data makes no event: readers drop it.
 func AppendEvent(dst, data []byte) []byte {
+	if bytes.IndexByte(data, '\n') < 0 && bytes.IndexByte(data, '\r') < 0 { // JSON on one line, nearly always
+		return append(appendData(dst, data), '\n')
+	}
 	done := 0
 	for i := 0; i < len(data); i++ {
 		if c := data[i]; c == '\n' || c == '\r' {
