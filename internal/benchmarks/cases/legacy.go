@@ -13,6 +13,12 @@ import (
 	"github.com/rondo-mcp/rondo/internal/benchmarks/peers"
 )
 
+// The rows of [Legacy].
+const (
+	SessionEchoRow = "echo in a session"
+	PushRow        = "push and answer"
+)
+
 // Legacy is a question in a session of an older revision: a call, the request
 // that the server pushes, its answer, the result.
 func Legacy() (ops []measure.Op) {
@@ -20,8 +26,8 @@ func Legacy() (ops []measure.Op) {
 		name string
 		do   func(*drive.Session) error
 	}{
-		{"echo in a session", (*drive.Session).Echo},
-		{"push and answer", (*drive.Session).Push},
+		{SessionEchoRow, (*drive.Session).Echo},
+		{PushRow, (*drive.Session).Push},
 	} {
 		for _, s := range peers.Servers() {
 			if s.Legacy == nil {
