@@ -36,13 +36,13 @@ import (
 // time are asked in one round. A flow asks in as many rounds as the funnel's
 // MaxRounds allows.
 func Ask[T any](ctx context.Context, key, message string, opts ...AskOption) (T, error) {
-	return askForm[T](ctx, Elicit[T](key, message), opts)
+	return askForm(ctx, Elicit[T](key, message), formOf[T]().decoder, opts)
 }
 
 // Ask asks the question with a message for the person, as the function [Ask]
 // does.
 func (q *FormQuestion[T]) Ask(ctx context.Context, message string, opts ...AskOption) (T, error) {
-	return askForm[T](ctx, q.Elicit(message), opts)
+	return askForm(ctx, q.Elicit(message), q.decoder, opts)
 }
 
 // AskURL asks the person to visit url, as [ElicitURL] does. Nil means that they
@@ -177,9 +177,9 @@ func (q Question) with(opts []AskOption) Question {
 	return q
 }
 
-func askForm[T any](ctx context.Context, q Question, opts []AskOption) (T, error) {
+func askForm[T any](ctx context.Context, q Question, decoder *jsonx.Decoder[T], opts []AskOption) (T, error) {
 	var content T
-	if err := ask(ctx, formInquiry(&content, q.with(opts))); err != nil {
+	if err := ask(ctx, formInquiry(&content, q.with(opts), decoder)); err != nil {
 		var zero T
 		return zero, err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/rondo-mcp/rondo/internal/lazyctx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -16,18 +17,18 @@ import (
 // are returned. What keeps them from being answered ends the run: a handler that
 // takes the error for a go-ahead must not get one.
 func (r *round) askLive(ctx context.Context, inquiries []inquiry, missing []Question) error {
-	// The caller's context may have been cut off from that of the call, which a
-	// question must not outlive all the same.
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(&r.ctx, func() { cancel(context.Cause(&r.ctx)) })()
+	ctx, done, err := r.waiting(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	unheard := 0
 	for again := 0; ; again++ {
 		p, err := r.beginLive(missing, again)
 		if err != nil {
 			return err
 		}
-		heard, err := r.pushLive(ctx, p, missing)
+		heard, err := r.pushLive(ctx, &p, missing)
 		r.endLive()
 		if err != nil {
 			return r.unasked(ctx, inquiries, err)
@@ -45,6 +46,46 @@ func (r *round) askLive(ctx context.Context, inquiries []inquiry, missing []Ques
 	}
 }
 
+// waiting returns the context under which the questions of ctx wait for their
+// answers, and what must be called when none does any more. The context of the
+// handler, which it nearly always is, has a deadline, to which questions keep by
+// themselves: they hang on what is beyond it and need no timer for that.
+func (r *round) waiting(ctx context.Context) (context.Context, func(), error) {
+	timed, ok := r.ctx.Context.(*lazyctx.Timed)
+	if !ok || ctx != context.Context(&r.ctx) {
+		// The caller's context may have been cut off from that of the call, which
+		// a question must not outlive all the same.
+		ctx, cancel := context.WithCancelCause(ctx)
+		stop := context.AfterFunc(&r.ctx, func() { cancel(context.Cause(&r.ctx)) })
+		return ctx, func() { stop(); cancel(nil) }, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f, err := r.flowing()
+	if err != nil {
+		return nil, nil, err
+	}
+	live := &lazyctx.Context{}
+	live.Init(timed.Parent())
+	f.live = append(f.live, live)
+	return live, func() {
+		r.mu.Lock()
+		if i := slices.Index(f.live, live); i >= 0 {
+			f.live = slices.Delete(f.live, i, i+1)
+		}
+		r.mu.Unlock()
+		live.Cancel(nil)
+	}, nil
+}
+
+// withdraw ends what waiting returned. The caller holds the round's mutex.
+func (f *flow) withdraw(cause error) {
+	for _, live := range f.live {
+		live.Cancel(cause)
+	}
+	f.live = nil
+}
+
 // liveSlack is how many times MaxRounds a run may ask live, one question after
 // the other: goroutines whose questions are one round in replay may here, with a
 // client that answers at once, follow each other.
@@ -52,15 +93,15 @@ const liveSlack = 8
 
 // beginLive counts the rounds, so that a run ends which does not converge:
 // questions that are put before any of them is settled are one round, and one
-// question may be put as often as in replay. It returns a pass of its own,
-// because a goroutine that the handler left behind must not look at the one that
+// question may be put as often as in replay. It returns an asker of its own,
+// because a goroutine that the handler left behind must not look at the pass that
 // goes on.
-func (r *round) beginLive(missing []Question, again int) (*pass, error) {
+func (r *round) beginLive(missing []Question, again int) (asker, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f, err := r.flowing()
 	if err != nil {
-		return nil, err
+		return asker{}, err
 	}
 	limit := r.pass.funnel.opts.MaxRounds
 	if f.rounds == 0 || f.settled {
@@ -70,10 +111,10 @@ func (r *round) beginLive(missing []Question, again int) (*pass, error) {
 	if f.rounds > liveSlack*limit {
 		limit *= liveSlack
 	} else if again < limit {
-		return &pass{funnel: r.pass.funnel, call: r.pass.call, where: r.pass.where}, nil
+		return r.pass.asker, nil
 	}
 	text := gaveUp(limit, questionKeys(missing), r.answered())
-	return nil, r.ends(&ending{errors.New(text), &refusal{protocol.CodeFlowEnded, text}, EndRounds})
+	return asker{}, r.ends(&ending{errors.New(text), &refusal{protocol.CodeFlowEnded, text}, EndRounds})
 }
 
 func (r *round) endLive() {
@@ -100,7 +141,7 @@ func (r *round) refuses(code int64, how FlowEnd, text string) error {
 
 // pushLive asks all questions at once and records the answers. It reports
 // whether any of them could be used.
-func (r *round) pushLive(ctx context.Context, p *pass, missing []Question) (heard bool, err error) {
+func (r *round) pushLive(ctx context.Context, p *asker, missing []Question) (heard bool, err error) {
 	asks := (&draft{questions: missing}).result(&protocol.InputRequiredResult{})
 	if _, err := p.drafted(asks); err != nil {
 		r.mu.Lock()
@@ -111,7 +152,9 @@ func (r *round) pushLive(ctx context.Context, p *pass, missing []Question) (hear
 	if no != nil {
 		return false, r.refuses(no.code, EndFailed, no.text)
 	}
-	p.observe(ctx, InputRequested{Where: p.where, Kinds: kinds(requests)})
+	if !p.funnel.silent {
+		p.observe(ctx, InputRequested{Where: p.where, Kinds: kinds(requests)})
+	}
 	responses, err := p.pushAll(ctx, requests)
 	if err != nil {
 		return false, err
@@ -162,7 +205,7 @@ func (r *round) recordLive(missing []Question, responses protocol.InputResponses
 }
 
 // pushAll asks all questions at once.
-func (p *pass) pushAll(ctx context.Context, requests protocol.InputRequests) (protocol.InputResponses, error) {
+func (p *asker) pushAll(ctx context.Context, requests protocol.InputRequests) (protocol.InputResponses, error) {
 	if len(requests) == 1 {
 		return p.pushOne(ctx, requests[0])
 	}
@@ -170,7 +213,7 @@ func (p *pass) pushAll(ctx context.Context, requests protocol.InputRequests) (pr
 }
 
 // pushSeveral withdraws all questions when one of them fails.
-func (p *pass) pushSeveral(ctx context.Context, requests protocol.InputRequests) (protocol.InputResponses, error) {
+func (p *asker) pushSeveral(ctx context.Context, requests protocol.InputRequests) (protocol.InputResponses, error) {
 	responses := make(protocol.InputResponses, len(requests))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -192,7 +235,7 @@ func (p *pass) pushSeveral(ctx context.Context, requests protocol.InputRequests)
 	return responses, nil
 }
 
-func (p *pass) pushOne(ctx context.Context, q protocol.KeyedRequest) (protocol.InputResponses, error) {
+func (p *asker) pushOne(ctx context.Context, q protocol.KeyedRequest) (protocol.InputResponses, error) {
 	answer, err := p.push(ctx, q.Request)
 	if cause := context.Cause(ctx); cause != nil {
 		return nil, cause

@@ -41,13 +41,13 @@ func Batch(ctx context.Context, inquiries ...Inquiry) error {
 // Into asks with a form that is derived from the struct T and stores what the
 // person entered in dst, which must not be nil.
 func Into[T any](dst *T, key, message string, opts ...AskOption) Inquiry {
-	return formInquiry(dst, Elicit[T](key, message).with(opts))
+	return formInquiry(dst, Elicit[T](key, message).with(opts), formOf[T]().decoder)
 }
 
 // Into asks the question with a message and stores what the person entered in
 // dst, which must not be nil.
 func (q *FormQuestion[T]) Into(dst *T, message string, opts ...AskOption) Inquiry {
-	return formInquiry(dst, q.Elicit(message).with(opts))
+	return formInquiry(dst, q.Elicit(message).with(opts), q.decoder)
 }
 
 // Into asks any question and stores what was accepted in dst, as
@@ -67,10 +67,10 @@ func (q Question) into(dst *json.RawMessage) inquiry {
 }
 
 // formInquiry stores content that fits the form of T.
-func formInquiry[T any](dst *T, q Question) inquiry {
+func formInquiry[T any](dst *T, q Question, decoder *jsonx.Decoder[T]) inquiry {
 	return inquiry{q, func(content json.RawMessage) error {
-		var v T
-		if err := jsonx.Unmarshal(content, &v); err != nil {
+		v, err := decoder.Decode(content)
+		if err != nil {
 			// The decoder's error would quote the value.
 			return fmt.Errorf("the content does not decode into %T", v)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/rondo-mcp/rondo/internal/lazyctx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -28,8 +29,9 @@ type flow struct {
 	pending []Question      // asked, and not answered yet
 	end     *ending
 	commits []func(context.Context)
-	rounds  int  // live ones
-	settled bool // a question of the last of them has been settled
+	rounds  int                // live ones
+	settled bool               // a question of the last of them has been settled
+	live    []*lazyctx.Context // under which questions wait that are asked live
 }
 
 // An ending settles a run before its handler returns.
@@ -79,6 +81,7 @@ func (r *round) ends(e *ending) error {
 	if r.flow.end == nil {
 		r.flow.end = e
 		r.ctx.cancel(e.err)
+		r.flow.withdraw(e.err)
 	}
 	return r.flow.end.err
 }
@@ -218,6 +221,9 @@ func (p *pass) invoke(ctx context.Context, handler Handler) (result protocol.Res
 func (r *round) close() {
 	r.mu.Lock()
 	r.closed = true
+	if r.flow != nil {
+		r.flow.withdraw(context.Canceled)
+	}
 	r.mu.Unlock()
 	r.ctx.end()
 }

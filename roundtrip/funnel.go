@@ -168,9 +168,8 @@ type Handler func(ctx context.Context) (protocol.Result, error)
 // Panics of handler are recovered. Handler is not called at all when the call
 // carries a state that is refused.
 func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.Result, error) {
-	p := &pass{funnel: f, arrived: call}
-	p.call = &p.arrived
-	p.where = Where{Version: call.Version, Method: call.Method, Target: call.Target}
+	p := &pass{arrived: call}
+	p.asker = newAsker(f, &p.arrived)
 	if call.Lossy {
 		if text, _ := call.State.Text(); text == "" {
 			p.call.State = protocol.RequestState{}
@@ -189,11 +188,9 @@ func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.R
 //	  │                     └ questions ─→ gate ─→ seal ─────→ out
 //	  └ refused: frozen error
 type pass struct {
-	funnel *Funnel
-	call   *Call
-	where  Where
-	prior  *claims // of the state that came, nil on a first leg
-	round  *round
+	asker
+	prior *claims // of the state that came, nil on a first leg
+	round *round
 
 	arrived Call  // what call points to
 	first   round // what round points to at first: one piece of memory a request
@@ -203,7 +200,6 @@ type pass struct {
 	claim     string    // id taken from the guard, empty if none
 	start     bool      // the handler was started
 	left      []byte    // state that the last round of a live call left to the next, not sealed
-	until     time.Time // when the flow of a live call ends; zero: something else ends it
 	unused    int       // answers that came with the call and were dropped
 }
 
@@ -225,8 +221,6 @@ func (p *pass) do(ctx context.Context, handler Handler) (protocol.Result, error)
 	p.committed(ctx, result, err)
 	return result, err
 }
-
-func (p *pass) legacy() bool { return p.call.Version.Era() == protocol.Legacy }
 
 // run calls the handler with the round in its context and settles what it
 // says. Both are guarded, because settling still calls the author's code: the
@@ -369,8 +363,6 @@ func (p *pass) bug(ctx context.Context, err error) *protocol.Error {
 	p.ended(ctx, EndFailed)
 	return internalError()
 }
-
-func (p *pass) observe(ctx context.Context, event Event) { p.funnel.opts.Observer.Observe(ctx, event) }
 
 // ended reports the end of a flow that took more than one leg.
 func (p *pass) ended(ctx context.Context, how FlowEnd) {

@@ -109,7 +109,7 @@ var errHumanTimeout = errors.New("nobody answered in time")
 
 // push asks one question. The client's progress shows that somebody is at it,
 // and starts the timeout over.
-func (p *pass) push(parent context.Context, question protocol.InputRequest) (json.RawMessage, error) {
+func (p *asker) push(parent context.Context, question protocol.InputRequest) (json.RawMessage, error) {
 	ctx := &lazyctx.Context{}
 	ctx.Init(parent)
 	defer ctx.Cancel(nil)
@@ -123,7 +123,7 @@ func (p *pass) push(parent context.Context, question protocol.InputRequest) (jso
 }
 
 // patience is how long a question may wait from now on.
-func (p *pass) patience() time.Duration {
+func (p *asker) patience() time.Duration {
 	limit := p.funnel.opts.HumanTimeout
 	if p.until.IsZero() {
 		return limit
@@ -157,7 +157,7 @@ func cannotAsk(err error) *refusal {
 // gateLive decides before any traffic whether all questions can be put to the
 // client, and spells them for its revision. The refusal, if any, is of the
 // request's family; nothing was asked.
-func (p *pass) gateLive(ctx context.Context, requests protocol.InputRequests) (protocol.InputRequests, *refusal) {
+func (p *asker) gateLive(ctx context.Context, requests protocol.InputRequests) (protocol.InputRequests, *refusal) {
 	switch {
 	case p.funnel.opts.RefuseLegacy:
 		p.observe(ctx, ServerBug{p.where, fmt.Errorf("asked for input in revision %s, which the funnel is told to refuse", p.call.Version)})
@@ -198,7 +198,7 @@ type refusal struct {
 
 // spell returns the question as the call's revision can carry it, or why it
 // cannot. The author's own stays as it is.
-func (p *pass) spell(question protocol.InputRequest) (protocol.InputRequest, error) {
+func (p *asker) spell(question protocol.InputRequest) (protocol.InputRequest, error) {
 	v := p.call.Version
 	switch q := question.(type) {
 	case *protocol.ElicitForm:

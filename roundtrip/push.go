@@ -33,7 +33,7 @@ func (e *AnswerError) Unwrap() error { return e.Err }
 // [*protocol.Error] is what the client said instead of an answer, an
 // [*AnswerError] an answer that is no good. Calls may overlap.
 func (f *Funnel) Push(ctx context.Context, call Call, question protocol.InputRequest) (json.RawMessage, error) {
-	p := &pass{funnel: f, call: &call, where: Where{Version: call.Version, Method: call.Method, Target: call.Target}}
+	p := newAsker(f, &call)
 	failed := func(format string, args ...any) error {
 		return &PushError{Method: question.Kind().Method(), Cause: fmt.Sprintf(format, args...)}
 	}

@@ -84,7 +84,7 @@ func kinds(requests protocol.InputRequests) []protocol.InputKind {
 
 // drafted returns what the author said, for results that were built by
 // InputRequired and for hand-built ones, and checks it.
-func (p *pass) drafted(asks *protocol.InputRequiredResult) (*draft, error) {
+func (p *asker) drafted(asks *protocol.InputRequiredResult) (*draft, error) {
 	d, built := asks.Draft.(*draft)
 	if !built || !d.describes(asks) {
 		hand, err := p.handBuilt(asks)
@@ -144,7 +144,7 @@ func (d *draft) keep(old *draft) {
 // encodable tries to encode the questions that can fail there, so that the
 // mistake is reported with its key. Forms of ours cannot. What an older
 // revision cannot carry is no mistake, so the latest one is asked.
-func (p *pass) encodable(d *draft) error {
+func (p *asker) encodable(d *draft) error {
 	for _, q := range d.questions {
 		if q.form != nil && !q.carryForm {
 			continue
@@ -158,7 +158,7 @@ func (p *pass) encodable(d *draft) error {
 
 // handBuilt reads a result that an author or a gateway filled in itself. Its
 // state, if it has one, becomes the author's own.
-func (p *pass) handBuilt(asks *protocol.InputRequiredResult) (*draft, error) {
+func (p *asker) handBuilt(asks *protocol.InputRequiredResult) (*draft, error) {
 	if err := asks.Validate(); err != nil {
 		return nil, err
 	}
@@ -215,7 +215,7 @@ func (q Question) digest() [32]byte {
 
 // gate refuses questions that the client did not declare to be able to answer.
 // All are looked at first, so that one error names everything that is missing.
-func (p *pass) gate(ctx context.Context, requests protocol.InputRequests) (protocol.InputRequests, error) {
+func (p *asker) gate(ctx context.Context, requests protocol.InputRequests) (protocol.InputRequests, error) {
 	var missing protocol.ClientCapabilities
 	for _, q := range requests {
 		missing = missing.Union(p.call.Capabilities.Missing(q.Request))
@@ -230,7 +230,7 @@ func (p *pass) gate(ctx context.Context, requests protocol.InputRequests) (proto
 // withoutContext drops includeContext from sampling questions to clients that
 // do not declare it: servers should not send it then, and it is only a wish
 // (client/sampling). The author's values stay untouched.
-func (p *pass) withoutContext(requests protocol.InputRequests) protocol.InputRequests {
+func (p *asker) withoutContext(requests protocol.InputRequests) protocol.InputRequests {
 	if s := p.call.Capabilities.Sampling; s != nil && s.Context {
 		return requests
 	}

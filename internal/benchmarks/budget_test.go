@@ -36,7 +36,7 @@ func budgeted() []measure.Op {
 	var ops []measure.Op
 	rows := []string{
 		cases.EchoRow, cases.Leg1Row, cases.Leg2Row, cases.TwoLegsRow,
-		cases.SessionEchoRow, cases.PushRow, cases.ElicitationRow,
+		cases.SessionEchoRow, cases.PushRow, cases.PushInPlaceRow, cases.ElicitationRow,
 	}
 	for _, op := range cases.Ops() {
 		if op.Peer == peers.Rondo && slices.Contains(rows, op.Row) {

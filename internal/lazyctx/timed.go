@@ -37,6 +37,9 @@ func (c *Timed) Cancel() {
 	}
 }
 
+// Parent returns the context that c is a child of, for those who keep to the deadline by themselves.
+func (c *Timed) Parent() context.Context { return c.parent }
+
 // stop notes the end. It returns the function that brings it about where there is one.
 func (c *Timed) stop() context.CancelFunc {
 	c.mu.Lock()

@@ -17,24 +17,28 @@ import (
 const (
 	SessionEchoRow = "echo in a session"
 	PushRow        = "push and answer"
+	PushInPlaceRow = "push and answer, in place"
 )
 
 // Legacy is a question in a session of an older revision: a call, the request
-// that the server pushes, its answer, the result.
+// that the server pushes, its answer, the result. The SDKs ask in place only.
 func Legacy() (ops []measure.Op) {
 	for _, row := range []struct {
 		name string
+		of   func(peers.Server) func() http.Handler
 		do   func(*drive.Session) error
 	}{
-		{SessionEchoRow, (*drive.Session).Echo},
-		{PushRow, (*drive.Session).Push},
+		{SessionEchoRow, func(s peers.Server) func() http.Handler { return s.Legacy }, (*drive.Session).Echo},
+		{PushRow, func(s peers.Server) func() http.Handler { return s.Legacy }, (*drive.Session).Push},
+		{PushInPlaceRow, func(s peers.Server) func() http.Handler { return s.InPlace }, (*drive.Session).Push},
 	} {
 		for _, s := range peers.Servers() {
-			if s.Legacy == nil {
+			serve := row.of(s)
+			if serve == nil {
 				continue
 			}
 			ops = append(ops, measure.Op{Group: LegacyGroup, Row: row.name, Peer: s.Name, Start: func() (func() error, func(), error) {
-				session, err := drive.NewHandler(s.Legacy()).Open()
+				session, err := drive.NewHandler(serve()).Open()
 				if err != nil {
 					return nil, nil, err
 				}

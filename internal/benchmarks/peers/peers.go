@@ -27,16 +27,18 @@ type Server struct {
 	Seals  bool                // a state that was changed is refused
 	New    func() http.Handler // of the newest revision
 	Legacy func() http.Handler // with sessions of older revisions; nil: there are none
+	// InPlace is Legacy with a handler that waits for the answer where it asks.
+	InPlace func() http.Handler
 }
 
 // Servers are all servers, the reference first.
 func Servers() []Server {
 	return []Server{
-		{Reference, false, reference.New, nil},
-		{ReferenceSealed, true, reference.NewSealed, nil},
-		{Rondo, true, rondo.New, rondo.New},
-		{GoSDK, true, gosdk.New, gosdk.NewLegacy},
-		{MCPGo, true, mcpgo.New, mcpgo.NewLegacy},
+		{Reference, false, reference.New, nil, nil},
+		{ReferenceSealed, true, reference.NewSealed, nil, nil},
+		{Rondo, true, rondo.New, rondo.New, rondo.NewInPlace},
+		{GoSDK, true, gosdk.New, gosdk.NewLegacy, gosdk.NewLegacy},
+		{MCPGo, true, mcpgo.New, mcpgo.NewLegacy, mcpgo.NewLegacy},
 	}
 }
 

@@ -22,8 +22,16 @@ type approval struct {
 
 type outcome = protocol.CallToolOutcome
 
-// New returns a server of both eras.
-func New() http.Handler {
+// New returns a server of both eras, whose handlers return their questions.
+func New() http.Handler { return newServer(deploy) }
+
+// NewInPlace returns a server of both eras whose Deploy asks as if it waited for
+// the answer. In sessions of older revisions it does.
+func NewInPlace() http.Handler { return newServer(deployInPlace) }
+
+type deployer func(context.Context, *server.ToolCall, wire.DeployArgs) (outcome, error)
+
+func newServer(deploy func(*roundtrip.FormQuestion[approval]) deployer) http.Handler {
 	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "bench", Version: "1.0.0"}})
 	if err != nil {
 		panic(err) // internal error: the options are right
@@ -50,12 +58,25 @@ func sink(context.Context, *server.ToolCall, wire.SinkArgs) (outcome, error) {
 	return server.Text("ok"), nil
 }
 
-func deploy(confirm *roundtrip.FormQuestion[approval]) func(context.Context, *server.ToolCall, wire.DeployArgs) (outcome, error) {
+func deploy(confirm *roundtrip.FormQuestion[approval]) deployer {
 	return func(ctx context.Context, _ *server.ToolCall, in wire.DeployArgs) (outcome, error) {
 		switch a := confirm.Answer(ctx); {
 		case a.Outcome != roundtrip.Accepted:
 			return roundtrip.InputRequired(confirm.Elicit(wire.Question(in.Environment, in.Version))), nil
 		case !a.Content.Approve:
+			return server.Text("not deployed"), nil
+		}
+		return server.Text(wire.Deployed(in.Environment, in.Version)), nil
+	}
+}
+
+func deployInPlace(confirm *roundtrip.FormQuestion[approval]) deployer {
+	return func(ctx context.Context, _ *server.ToolCall, in wire.DeployArgs) (outcome, error) {
+		answer, err := confirm.Ask(ctx, wire.Question(in.Environment, in.Version))
+		switch {
+		case err != nil:
+			return nil, err
+		case !answer.Approve:
 			return server.Text("not deployed"), nil
 		}
 		return server.Text(wire.Deployed(in.Environment, in.Version)), nil
