@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/stack"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -37,6 +38,7 @@ func (e *entry) begin() (context.Context, bool) {
 // own, since a transport that is stuck must not keep the upstream waiting
 // longer than the question lasts.
 func (e *entry) deliver(wire *protocol.Request) {
+	stack.Grow()
 	ctx, ok := e.begin()
 	if !ok {
 		return
@@ -60,6 +62,7 @@ func (e *entry) withdrawLate() {
 // ask has the call's Asker put the question. It runs on a goroutine of its own
 // for the same reason.
 func (e *entry) ask(wire *protocol.Request) {
+	stack.Grow()
 	ctx, ok := e.begin()
 	if !ok {
 		return

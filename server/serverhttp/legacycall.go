@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"runtime"
 	"runtime/debug"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/stack"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -59,7 +59,7 @@ func (h *Handler) run(x *exchange, r *http.Request, log *eventLog, calls []call,
 			call.in.Back = notifyBack{call} // answers could not find their way to a question
 		}
 		go func() {
-			growStack()
+			stack.Grow()
 			var response *protocol.Response
 			returned := false
 			defer func() {
@@ -75,16 +75,6 @@ func (h *Handler) run(x *exchange, r *http.Request, log *eventLog, calls []call,
 		}()
 	}
 	c.run(r.Context())
-}
-
-// growStack makes room on the stack of a new goroutine for what a call takes as a
-// rule. There is nothing on it yet: to grow step by step on the way would move all
-// that is on it by then, several times, for a tenth of what a call costs.
-//
-//go:noinline
-func growStack() {
-	var room [5 << 10]byte
-	runtime.KeepAlive(&room)
 }
 
 // serveCall returns the response to a call, nil when it must not be answered. A
