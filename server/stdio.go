@@ -12,6 +12,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/lineio"
+	"github.com/rondo-mcp/rondo/internal/stack"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -248,6 +249,7 @@ func (st *stream) start(ctx context.Context, req *protocol.Request, reply func(*
 		in = st.session.Admit(req) // here, for what follows depends on initialize
 	}
 	go func() {
+		stack.Grow()
 		defer st.requests.Done()
 		defer cancel(nil)
 		// The request is answered even if a handler ends its goroutine, as
