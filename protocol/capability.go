@@ -192,12 +192,14 @@ func subNames(name string, subs []string, set []bool) []string {
 // capability must be an object; an empty elicitation object means form mode.
 func DecodeClientCapabilities(raw []byte) (ClientCapabilities, error) {
 	if err := jsonx.Check(raw); err != nil {
-		return ClientCapabilities{}, fmt.Errorf("clientCapabilities: %w", err)
+		return ClientCapabilities{}, about([]byte("clientCapabilities"), err)
 	}
-	return decodeClientCapabilities(raw)
+	c, err := decodeClientCapabilities(raw)
+	return c, about([]byte("clientCapabilities"), err)
 }
 
-// decodeClientCapabilities reads what has been checked.
+// decodeClientCapabilities reads what has been checked. Which member it is its
+// caller knows.
 func decodeClientCapabilities(raw []byte) (c ClientCapabilities, err error) {
 	err = jsonx.Members(raw, func(key, value []byte) (err error) {
 		switch string(key) {
@@ -217,13 +219,10 @@ func decodeClientCapabilities(raw []byte) (c ClientCapabilities, err error) {
 		case "extensions":
 			c.Extensions, err = decodeSettings(value)
 		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", key, err)
-		}
-		return nil
+		return about(key, err)
 	})
 	if err != nil {
-		return ClientCapabilities{}, fmt.Errorf("clientCapabilities: %w", err)
+		return ClientCapabilities{}, err
 	}
 	return c, nil
 }
@@ -247,7 +246,7 @@ func decodeRootsCapability(c *RootsCapability, raw []byte) error {
 		if string(key) == "listChanged" {
 			c.ListChanged, err = jsonx.Boolean(value)
 		}
-		return err
+		return about(key, err)
 	})
 }
 

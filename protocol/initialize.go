@@ -51,12 +51,14 @@ func (p *InitializeParams) member(key, value []byte) (err error) {
 	case "protocolVersion":
 		err = textMember((*string)(&p.ProtocolVersion), key, value)
 	case "capabilities":
-		p.Capabilities, err = DecodeClientCapabilities(value)
+		p.Capabilities, err = decodeClientCapabilities(value)
+		err = about(key, err)
 	case "clientInfo":
 		var info *Implementation
 		if info, err = decodeImplementation(value); err == nil {
 			p.ClientInfo = *info
 		}
+		err = about(key, err)
 	}
 	return err
 }

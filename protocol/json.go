@@ -23,6 +23,14 @@ func members(raw []byte, f func(key, value []byte) error) error {
 	return jsonx.Members(raw, f)
 }
 
+// about names the member that an error is about; nil stays nil.
+func about(key []byte, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", key, err)
+}
+
 // objectWriter appends the members of one object, commas included.
 type objectWriter struct {
 	dst []byte

@@ -144,15 +144,15 @@ func decodeRequestMeta(raw []byte) (m RequestMeta, err error) {
 	err = jsonx.Members(raw, func(key, value []byte) (err error) {
 		switch string(key) {
 		case MetaProtocolVersion:
-			if m.Version, err = decodeVersion(value); err != nil {
-				err = fmt.Errorf("%s: %w", key, err)
-			}
+			m.Version, err = decodeVersion(value)
+			err = about(key, err)
 		case MetaClientInfo:
 			m.ClientInfo = &client.info
-			err = m.ClientInfo.decode(value)
+			err = about(key, m.ClientInfo.decode(value))
 		case MetaClientCapabilities:
 			m.Capabilities = &client.capabilities
 			*m.Capabilities, err = decodeClientCapabilities(value)
+			err = about(key, err)
 		case MetaLogLevel:
 			var s string
 			err = textMember(&s, key, value)
@@ -185,7 +185,7 @@ func decodeImplementation(raw []byte) (*Implementation, error) {
 }
 
 func (info *Implementation) decode(raw []byte) error {
-	err := jsonx.Members(raw, func(key, value []byte) error {
+	return jsonx.Members(raw, func(key, value []byte) error {
 		switch string(key) {
 		case "name":
 			return textMember(&info.Name, key, value)
@@ -202,10 +202,6 @@ func (info *Implementation) decode(raw []byte) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("clientInfo: %w", err)
-	}
-	return nil
 }
 
 // appendMeta appends the whole _meta member of a request.

@@ -64,7 +64,7 @@ func NewKeyring(primary Key, older ...Key) (*Keyring, error) {
 	}
 	ring, err := seal.NewKeyring(primary.key, keys...)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("keyring: %w", err)
 	}
 	return &Keyring{ring}, nil
 }

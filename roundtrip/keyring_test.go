@@ -56,6 +56,50 @@ func TestNewKeyRefuses(t *testing.T) {
 	}
 }
 
+// TestKeyringErrors: messages name the keyring once, and what is wrong in it.
+func TestKeyringErrors(t *testing.T) {
+	const name = "RONDO_TEST_KEYS"
+	encoded := base64.StdEncoding.EncodeToString(secret)
+	key, err := roundtrip.NewKey("k", secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newKey := func(id string, secret []byte) error { _, err := roundtrip.NewKey(id, secret); return err }
+	newRing := func(primary roundtrip.Key, older ...roundtrip.Key) error {
+		_, err := roundtrip.NewKeyring(primary, older...)
+		return err
+	}
+	fromEnv := func(value string) error {
+		t.Setenv(name, value)
+		_, err := roundtrip.KeyringFromEnv(name)
+		return err
+	}
+	const env = "keyring: environment variable " + name
+	for _, tc := range []struct {
+		err  error
+		want string
+	}{
+		{newKey("", secret), "key id is empty"},
+		{newKey("e-1", secret), `key id begins with "e-", which is reserved for ephemeral keys`},
+		{newKey("a b", secret), "key id has a byte at offset 1 that is not a letter, a digit, '.', '_' or '-'"},
+		{newKey("k", secret[:31]), `key "k": secret has 31 bytes, at least 32 are needed`},
+		{newRing(roundtrip.Key{}), "keyring: key 1 is the zero Key"},
+		{newRing(key, roundtrip.Key{}), "keyring: key 2 is the zero Key"},
+		{newRing(key, key), `keyring: two keys have the id "k"`},
+		{fromEnv(""), env + " is not set"},
+		{fromEnv(" "), env + ": no key is configured"},
+		{fromEnv(","), env + ": entry 1: is empty"},
+		{fromEnv(encoded), env + ": entry 1: has no ':' between key id and secret"},
+		{fromEnv("k:" + encoded + ",e-1:" + encoded), env + `: entry 2: key id begins with "e-", which is reserved for ephemeral keys`},
+		{fromEnv("k:" + encoded[:20]), env + ": entry 1: secret has 15 bytes, at least 32 are needed"},
+		{fromEnv("k:" + encoded + ",k:" + encoded), env + ": entry 2 has the key id of entry 1"},
+	} {
+		if tc.err == nil || tc.err.Error() != tc.want {
+			t.Errorf("got  %v\nwant %s", tc.err, tc.want)
+		}
+	}
+}
+
 func TestKeyringFromEnv(t *testing.T) {
 	const name = "RONDO_TEST_KEYS"
 	encoded := base64.StdEncoding.EncodeToString(secret)

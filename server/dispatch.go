@@ -112,11 +112,12 @@ func refuseInitialize() *protocol.Error {
 }
 
 // Serve runs an admitted request through the middleware and returns the
-// response to it, never nil, with the id of the request. Panics are answered
-// with an internal error.
-func (s *Server) Serve(ctx context.Context, in *Incoming) *protocol.Response {
+// response to it, never nil, with the id of the request. Panics, of observers
+// and other hooks as well as of handlers, are answered with an internal error;
+// see [Incoming].Panicked.
+func (s *Server) Serve(ctx context.Context, in *Incoming) (response *protocol.Response) {
 	l := in.take()
-	response := &l.response
+	response = &l.response
 	response.ID = in.Request.ID
 	if !s.running.begin(ctx, l) {
 		response.Error = protocol.Errorf(protocol.CodeBusy, "server is closing")
@@ -130,6 +131,7 @@ func (s *Server) Serve(ctx context.Context, in *Incoming) *protocol.Response {
 		in.session.begin(l, in)
 		defer in.session.finished(l, in.Request.ID)
 	}
+	defer s.survive(ctx, in, response)
 	result, err := s.run(ctx, in)
 	in.pusher.end()
 	in.outlet.end()

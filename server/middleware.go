@@ -43,6 +43,12 @@ type Incoming struct {
 	Private bool
 	// Back is the way back to the client while the request runs. Nil: none.
 	Back protocol.Back
+	// Panicked is told of a panic outside of handlers and middleware, of an
+	// observer for example, beside the observer and before the request is
+	// answered with an internal error. It may panic itself, which goes on to the
+	// caller of [Server.Serve], for transports to which some values mean
+	// something. Nil: nobody.
+	Panicked func(ctx context.Context, p roundtrip.HandlerPanicked)
 
 	// DraftErrorCodes says that the response will carry the numbers of drafts;
 	// see [Options].

@@ -3,7 +3,10 @@ package server_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,6 +62,94 @@ func TestStdioPanicOutsideHandlers(t *testing.T) {
 	}
 }
 
+// TestPanicOutsideHandlers: a panic of an observer is an error to the caller of
+// Serve, in process and in sessions, and told to whoever asked.
+func TestPanicOutsideHandlers(t *testing.T) {
+	fall := func(next server.Handler) server.Handler {
+		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+			if in.Request.Method == protocol.MethodListTools {
+				return nil, errors.New("no error of the protocol") // which the observer is told beside all handlers
+			}
+			if in.Request.Method == protocol.MethodInitialize && in.Meta.ClientInfo.Name == "bad" {
+				panic("in the middleware")
+			}
+			return next(ctx, in)
+		}
+	}
+	srv, err := server.New(&server.Options{Middleware: []server.Middleware{fall}, Observer: observing(func(event roundtrip.Event) {
+		if _, ok := event.(roundtrip.EphemeralKey); !ok {
+			panic(event)
+		}
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back server.Call
+	server.AddRawTool(srv, server.Tool{Name: "panic"}, func(_ context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		back = call.Call
+		panic("in the handler")
+	})
+	for method, params := range map[string]string{protocol.MethodCallTool: `{"name":"panic",` + goodMeta + `}`, protocol.MethodListTools: `{` + goodMeta + `}`} {
+		req := &protocol.Request{ID: protocol.IntID(3), Method: method, Params: json.RawMessage(params)}
+		response, err := srv.Handle(t.Context(), req, nil)
+		if err != nil || response.Error == nil || response.Error.Code != protocol.CodeInternalError || response.Result != nil || response.ID != req.ID {
+			t.Errorf("%s: got %+v, %v, want an internal error", method, response, err)
+		}
+	}
+	if err := back.Notify(t.Context(), &protocol.Notification{Method: "notifications/message"}); !errors.Is(err, server.ErrEnded) {
+		t.Errorf("notification after the answer: %v, want ErrEnded", err)
+	}
+
+	x := srv.NewSession(roundtrip.Local(), nil)
+	var told []string
+	send := func(method, params string) *protocol.Response {
+		in := x.Admit(&protocol.Request{ID: protocol.IntID(4), Method: method, Params: json.RawMessage(params)})
+		in.Panicked = func(_ context.Context, p roundtrip.HandlerPanicked) {
+			if len(p.Stack) > 0 {
+				told = append(told, p.Method)
+			}
+		}
+		return srv.Serve(t.Context(), in)
+	}
+	const hello = `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"`
+	if r := send(protocol.MethodInitialize, hello+`bad"}}`); r.Error == nil || r.Error.Code != protocol.CodeInternalError || x.Version() != "" {
+		t.Errorf("initialize: got %+v, session opened in %q, want an internal error and none", r, x.Version())
+	}
+	if r := send(protocol.MethodInitialize, hello+`good"}}`); r.Error != nil {
+		t.Errorf("initialize once more: %v", r.Error)
+	}
+	if r := send(protocol.MethodCallTool, `{"name":"panic"}`); r.Error == nil || r.Error.Code != protocol.CodeInternalError {
+		t.Errorf("got %+v, want an internal error", r)
+	}
+	if r := send(protocol.MethodPing, `{}`); r.Error != nil || x.Running() != 0 {
+		t.Errorf("ping: %v, %d requests run, want none", r.Error, x.Running())
+	}
+	if want := []string{protocol.MethodInitialize, protocol.MethodCallTool}; !slices.Equal(told, want) {
+		t.Errorf("told of %v, want %v", told, want)
+	}
+	if err := srv.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPanicOfTheTransport: what Panicked panics with goes on to the caller of
+// Serve, and the server is rid of the request.
+func TestPanicOfTheTransport(t *testing.T) {
+	srv, err := server.New(&server.Options{Observer: noisy{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.AddRawTool(srv, server.Tool{Name: "panic"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+		panic("in the handler")
+	})
+	in := srv.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodCallTool, Params: json.RawMessage(`{"name":"panic",` + goodMeta + `}`)})
+	in.Panicked = func(_ context.Context, p roundtrip.HandlerPanicked) { panic(p.Value) }
+	wantPanic(t, "in the observer", func() { srv.Serve(t.Context(), in) })
+	if err := srv.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestSessionNewsOutlivePanics: who decides what a client may learn panics. It is
 // told to nobody, reported, and the next news are sent.
 func TestSessionNewsOutlivePanics(t *testing.T) {
@@ -85,5 +176,42 @@ func TestSessionNewsOutlivePanics(t *testing.T) {
 	h.ResourceUpdated("test://secret")
 	if n := <-c.news; n.Method != protocol.NotifyResourceUpdated || !strings.Contains(string(n.Params), "secret") {
 		t.Errorf("got %s %s", n.Method, n.Params)
+	}
+}
+
+// TestSessionNewsOutliveTheTransport: what sends the news panics, once.
+func TestSessionNewsOutliveTheTransport(t *testing.T) {
+	told, sent := make(chan string, 1), make(chan string, 1)
+	h := newHarness(t, &server.Options{Observer: observing(func(event roundtrip.Event) {
+		if p, ok := event.(roundtrip.HandlerPanicked); ok {
+			told <- p.Method
+		}
+	})})
+	tool := func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+		return server.Text("x"), nil
+	}
+	server.AddRawTool(h.Server, server.Tool{Name: "a"}, tool)
+	broken := true
+	x := h.NewSession(roundtrip.Local(), func(_ context.Context, m protocol.Message) error {
+		if broken {
+			broken = false
+			panic("on purpose")
+		}
+		sent <- m.(*protocol.Notification).Method
+		return nil
+	})
+	defer x.Close()
+	in := x.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":{}}`)})
+	if r := h.Serve(t.Context(), in); r.Error != nil {
+		t.Fatal(r.Error)
+	}
+	x.Notify(t.Context(), &protocol.Notification{Method: protocol.NotifyInitialized})
+	server.AddRawTool(h.Server, server.Tool{Name: "b"}, tool)
+	if got := <-told; got != protocol.NotifyToolsChanged {
+		t.Errorf("told of %s, want %s", got, protocol.NotifyToolsChanged)
+	}
+	server.AddRawTool(h.Server, server.Tool{Name: "c"}, tool)
+	if got := <-sent; got != protocol.NotifyToolsChanged {
+		t.Errorf("sent %s, want %s", got, protocol.NotifyToolsChanged)
 	}
 }

@@ -4,19 +4,50 @@ import (
 	"context"
 	"runtime/debug"
 
+	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
+// ReportPanic tells the observer of the server of a panic that was recovered,
+// for transports, which call hooks of their own. It never panics: an observer
+// that does when it is told has nobody to go to.
+func (s *Server) ReportPanic(ctx context.Context, p roundtrip.HandlerPanicked) {
+	defer func() { _ = recover() }()
+	s.opts.Observer.Observe(ctx, p)
+}
+
 // outlive is deferred where a panic has nobody above it who would recover. It
 // belongs to what w is about and ends nothing else, least of all the process.
-// Handlers do not come here; what does is hooks and observers. That an observer
-// panics when it is told has nobody to go to.
 func (s *Server) outlive(ctx context.Context, w roundtrip.Where) {
+	if v := recover(); v != nil {
+		s.ReportPanic(ctx, roundtrip.HandlerPanicked{Where: w, Value: v, Stack: debug.Stack()})
+	}
+}
+
+// survive is deferred while a request is served, and makes of a panic the
+// response to it. Those of handlers and of middleware do not come here; what
+// does is observers, types that cannot be encoded, and ways back.
+func (s *Server) survive(ctx context.Context, in *Incoming, response *protocol.Response) {
 	v := recover()
 	if v == nil {
 		return
 	}
-	stack := debug.Stack()
-	defer func() { _ = recover() }()
-	s.opts.Observer.Observe(ctx, roundtrip.HandlerPanicked{Where: w, Value: v, Stack: stack})
+	p := roundtrip.HandlerPanicked{Where: in.where(), Value: v, Stack: debug.Stack()}
+	response.Result, response.Error = nil, internalError()
+	s.leave(ctx, in)
+	if in.session != nil {
+		in.session.settle(in, response.Error)
+	}
+	s.ReportPanic(ctx, p)
+	if in.Panicked != nil {
+		in.Panicked(ctx, p)
+	}
+}
+
+// leave is called after a panic, maybe of this very thing, so that nothing of
+// the request follows its response.
+func (s *Server) leave(ctx context.Context, in *Incoming) {
+	defer s.outlive(ctx, in.where())
+	defer in.outlet.end()
+	in.pusher.end()
 }

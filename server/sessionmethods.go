@@ -189,17 +189,24 @@ func (x *Session) announce() bool {
 	}
 	x.mu.Unlock()
 	l := &listener{server: x.server, in: &Incoming{Principal: x.principal, Back: sessionBack{x}}}
-	_ = l.send(x.life, lists, nil)
+	for _, method := range lists {
+		x.say(l, method, "")
+	}
 	for _, uri := range updated {
-		x.update(l, uri)
+		x.say(l, protocol.NotifyResourceUpdated, uri)
 	}
 	return true
 }
 
-// update announces one resource, unless whoever decides about that panics.
-func (x *Session) update(l *listener, uri string) {
-	defer x.server.outlive(x.life, roundtrip.Where{Version: x.Version(), Method: protocol.NotifyResourceUpdated, Target: uri})
-	_ = l.send(x.life, nil, []string{uri})
+// say announces that a list changed, or the resource at uri, unless whoever
+// decides about that, or sends it, panics.
+func (x *Session) say(l *listener, method, uri string) {
+	defer x.server.outlive(x.life, roundtrip.Where{Version: x.Version(), Method: method, Target: uri})
+	if uri != "" {
+		_ = l.send(x.life, nil, []string{uri})
+	} else {
+		_ = l.send(x.life, []string{method}, nil)
+	}
 }
 
 // sessionBack sends what relates to no request. Nobody listening is no failure.

@@ -261,7 +261,6 @@ func (st *stream) start(ctx context.Context, req *protocol.Request, reply func(*
 			in.Principal = st.opts.Principal
 		}
 		in.Back = &streamBack{st, r}
-		defer st.server.outlive(ctx, in.where())
 		response = st.server.Serve(ctx, in)
 	}()
 }

@@ -20,17 +20,17 @@ import (
 func ParseKeyring(text string) (*Keyring, error) {
 	text = strings.Join(strings.Fields(text), "")
 	if text == "" {
-		return nil, errors.New("seal: keyring: no key is configured")
+		return nil, errors.New("no key is configured")
 	}
 	var keys []Key
 	position := make(map[string]int)
 	for i, entry := range strings.Split(text, ",") {
 		key, err := parseEntry(entry)
 		if err != nil {
-			return nil, fmt.Errorf("seal: keyring: entry %d: %w", i+1, err)
+			return nil, fmt.Errorf("entry %d: %w", i+1, err)
 		}
 		if first, dup := position[key.id]; dup {
-			return nil, fmt.Errorf("seal: keyring: entry %d has the key id of entry %d", i+1, first)
+			return nil, fmt.Errorf("entry %d has the key id of entry %d", i+1, first)
 		}
 		position[key.id] = i + 1
 		keys = append(keys, key)

@@ -44,4 +44,10 @@
 // A [Key] does not keep the secret it was made from, and neither a Key nor a
 // Keyring prints, logs or marshals anything but key ids. All functions and
 // methods may be called concurrently.
+//
+// # Errors
+//
+// What is wrong with a token begins with "seal:", for it is met far from here.
+// What is wrong with keys begins with the key or the entry: whoever makes a
+// keyring says which one it is.
 package seal

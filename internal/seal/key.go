@@ -40,10 +40,10 @@ type Key struct {
 // randomness, not a pass phrase; NewKey does not keep a reference to it.
 func NewKey(id string, secret []byte) (Key, error) {
 	if err := checkID(id); err != nil {
-		return Key{}, fmt.Errorf("seal: %w", err)
+		return Key{}, err
 	}
 	if err := checkSecret(secret); err != nil {
-		return Key{}, fmt.Errorf("seal: key %q: %w", id, err)
+		return Key{}, fmt.Errorf("key %q: %w", id, err)
 	}
 	return Key{id: id, derive: newDeriver(id, secret)}, nil
 }

@@ -39,14 +39,14 @@ func NewKeyring(primary Key, older ...Key) (*Keyring, error) {
 	}
 	for i, key := range append([]Key{primary}, older...) {
 		if key.derive == nil {
-			return nil, fmt.Errorf("seal: keyring: key %d is the zero Key", i+1)
+			return nil, fmt.Errorf("key %d is the zero Key", i+1)
 		}
 		if ring.find([]byte(key.id)) != nil {
-			return nil, fmt.Errorf("seal: keyring: two keys have the id %q", key.id)
+			return nil, fmt.Errorf("two keys have the id %q", key.id)
 		}
 		// Once here, so that sealing cannot fail later.
 		if _, err := key.derive(make([]byte, saltSize)); err != nil {
-			return nil, fmt.Errorf("seal: keyring: key %q: %w", key.id, err)
+			return nil, fmt.Errorf("key %q: %w", key.id, err)
 		}
 		prefix := append([]byte{formatVersion, byte(len(key.id))}, key.id...)
 		ring.keys = append(ring.keys, member{Key: key, prefix: prefix, ad: additionalData(key.id)})

@@ -2,6 +2,7 @@ package serverhttp_test
 
 import (
 	"context"
+	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
@@ -21,8 +22,7 @@ type observerFunc func(roundtrip.Event)
 func (f observerFunc) Observe(_ context.Context, event roundtrip.Event) { f(event) }
 
 // TestNoCommentAfterTheRequest: a stream whose request ends in a panic that
-// nobody recovers from, here an observer's, or with its goroutine, sends nothing
-// more. Net/http has taken its memory back by then, and a comment would bring
+// is passed on, here an observer's, or with its goroutine, sends nothing more. Net/http has taken its memory back by then, and a comment would bring
 // the process down.
 func TestNoCommentAfterTheRequest(t *testing.T) {
 	for _, tc := range []struct {
@@ -36,7 +36,7 @@ func TestNoCommentAfterTheRequest(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv, err := server.New(&server.Options{Observer: observerFunc(func(event roundtrip.Event) {
 					if _, ok := event.(roundtrip.HandlerPanicked); ok {
-						panic("in the observer")
+						panic(http.ErrAbortHandler)
 					}
 				})})
 				if err != nil {

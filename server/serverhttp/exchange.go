@@ -247,6 +247,13 @@ func (x *exchange) streams() bool {
 	return x.streaming
 }
 
+// begun reports whether the response, or the beginning of it, has been written.
+func (x *exchange) begun() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.streaming || x.media[0] != ""
+}
+
 // close ends a stream in good order.
 func (x *exchange) close() {
 	x.mu.Lock()

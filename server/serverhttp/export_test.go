@@ -15,6 +15,13 @@ func Sessions(h *Handler) int {
 	return len(h.sessions.byID)
 }
 
+// Owners returns how many principals have sessions.
+func Owners(h *Handler) int {
+	h.sessions.mu.Lock()
+	defer h.sessions.mu.Unlock()
+	return len(h.sessions.owned)
+}
+
 // A Log is an event log without HTTP.
 type Log struct{ log *eventLog }
 

@@ -53,6 +53,7 @@ func New(srv *server.Server, opts *Options) *Handler {
 //	      └ else ──────────────────────────────────────────→ see other
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := h.newExchange(w)
+	defer h.survive(x, r)
 	principal, f := h.admit(r)
 	switch {
 	case f != nil:
@@ -143,6 +144,7 @@ func (h *Handler) serve(x *exchange, r *http.Request, request *protocol.Request,
 		return
 	}
 	defer h.conclude(x)
+	x.id = request.ID
 	in := h.srv.Admit(request)
 	in.Principal = principal // what may be said about a tool depends on who asks
 	in.Private = h.opts.Authenticate != nil
@@ -151,7 +153,7 @@ func (h *Handler) serve(x *exchange, r *http.Request, request *protocol.Request,
 	} else {
 		in = overrule(in, refuseLegacy(r.Header, request.Method, request.Params))
 	}
-	in.Back, x.id = x, request.ID
+	in.Back, in.Panicked = x, passAbort
 	response := h.srv.Serve(ctx, in)
 	// Net/http cancels when the client is gone. A deadline, on the other hand,
 	// is a limit that somebody set, and its outcome is worth telling.

@@ -177,23 +177,29 @@ func (h *Handler) initialize(x *exchange, r *http.Request, p roundtrip.Principal
 			err: protocol.Errorf(protocol.CodeInvalidParams, "invalid params: longer than %d bytes", maxInitialize)})
 		return
 	}
-	if f := h.sessions.reserve(); f != nil {
+	if f := h.sessions.reserve(p); f != nil {
 		f.id = request.ID
 		x.fail(f)
 		return
 	}
 	s := &session{principal: p}
 	s.core = h.srv.NewSession(p, s.say)
+	reserved := true
+	defer func() {
+		if reserved { // whatever happens
+			h.sessions.cancel(p)
+			s.core.Close()
+		}
+	}()
 	// Params alias the body, which may be larger still.
 	in := s.core.Admit(&protocol.Request{ID: request.ID, Method: request.Method, Params: bytes.Clone(request.Params)})
-	in.Private = h.opts.Authenticate != nil
+	in.Private, in.Panicked = h.opts.Authenticate != nil, passAbort
 	response := h.srv.Serve(r.Context(), in)
 	if response.Error != nil || r.Context().Err() != nil {
-		h.sessions.cancel()
-		s.core.Close()
 		x.finish(http.StatusOK, response)
 		return
 	}
+	reserved = false
 	if !h.sessions.open(s) {
 		s.core.Close()
 		f := shuttingDown()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"runtime/debug"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/stack"
@@ -77,21 +76,10 @@ func (h *Handler) run(x *exchange, r *http.Request, log *eventLog, calls []call,
 	c.run(r.Context())
 }
 
-// serveCall returns the response to a call, nil when it must not be answered. A
-// panic outside of handlers, which the server recovers from, is treated as
-// net/http would: it ends nothing but the request.
-func (h *Handler) serveCall(c *call) (response *protocol.Response) {
-	defer func() {
-		v := recover()
-		if v == nil {
-			return
-		}
-		if hs, ok := c.ctx.Value(http.ServerContextKey).(*http.Server); ok && hs.ErrorLog != nil {
-			hs.ErrorLog.Printf("serverhttp: panic serving %s: %v\n%s", c.in.Request.Method, v, debug.Stack())
-		}
-		response = &protocol.Response{ID: c.in.Request.ID, Error: internalError()}
-	}()
-	response = h.srv.Serve(&c.ctx, c.in)
+// serveCall returns the response to a call, nil when it must not be answered.
+func (h *Handler) serveCall(c *call) *protocol.Response {
+	c.in.Panicked = logPanic
+	response := h.srv.Serve(&c.ctx, c.in)
 	if c.in.Abandoned() {
 		return nil
 	}

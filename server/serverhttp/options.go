@@ -41,6 +41,11 @@ const (
 	DefaultMaxEventBytes = 64 << 20
 )
 
+// sessionShare is how many principals have to come together to open all
+// sessions that there may be, by default. It is small, since a gateway is one
+// principal for many users.
+const sessionShare = 4
+
 // Options configure a [Handler]. The zero value serves anonymous clients that
 // are not browsers, and pages of the same origin.
 type Options struct {
@@ -94,6 +99,13 @@ type Options struct {
 	// refused with 503, for ending another's would hurt somebody who did
 	// nothing. 0: DefaultMaxSessions.
 	MaxSessions int
+	// MaxPrincipalSessions is how many of them one principal may have open, so
+	// that nobody locks everybody else out; one more is refused with 503, too.
+	// Those that are deleted or expire count no more. 0: a quarter of
+	// MaxSessions, at least one; all of them where Authenticate is nil, for
+	// anonymous clients are one principal together. A gateway that is one
+	// principal for many users may need more.
+	MaxPrincipalSessions int
 	// MaxSessionRequests is how many requests of one legacy session may run at
 	// once, 0: DefaultMaxSessionRequests. Those above are refused with 429.
 	MaxSessionRequests int
@@ -138,6 +150,12 @@ func (o *Options) legacyDefaults() {
 	}
 	if o.MaxSessions <= 0 {
 		o.MaxSessions = DefaultMaxSessions
+	}
+	if o.MaxPrincipalSessions <= 0 {
+		o.MaxPrincipalSessions = o.MaxSessions
+		if o.Authenticate != nil {
+			o.MaxPrincipalSessions = max(1, o.MaxSessions/sessionShare)
+		}
 	}
 	if o.MaxSessionRequests <= 0 {
 		o.MaxSessionRequests = DefaultMaxSessionRequests

@@ -27,47 +27,76 @@ type session struct {
 
 // sessions is the table of all sessions of a handler.
 type sessions struct {
-	max, maxRunning int
-	idle            expiry[*session]
-	store           *store
+	max, maxEach, maxRunning int
+	idle                     expiry[*session]
+	store                    *store
 
 	mu      sync.Mutex
 	byID    map[string]*session
-	opening int // that are not in the table yet
+	opening int                         // that are not in the table yet
+	owned   map[roundtrip.Principal]int // how many are whose, those that are opening included
 	closed  bool
 }
 
 func newSessions(o *Options) *sessions {
 	t := &sessions{
-		max: o.MaxSessions, maxRunning: o.MaxSessionRequests,
+		max: o.MaxSessions, maxEach: o.MaxPrincipalSessions, maxRunning: o.MaxSessionRequests,
 		store: newStore(o.MaxSessionBytes, o.MaxEventBytes),
 		byID:  map[string]*session{},
+		owned: map[roundtrip.Principal]int{},
 	}
 	t.idle.after = o.SessionTimeout
 	t.idle.expel = t.expire
 	return t
 }
 
-// reserve makes room for a session that is about to be opened.
-func (t *sessions) reserve() *fault {
+// reserve makes room for a session that p is about to open.
+func (t *sessions) reserve(p roundtrip.Principal) *fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return shuttingDown()
 	}
 	if len(t.byID)+t.opening >= t.max {
-		return &fault{status: http.StatusServiceUnavailable, header: "Retry-After", value: "60",
-			err: protocol.Errorf(protocol.CodeBusy, "too many sessions are open")}
+		return noRoom("too many sessions are open")
+	}
+	if t.owned[p] >= t.maxEach {
+		return noRoom("too many sessions of this principal are open")
 	}
 	t.opening++
+	t.owned[p]++
 	return nil
 }
 
+func noRoom(why string) *fault {
+	return &fault{status: http.StatusServiceUnavailable, header: "Retry-After", value: "60",
+		err: protocol.Errorf(protocol.CodeBusy, "%s", why)}
+}
+
 // cancel gives the room back.
-func (t *sessions) cancel() {
+func (t *sessions) cancel(p roundtrip.Principal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.opening--
+	t.disown(p)
+}
+
+// disown is called with mu held.
+func (t *sessions) disown(p roundtrip.Principal) {
+	if t.owned[p]--; t.owned[p] <= 0 {
+		delete(t.owned, p)
+	}
+}
+
+// drop takes s out of the table. It reports false when it is not in there any
+// more. It is called with mu held.
+func (t *sessions) drop(s *session) bool {
+	if t.byID[s.id] != s {
+		return false
+	}
+	delete(t.byID, s.id)
+	t.disown(s.principal)
+	return true
 }
 
 // open enters s, for which room was reserved, under a new id. The session is
@@ -80,6 +109,7 @@ func (t *sessions) open(s *session) bool {
 	defer t.mu.Unlock()
 	t.opening--
 	if t.closed {
+		t.disown(s.principal)
 		return false
 	}
 	t.byID[s.id] = s
@@ -145,10 +175,7 @@ func (t *sessions) finished(s *session) {
 // more.
 func (t *sessions) expire(s *session) {
 	t.mu.Lock()
-	expired := s.busy == 0 && t.byID[s.id] == s
-	if expired {
-		delete(t.byID, s.id)
-	}
+	expired := s.busy == 0 && t.drop(s)
 	t.mu.Unlock()
 	if expired {
 		s.end()
@@ -159,10 +186,7 @@ func (t *sessions) expire(s *session) {
 // ended already.
 func (t *sessions) remove(s *session) bool {
 	t.mu.Lock()
-	open := t.byID[s.id] == s
-	if open {
-		delete(t.byID, s.id)
-	}
+	open := t.drop(s)
 	t.mu.Unlock()
 	if open {
 		s.end()
@@ -192,7 +216,9 @@ func (t *sessions) isClosed() bool {
 func (t *sessions) end() {
 	t.mu.Lock()
 	all := t.all()
-	clear(t.byID)
+	for _, s := range all {
+		t.drop(s)
+	}
 	t.mu.Unlock()
 	t.idle.stop()
 	t.store.finished.stop()

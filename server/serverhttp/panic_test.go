@@ -1,0 +1,235 @@
+package serverhttp_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// errorLog is what an [http.Server] logs.
+type errorLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *errorLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *errorLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// logged is serveHandler with a log of its own.
+func logged(t *testing.T, h http.Handler) (*httptest.Server, *errorLog) {
+	t.Helper()
+	text := &errorLog{}
+	ts := httptest.NewUnstartedServer(h)
+	ts.Config.ErrorLog = log.New(text, "", 0)
+	ts.Start()
+	t.Cleanup(ts.Close)
+	return ts, text
+}
+
+// fallible are places beside handlers that panic with a value, and the requests
+// that come by them.
+func fallible(value any) []panicCase {
+	observer := observerFunc(func(event roundtrip.Event) {
+		if _, ok := event.(roundtrip.EphemeralKey); !ok {
+			panic(value)
+		}
+	})
+	fall := func(next server.Handler) server.Handler {
+		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+			if in.Request.Method == protocol.MethodListTools {
+				return nil, errors.New("no error of the protocol")
+			}
+			return next(ctx, in)
+		}
+	}
+	return []panicCase{
+		{"observer of a panic", &server.Options{Observer: observer}, nil, protocol.MethodCallTool, "panic", 200},
+		{"observer of the funnel", &server.Options{Roundtrip: roundtrip.Options{Observer: observer}}, nil, protocol.MethodCallTool, "panic", 200},
+		{"observer of an error", &server.Options{Observer: observer, Middleware: []server.Middleware{fall}}, nil, protocol.MethodListTools, "", 200},
+		{"Authenticate", nil, &serverhttp.Options{Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
+			if r.Header.Get("Mcp-Name") == "" {
+				return roundtrip.Principal{}, nil
+			}
+			panic(value)
+		}}, protocol.MethodCallTool, "echo", 500},
+		{"Visible", &server.Options{Visible: func(_ roundtrip.Principal, _, name string) bool {
+			if name == "echo" {
+				panic(value)
+			}
+			return true
+		}}, nil, protocol.MethodCallTool, "echo", 500},
+	}
+}
+
+type panicCase struct {
+	name           string
+	opts           *server.Options
+	http           *serverhttp.Options
+	method, target string
+	status         int
+}
+
+func (tc panicCase) request() (http.Header, string) {
+	params := ""
+	if tc.target != "" {
+		params = `"name":"` + tc.target + `","arguments":{}`
+	}
+	return headers(tc.method, tc.target), body(tc.method, params)
+}
+
+// TestPanicsAreAnswered: what panics beside handlers is an internal error to
+// whose request it was, and the connection goes on.
+func TestPanicsAreAnswered(t *testing.T) {
+	for _, tc := range fallible("on purpose") {
+		t.Run(tc.name, func(t *testing.T) {
+			ts, text := logged(t, serverhttp.New(newServer(t, tc.opts), tc.http))
+			header, message := tc.request()
+			got := do(t, ts, "POST", header, message)
+			id := "7"
+			if tc.name == "Authenticate" {
+				id = "" // nothing has been read yet
+			}
+			if got.status != tc.status || got.code() != protocol.CodeInternalError || strings.Trim(string(got.ID), "nul") != id {
+				t.Errorf("got status %d: %s, want an internal error", got.status, got.body)
+			}
+			if strings.Contains(got.body, "on purpose") {
+				t.Errorf("the client learns what the panic says: %s", got.body)
+			}
+			if !strings.Contains(text.String(), "on purpose") || !strings.Contains(text.String(), "panic_test.go") {
+				t.Errorf("logged %q, want the panic and its stack", text)
+			}
+			if got := do(t, ts, "POST", headers("server/discover", ""), body("server/discover", "")); got.Error != nil {
+				t.Errorf("the next request: %s", got.body)
+			}
+		})
+	}
+}
+
+// TestAbortIsPassedOn: http.ErrAbortHandler breaks the connection, and is not
+// logged, as anywhere in net/http.
+func TestAbortIsPassedOn(t *testing.T) {
+	for _, tc := range fallible(http.ErrAbortHandler) {
+		t.Run(tc.name, func(t *testing.T) {
+			ts, text := logged(t, serverhttp.New(newServer(t, tc.opts), tc.http))
+			header, message := tc.request()
+			if response, err := ts.Client().Do(newRequest(t, ts, "POST", header, message)); err == nil {
+				t.Errorf("got %s", read(t, response).body)
+			}
+			if text.String() != "" {
+				t.Errorf("logged %q, want nothing", text)
+			}
+		})
+	}
+}
+
+// TestPanicOnAStream: a response that has become a stream ends with the error.
+func TestPanicOnAStream(t *testing.T) {
+	srv := newServer(t, &server.Options{Observer: observerFunc(func(event roundtrip.Event) {
+		if _, ok := event.(roundtrip.HandlerPanicked); ok {
+			panic("in the observer")
+		}
+	})})
+	server.AddRawTool(srv, server.Tool{Name: "fall"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		if err := call.Notify(ctx, progress(0)); err != nil {
+			t.Error(err)
+		}
+		panic("in the handler")
+	})
+	ts, _ := logged(t, serverhttp.New(srv, nil))
+	got := do(t, ts, "POST", headers(protocol.MethodCallTool, "fall"), body(protocol.MethodCallTool, `"name":"fall"`))
+	before, after, _ := strings.Cut(got.body, `"progress":0`)
+	if before == "" || !strings.Contains(after, `"id":7,"error":{"code":-32603`) {
+		t.Errorf("got %q, want a notification and an internal error", got.body)
+	}
+}
+
+// halfWriter panics in the middle of a body.
+type halfWriter struct{ http.ResponseWriter }
+
+func (w halfWriter) Write(p []byte) (int, error) {
+	_, _ = w.ResponseWriter.Write(p[:len(p)/2])
+	panic("in the writer")
+}
+
+// TestPanicOfAWriter: what has been half written is not completed.
+func TestPanicOfAWriter(t *testing.T) {
+	h := serverhttp.New(newServer(t, nil), nil)
+	ts, text := logged(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(halfWriter{w}, r) }))
+	response, err := ts.Client().Do(newRequest(t, ts, "POST", headers("tools/list", ""), body("tools/list", "")))
+	if err == nil {
+		defer response.Body.Close()
+		if got, err := io.ReadAll(response.Body); err == nil {
+			t.Errorf("got all of a response: %s", got)
+		}
+	}
+	if n := strings.Count(text.String(), "in the writer"); n != 1 {
+		t.Errorf("logged %d times, want once: %s", n, text)
+	}
+}
+
+// TestPanicOfInitialize: a session that does not come to be takes no room.
+func TestPanicOfInitialize(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		value any
+	}{{"answered", "on purpose"}, {"passed on", http.ErrAbortHandler}} {
+		t.Run(tc.name, func(t *testing.T) {
+			var broken atomic.Bool
+			fall := func(next server.Handler) server.Handler {
+				return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+					if broken.Load() {
+						panic("in the middleware")
+					}
+					return next(ctx, in)
+				}
+			}
+			srv := newServer(t, &server.Options{Middleware: []server.Middleware{fall}, Observer: observerFunc(func(roundtrip.Event) {
+				if broken.Load() {
+					panic(tc.value)
+				}
+			})})
+			broken.Store(true)
+			h := serverhttp.New(srv, &serverhttp.Options{MaxSessions: 1})
+			ts, _ := logged(t, h)
+			for range 2 {
+				r := newRequest(t, ts, "POST", (&legacyClient{}).header(), initializeBody("2025-11-25"))
+				response, err := ts.Client().Do(r)
+				if tc.value == http.ErrAbortHandler {
+					if err == nil {
+						t.Errorf("got %s, want a broken connection", read(t, response).body)
+					}
+					continue
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := read(t, response); got.code() != protocol.CodeInternalError || got.header.Get("Mcp-Session-Id") != "" {
+					t.Errorf("got status %d: %s, want an internal error", got.status, got.body)
+				}
+			}
+			broken.Store(false)
+			openSession(t, ts, "2025-11-25")
+		})
+	}
+}

@@ -1,0 +1,154 @@
+package serverhttp_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// byBearer takes the credentials for the name of the sender. Who has none is
+// anonymous.
+func byBearer(r *http.Request) (roundtrip.Principal, error) {
+	return roundtrip.Principal{Subject: r.Header.Get("Authorization")}, nil
+}
+
+// openings opens sessions as name until one is refused, most at most.
+func openings(t *testing.T, dial func(name string) *legacyClient, name string, most int) (open []*legacyClient) {
+	t.Helper()
+	for range most {
+		c := dial(name)
+		got := read(t, c.post(initializeBody("2025-11-25")))
+		if got.status != 200 {
+			if got.status != 503 || got.header.Get("Retry-After") != "60" || got.code() != 23223 || string(got.ID) != "0" {
+				t.Errorf("%s: got status %d, Retry-After %q: %s", name, got.status, got.header.Get("Retry-After"), got.body)
+			}
+			break
+		}
+		c.session = got.header.Get("Mcp-Session-Id")
+		open = append(open, c)
+	}
+	return open
+}
+
+// TestSessionsOfOnePrincipal holds how many sessions one principal can open, and
+// that others can while it cannot.
+func TestSessionsOfOnePrincipal(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		opts      serverhttp.Options
+		ann, anon int // how many Ann can open, and then those without a name
+	}{
+		{"default", serverhttp.Options{Authenticate: byBearer, MaxSessions: 8}, 2, 2},
+		{"few", serverhttp.Options{Authenticate: byBearer, MaxSessions: 3}, 1, 1},
+		{"set", serverhttp.Options{Authenticate: byBearer, MaxSessions: 8, MaxPrincipalSessions: 5}, 5, 3},
+		{"all", serverhttp.Options{Authenticate: byBearer, MaxSessions: 4, MaxPrincipalSessions: 4}, 4, 0},
+		{"more than there are", serverhttp.Options{Authenticate: byBearer, MaxSessions: 4, MaxPrincipalSessions: 9}, 4, 0},
+		{"anonymous", serverhttp.Options{MaxSessions: 8}, 8, 0},
+		{"anonymous, set", serverhttp.Options{MaxSessions: 8, MaxPrincipalSessions: 3}, 3, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			srv, _ := legacyServer(t, nil)
+			ts, _ := serve(t, srv, &tc.opts)
+			dial := func(name string) *legacyClient {
+				return &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25", bearer: name}
+			}
+			ann := openings(t, dial, "ann", 20)
+			if len(ann) != tc.ann {
+				t.Fatalf("one principal opened %d sessions, want %d", len(ann), tc.ann)
+			}
+			if anon := openings(t, dial, "", 20); len(anon) != tc.anon {
+				t.Errorf("others opened %d sessions, want %d", len(anon), tc.anon)
+			}
+			for _, c := range ann {
+				if got := c.call(1, "echo"); got.Error != nil {
+					t.Errorf("a session that was open: %s", got.body)
+				}
+			}
+			read(t, ann[0].do(t.Context(), "DELETE", ""))
+			if again := openings(t, dial, "ann", 20); len(again) != 1 {
+				t.Errorf("%d sessions opened after one was deleted, want 1", len(again))
+			}
+		})
+	}
+}
+
+// TestRefusedSessionsTakeNoShare: an initialize that fails leaves nothing behind,
+// and those that come at once are counted before they are open.
+func TestRefusedSessionsTakeNoShare(t *testing.T) {
+	var broken atomic.Bool
+	fail := func(next server.Handler) server.Handler {
+		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+			if broken.Load() {
+				return nil, protocol.Errorf(protocol.CodeBusy, "not now")
+			}
+			return next(ctx, in)
+		}
+	}
+	srv, _ := legacyServer(t, &server.Options{Middleware: []server.Middleware{fail}})
+	ts, _ := serve(t, srv, &serverhttp.Options{Authenticate: byBearer, MaxSessions: 8})
+	dial := func(name string) *legacyClient {
+		return &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-11-25", bearer: name}
+	}
+	broken.Store(true)
+	for range 5 {
+		if got := read(t, dial("ann").post(initializeBody("2025-11-25"))); got.code() != protocol.CodeBusy || !strings.Contains(got.body, "not now") {
+			t.Errorf("got status %d: %s", got.status, got.body)
+		}
+	}
+	broken.Store(false)
+	var mu sync.Mutex
+	open := 0
+	var all sync.WaitGroup
+	for range 10 { // at once
+		all.Go(func() {
+			got := read(t, dial("ann").post(initializeBody("2025-11-25")))
+			mu.Lock()
+			defer mu.Unlock()
+			if got.status == 200 {
+				open++
+			}
+		})
+	}
+	all.Wait()
+	if open != 2 {
+		t.Errorf("%d sessions are open, want 2", open)
+	}
+}
+
+// TestExpiredSessionsFreeTheirShare also ends what is open.
+func TestExpiredSessionsFreeTheirShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv, _ := legacyServer(t, nil)
+		h := serverhttp.New(srv, &serverhttp.Options{
+			Authenticate:         func(*http.Request) (roundtrip.Principal, error) { return roundtrip.Principal{Subject: "ann"}, nil },
+			MaxPrincipalSessions: 1, SessionTimeout: time.Hour,
+		})
+		open := func() int { return serveDirect(t.Context(), h, "POST", "", initializeBody("2025-11-25")).Code }
+		if got := [...]int{open(), open()}; got != [...]int{200, 503} {
+			t.Errorf("got status %v, want one session", got)
+		}
+		time.Sleep(61 * time.Minute)
+		if got := [...]int{open(), open()}; got != [...]int{200, 503} {
+			t.Errorf("after an hour: got status %v, want one session", got)
+		}
+		if n := serverhttp.Owners(h); n != 1 {
+			t.Errorf("%d principals are known, want 1", n)
+		}
+		if err := h.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if n := serverhttp.Owners(h); n != 0 {
+			t.Errorf("%d principals are known after the end, want none", n)
+		}
+	})
+}
