@@ -195,12 +195,12 @@ type pass struct {
 	arrived Call  // what call points to
 	first   round // what round points to at first: one piece of memory a request
 
-	arguments [32]byte  // digest, once it is needed
-	digested  bool      // it is known
-	claim     string    // id taken from the guard, empty if none
-	start     bool      // the handler was started
-	left      []byte    // state that the last round of a live call left to the next, not sealed
-	unused    int       // answers that came with the call and were dropped
+	arguments [32]byte // digest, once it is needed
+	digested  bool     // it is known
+	claim     string   // id taken from the guard, empty if none
+	start     bool     // the handler was started
+	left      []byte   // state that the last round of a live call left to the next, not sealed
+	unused    int      // answers that came with the call and were dropped
 }
 
 func (p *pass) do(ctx context.Context, handler Handler) (protocol.Result, error) {
