@@ -31,6 +31,7 @@ var required = []string{"protocol", "roundtrip", "server", "server/serverhttp", 
 var helpers = map[string]bool{
 	"internal/wiretest":   true,
 	"internal/leaktest":   true,
+	"internal/proctest":   true,
 	"internal/secrettest": true,
 	"internal/specdata":   true,
 }

@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -11,13 +10,12 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/proctest"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -80,52 +78,11 @@ func (l *rejectionLog) Observe(_ context.Context, e roundtrip.Event) {
 	}
 }
 
-// A replica is a server in a process of its own.
-type replica struct {
-	host  string
-	lines chan string // what it prints after its address
-}
-
-func startReplica(t *testing.T, keys string) *replica {
+// startReplica starts a server in a process of its own. What it prints after its address is left to be read.
+func startReplica(t *testing.T, keys string) (host string, p *proctest.Process) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), replicaVar+"=1", keyVar+"="+keys)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	r := &replica{lines: make(chan string, 16)}
-	printed := bufio.NewScanner(out)
-	if !printed.Scan() {
-		t.Fatalf("a replica did not start: %v", printed.Err())
-	}
-	r.host = printed.Text()
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		for printed.Scan() {
-			select {
-			case r.lines <- printed.Text():
-			default: // nobody expects that many
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		_ = in.Close()
-		<-read // Wait must not close the pipe before
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("a replica ended badly: %v", err)
-		}
-	})
-	return r
+	p = proctest.Start(t, proctest.Self(t, replicaVar+"=1", keyVar+"="+keys))
+	return p.Line(), p
 }
 
 func sharedKeys() string {
@@ -157,7 +114,8 @@ func TestEveryLegOnAnotherProcess(t *testing.T) {
 	keys := sharedKeys()
 	via := &rotating{base: transport(t)}
 	for range 3 {
-		via.hosts = append(via.hosts, startReplica(t, keys).host)
+		host, _ := startReplica(t, keys)
+		via.hosts = append(via.hosts, host)
 	}
 	recorder := &wiretest.Recorder{Base: via}
 	p := person{"region": `{"name":"eu"}`, "size": `{"cores":8}`, "contact": `{"email":"ada@example.com"}`}
@@ -178,11 +136,11 @@ func TestEveryLegOnAnotherProcess(t *testing.T) {
 // TestProcessesWithoutSharedKey: the client learns nothing but a reference, the log of the process that refused says why.
 func TestProcessesWithoutSharedKey(t *testing.T) {
 	via := &rotating{base: transport(t)}
-	var replicas []*replica
+	var replicas []*proctest.Process
 	for range 3 {
-		r := startReplica(t, "")
-		replicas = append(replicas, r)
-		via.hosts = append(via.hosts, r.host)
+		host, p := startReplica(t, "")
+		replicas = append(replicas, p)
+		via.hosts = append(via.hosts, host)
 	}
 	recorder := &wiretest.Recorder{Base: via}
 	c := connect(t, "http://127.0.0.1:1/mcp", &clienthttp.Options{HTTPClient: &http.Client{Transport: recorder}},
@@ -193,13 +151,8 @@ func TestProcessesWithoutSharedKey(t *testing.T) {
 		t.Fatalf("got %v, want an error of the server", err)
 	}
 	reference := checkFrozen(t, e)
-	select {
-	case line := <-replicas[1].lines:
-		if want := "rejected foreign_ephemeral " + reference; line != want {
-			t.Errorf("the second process printed %q, want %q", line, want)
-		}
-	case <-time.After(patience):
-		t.Error("the second process printed nothing")
+	if line, want := replicas[1].Line(), "rejected foreign_ephemeral "+reference; line != want {
+		t.Errorf("the second process printed %q, want %q", line, want)
 	}
 	if len(via.went) != 2 {
 		t.Errorf("the client sent %d requests, want 2", len(via.went))

@@ -3,7 +3,6 @@
 package interop_test
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/proctest"
 	"github.com/rondo-mcp/rondo/internal/specdata"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -130,25 +130,8 @@ func buildEverything(t *testing.T) (program string) {
 // serveEverything starts the program and returns its endpoint.
 func serveEverything(t *testing.T, program string) (endpoint string) {
 	t.Helper()
-	cmd := exec.Command(program, "-http", "127.0.0.1:0")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		if err := cmd.Wait(); err != nil || stderr.Len() > 0 {
-			t.Errorf("everything: %v\n%s", err, &stderr)
-		}
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("everything does not say where it listens: %v\n%s", err, &stderr)
-	}
-	return strings.TrimSpace(line)
+	p := proctest.Start(t, exec.Command(program, "-http", "127.0.0.1:0"))
+	p.Quiet = true
+	t.Cleanup(func() { _ = p.Cmd.Process.Signal(os.Interrupt) }) // the end of its input is nothing to it
+	return p.Line()
 }

@@ -3,16 +3,15 @@
 package interop_test
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/rondo-mcp/rondo/internal/proctest"
 )
 
 // What npm fetches. The Inspector does not start on Node 20, which many machines have; npm can bring its own.
@@ -67,39 +66,13 @@ func installed(t *testing.T) nodeDir {
 	return dir
 }
 
-// A nodeProcess is a script of testdata that runs.
-type nodeProcess struct {
-	in   io.WriteCloser
-	out  io.ReadCloser
-	kill func() error
-}
-
-// startNode runs a script, which must end, and have nothing to complain about, when its standard input ends.
-func startNode(t *testing.T, script string, args ...string) nodeProcess {
+// startNode runs a script of testdata, which must end, and have nothing to complain about, when its standard input ends.
+func startNode(t *testing.T, script string, args ...string) *proctest.Process {
 	t.Helper()
 	dir := installed(t)
-	cmd := exec.Command(dir.node(), append([]string{filepath.Join("testdata", script), string(dir)}, args...)...)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close()
-		defer time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }).Stop()
-		if err := cmd.Wait(); err != nil || stderr.Len() > 0 {
-			t.Errorf("%s: %v\n%s", script, err, &stderr)
-		}
-	})
-	return nodeProcess{in, out, cmd.Process.Kill}
+	p := proctest.Start(t, exec.Command(dir.node(), append([]string{filepath.Join("testdata", script), string(dir)}, args...)...))
+	p.Quiet = true
+	return p
 }
 
 func fetch(t *testing.T, cache string, dir nodeDir) {

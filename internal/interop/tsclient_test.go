@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/proctest"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
@@ -49,7 +50,7 @@ func TestTSSDKLegacy(t *testing.T) {
 
 // tsProcess is testdata/client.mjs, which connects to one server after another. Its methods must not overlap.
 type tsProcess struct {
-	nodeProcess
+	*proctest.Process
 	lines     *bufio.Scanner
 	lastID    int
 	connected bool
@@ -59,7 +60,7 @@ type tsProcess struct {
 func startTS(t *testing.T, module string) *tsProcess {
 	t.Helper()
 	process := startNode(t, "client.mjs", module)
-	return &tsProcess{nodeProcess: process, lines: bufio.NewScanner(process.out)}
+	return &tsProcess{Process: process, lines: bufio.NewScanner(process.Out)}
 }
 
 // routes are those to the subject, in the revision that negotiate says: over HTTP, and to a process that the client starts.
@@ -123,7 +124,7 @@ func (c tsClient) disconnect() {
 
 // tell has something done, and answers what the process asks until it is.
 func (c tsClient) tell(ctx context.Context, what string, value any) (string, error) {
-	defer context.AfterFunc(ctx, func() { _ = c.kill() })()
+	defer context.AfterFunc(ctx, func() { _ = c.Cmd.Process.Kill() })()
 	c.lastID++
 	if err := c.write(map[string]any{"id": c.lastID, what: value}); err != nil {
 		return "", err
@@ -159,7 +160,7 @@ func (c tsClient) tell(ctx context.Context, what string, value any) (string, err
 }
 
 func (c tsClient) write(message any) error {
-	return json.NewEncoder(c.in).Encode(message)
+	return json.NewEncoder(c.In).Encode(message)
 }
 
 // named returns one scenario.

@@ -3,9 +3,7 @@
 package interop_test
 
 import (
-	"bufio"
 	"io"
-	"strings"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/internal/wiretest"
@@ -16,18 +14,14 @@ import (
 func TestTSSDKServer(t *testing.T) {
 	routes := []route{
 		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {
-			address, err := bufio.NewReader(startNode(t, "server.mjs", "http").out).ReadString('\n')
-			if err != nil {
-				t.Fatal(err)
-			}
-			endpoint, said := record(t, strings.TrimSpace(address))
+			endpoint, said := record(t, startNode(t, "server.mjs", "http").Line())
 			return dialRondo(t, endpoint, who, mute), said
 		}},
 		{"process", func(t *testing.T, who *person, mute bool) (peer, said) {
 			server := startNode(t, "server.mjs", "stdio")
 			var lines wiretest.Log
-			to := recorded{lines.Lines(wiretest.Client, server.in), server.in}
-			from := readCloser{io.TeeReader(server.out, lines.Lines(wiretest.Server, io.Discard)), server.out}
+			to := recorded{lines.Lines(wiretest.Client, server.In), server.In}
+			from := readCloser{io.TeeReader(server.Out, lines.Lines(wiretest.Server, io.Discard)), server.Out}
 			return connectRondo(t, overLines(from, to), who, mute), lines.Messages
 		}},
 	}

@@ -4,20 +4,18 @@ package mcpgo_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
+	"github.com/rondo-mcp/rondo/internal/proctest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 )
@@ -91,9 +89,8 @@ func (p *tsPeer) play(t *testing.T, where map[string]any, sc scenario) {
 
 // tsPeer is the script, with a person behind it.
 type tsPeer struct {
-	in    io.WriteCloser
+	*proctest.Process
 	lines *bufio.Scanner
-	kill  func() error
 	last  int
 	who   *person
 }
@@ -111,27 +108,8 @@ func startTS(t *testing.T, module string) *tsPeer {
 	dir := slices.Max(found)
 	cmd := exec.Command(filepath.Join(dir, "node_modules", "node", "bin", "node"),
 		filepath.Join("..", "..", "internal", "interop", "testdata", "client.mjs"), dir, module)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close()
-		defer time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() }).Stop()
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("client.mjs: %v\n%s", err, &stderr)
-		}
-	})
-	return &tsPeer{in: in, lines: bufio.NewScanner(out), kill: cmd.Process.Kill}
+	process := proctest.Start(t, cmd)
+	return &tsPeer{Process: process, lines: bufio.NewScanner(process.Out)}
 }
 
 func (p *tsPeer) request(ctx context.Context, method, target string, args map[string]any) (string, error) {
@@ -152,7 +130,7 @@ func (p *tsPeer) resource(ctx context.Context, uri string) (string, error) {
 
 // tell has something done, and answers what is asked until it is.
 func (p *tsPeer) tell(ctx context.Context, what string, value any) (string, error) {
-	defer context.AfterFunc(ctx, func() { _ = p.kill() })()
+	defer context.AfterFunc(ctx, func() { _ = p.Cmd.Process.Kill() })()
 	p.last++
 	if err := p.write(map[string]any{"id": p.last, what: value}); err != nil {
 		return "", err
@@ -199,4 +177,4 @@ func (p *tsPeer) reply(question string) string {
 	return string(content)
 }
 
-func (p *tsPeer) write(message any) error { return json.NewEncoder(p.in).Encode(message) }
+func (p *tsPeer) write(message any) error { return json.NewEncoder(p.In).Encode(message) }

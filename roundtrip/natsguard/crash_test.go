@@ -4,11 +4,11 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/natstest"
+	"github.com/rondo-mcp/rondo/internal/proctest"
 	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
 )
 
@@ -29,39 +29,11 @@ func serveNATS(dir string) {
 	os.Exit(0)
 }
 
-// startProcess starts a server in a process of its own, and returns what kills
-// it without warning.
-func startProcess(t *testing.T, dir string) (url string, kill func()) {
+// startProcess starts a server in a process of its own.
+func startProcess(t *testing.T, dir string) (url string, p *proctest.Process) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), storeVar+"="+dir)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	killed := false
-	kill = func() {
-		if !killed {
-			killed = true
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-			_ = in.Close()
-		}
-	}
-	t.Cleanup(kill)
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("the server does not start: %v", err)
-	}
-	return line[:len(line)-1], kill
+	p = proctest.Start(t, proctest.Self(t, storeVar+"="+dir))
+	return p.Line(), p
 }
 
 // TestCrash kills the process of the server in the middle of its work. Whatever
@@ -69,7 +41,7 @@ func startProcess(t *testing.T, dir string) (url string, kill func()) {
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	url, kill := startProcess(t, dir)
+	url, process := startProcess(t, dir)
 	g := newGuard(t, natstest.Connect(t, url), &natsguard.Options{Timeout: time.Second})
 	claims := make(chan string, 100_000)
 	failed := make(chan struct{})
@@ -85,7 +57,7 @@ func TestCrash(t *testing.T) {
 		}
 	}()
 	natstest.Eventually(t, "there are claims", func() bool { return len(claims) > 200 })
-	kill()
+	process.Kill()
 	<-failed
 
 	url, _ = startProcess(t, dir)

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/rondo-mcp/rondo/internal/natstest"
+	"github.com/rondo-mcp/rondo/internal/proctest"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
 )
@@ -73,31 +73,9 @@ func till(url, charges string) error {
 }
 
 // startTill starts a till in a process of its own and returns its host.
-func startTill(t *testing.T, url, charges string) string {
+func startTill(t *testing.T, url, charges string) (host string) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), tillVar+"="+url, chargesVar+"="+charges)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Wait()
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("the till does not start: %v", err)
-	}
-	return strings.TrimSpace(line)
+	return proctest.Start(t, proctest.Self(t, tillVar+"="+url, chargesVar+"="+charges)).Line()
 }
 
 // TestProcessesChargeOnce: two processes that share a key and a guard, and the
