@@ -17,7 +17,7 @@ import (
 // are returned. What keeps them from being answered ends the run: a handler that
 // takes the error for a go-ahead must not get one.
 func (r *round) askLive(ctx context.Context, inquiries []inquiry, missing []Question) error {
-	ctx, done, err := r.waiting(ctx)
+	waits, done, err := r.waiting(ctx)
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (r *round) askLive(ctx context.Context, inquiries []inquiry, missing []Ques
 		if err != nil {
 			return err
 		}
-		heard, err := r.pushLive(ctx, &p, missing)
+		heard, err := r.pushLive(waits, &p, missing)
 		r.endLive()
 		if err != nil {
 			return r.unasked(ctx, inquiries, err)
@@ -102,6 +102,10 @@ func (r *round) beginLive(missing []Question, again int) (asker, error) {
 	f, err := r.flowing()
 	if err != nil {
 		return asker{}, err
+	}
+	if r.ctx.Err() != nil { // waiting need not end with it
+		cause := context.Cause(&r.ctx)
+		return asker{}, r.ends(&ending{cause, cannotAsk(cause), EndFailed})
 	}
 	limit := r.pass.funnel.opts.MaxRounds
 	if f.rounds == 0 || f.settled {

@@ -42,15 +42,17 @@ type Options struct {
 	// Audience names the service that states are for. States sealed for one
 	// audience are refused by another. Replicas must share it.
 	Audience string
-	// Guard makes states single-use. Nil: they may be replayed until they
-	// expire.
+	// Guard makes states that clients carry single-use. Nil: they may be
+	// replayed until they expire.
 	Guard Guard
 	// Observer is told what happens. Nil: nobody.
 	Observer Observer
 	// MaxRounds is how often a flow may ask, 0: DefaultMaxRounds.
 	MaxRounds int
 	// MaxStateBytes bounds requestState, in both directions, before it is
-	// decoded. 0: DefaultMaxStateBytes; never more than HardMaxStateBytes.
+	// decoded. 0: DefaultMaxStateBytes; never more than HardMaxStateBytes. In
+	// legacy revisions, whose clients carry none, a state counts as long as a
+	// [Keyring] would make it.
 	MaxStateBytes int
 	// RoundTTL is how long a round may wait for answers, 0: DefaultRoundTTL.
 	RoundTTL time.Duration

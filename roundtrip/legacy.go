@@ -29,7 +29,8 @@ type Pusher interface {
 	// calls extend whenever the client reports progress on the question. It
 	// returns when ctx ends, and then tells the client that the question is
 	// withdrawn. An [*protocol.Error] is what the client said instead of an
-	// answer; any other error means that it could not be asked.
+	// answer; any other error means that it could not be asked. Ctx has the
+	// values of the request, and not always those of the handler's context.
 	Push(ctx context.Context, question protocol.InputRequest, extend func()) (json.RawMessage, error)
 }
 
@@ -37,7 +38,7 @@ type Pusher interface {
 // returns are put to the client at once, and the handler runs again with the
 // answers, until it is done. The state between two rounds is written, limited and
 // read as if the client had carried it, so that a handler which works here works
-// there; it is not sealed, for it stays with the call.
+// there; it stays with the call, so it is neither sealed nor claimed.
 //
 // The client's progress can put the end of a question off, so the whole has an
 // end of its own: that of the flow.
@@ -77,13 +78,14 @@ const sealBytes = 48
 // leave writes the state of the next round of a live call. It is as large as a
 // client could carry it, or as a store would keep it.
 func (p *pass) leave(c *claims) error {
-	plaintext := c.append(make([]byte, 0, c.size()))
-	size, limit := base64.RawURLEncoding.EncodedLen(len(plaintext)+sealBytes), p.funnel.opts.MaxStateBytes
-	if p.funnel.opts.StateStore != nil {
-		size, limit = len(plaintext), p.funnel.opts.MaxStoredBytes
-	}
-	if size > limit {
-		return c.tooLarge(size, limit)
+	plaintext, opts := c.append(make([]byte, 0, c.size())), &p.funnel.opts
+	size := base64.RawURLEncoding.EncodedLen(len(plaintext) + sealBytes)
+	switch {
+	case size <= opts.MaxStateBytes:
+	case opts.StateStore == nil:
+		return c.tooLarge(size, opts.MaxStateBytes)
+	case len(plaintext) > opts.MaxStoredBytes:
+		return c.tooLarge(len(plaintext), opts.MaxStoredBytes)
 	}
 	p.left = plaintext
 	return nil

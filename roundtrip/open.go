@@ -42,8 +42,10 @@ func (p *pass) open(ctx context.Context) (protocol.Result, error) {
 	if c == nil { // expired, and allowed to start over
 		return nil, nil
 	}
-	if result, err := p.take(ctx, c); err != nil || result != nil {
-		return result, err
+	if p.left == nil { // else nobody can have it twice
+		if result, err := p.take(ctx, c); err != nil || result != nil {
+			return result, err
+		}
 	}
 	p.prior = c
 	p.name(c.flow)

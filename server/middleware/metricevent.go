@@ -78,7 +78,9 @@ func (m *Metrics) Observe(_ context.Context, event roundtrip.Event) {
 		for _, kind := range e.Kinds {
 			c.inputRequired.count(string(kind))
 		}
-		c.stateBytes.Observe(float64(e.StateBytes))
+		if e.StateBytes > 0 {
+			c.stateBytes.Observe(float64(e.StateBytes))
+		}
 	case roundtrip.FlowEnded:
 		c.flowsEnded.count(string(e.How))
 		// A replay ends nothing: its flow was counted when it ended.

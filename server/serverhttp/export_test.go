@@ -66,9 +66,12 @@ func ParseEventID(s string) (string, bool) {
 }
 
 // Post opens a stream for one request.
-func (l Log) Post() Conn {
+func (l Log) Post() Conn { return l.PostBatch(1) }
+
+// PostBatch opens a stream for several requests.
+func (l Log) PostBatch(requests int) Conn {
 	c := newConnection(nil)
-	s := &stream{log: l.log, open: 1}
+	s := &stream{log: l.log, open: requests}
 	l.log.mu.Lock()
 	s.attach(c)
 	l.log.mu.Unlock()

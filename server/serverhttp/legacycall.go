@@ -67,6 +67,7 @@ func (h *Handler) run(x *exchange, r *http.Request, log *eventLog, calls []call,
 				}
 				h.running.end(&call.task)
 				call.respond(response)
+				call.in, call.text = nil, nil // the others of a batch may go on for long
 				call.done()
 			}()
 			response = h.serveCall(call)

@@ -67,6 +67,8 @@ func (s *stream) send(ctx context.Context, message []byte) error {
 	l := s.log
 	l.mu.Lock()
 	for s.conn != nil && s.ahead >= maxBacklog && !l.ended && !s.done {
+		l.number(s) // responses of a batch wait for the last, unless they are events
+		s.wakeUp()
 		room := s.conn.roomSignal()
 		l.mu.Unlock()
 		select {

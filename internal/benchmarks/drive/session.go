@@ -73,6 +73,7 @@ func (s *Session) Push() error {
 	w.request = s.driver.request(ctx, "POST", s.header, call)
 	s.start(w)
 	if !<-w.asked {
+		<-w.ended
 		return fmt.Errorf("%s: nothing is asked: %.300s", wire.Deploy, w.Bytes())
 	}
 	s.answer = append(append(append(s.answer[:0], `{"jsonrpc":"2.0","id":`...), w.id...), `,"result":{"action":"accept","content":{"approve":true}}}`...)
@@ -94,10 +95,7 @@ func (s *Session) start(w *stream) {
 		go func() {
 			for w := range s.calls {
 				s.driver.handler.ServeHTTP(w, w.request)
-				if !w.told {
-					w.asked <- false
-				}
-				w.ended <- struct{}{}
+				w.end()
 			}
 		}()
 	}
@@ -124,12 +122,25 @@ type stream struct {
 	ended   chan struct{} // likewise
 }
 
+// end tells that the handler has returned.
+func (w *stream) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.told {
+		w.told = true
+		w.asked <- false
+	}
+	w.ended <- struct{}{}
+}
+
 // reset makes the stream ready for another call. Only what net/http makes for
 // each request is made anew.
 func (w *stream) reset() {
 	if w.asked == nil {
 		w.asked, w.ended = make(chan bool, 1), make(chan struct{}, 1)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.header, w.status, w.told = make(http.Header, 4), 0, false
 	w.Reset()
 }
