@@ -34,7 +34,7 @@ type Server struct {
 // Servers are all servers, the reference first.
 func Servers() []Server {
 	return []Server{
-		{Reference, false, reference.New, nil, nil},
+		{Reference, false, reference.New, reference.NewLegacy, reference.NewLegacy},
 		{ReferenceSealed, true, reference.NewSealed, nil, nil},
 		{Rondo, true, rondo.New, rondo.New, rondo.NewInPlace},
 		{GoSDK, true, gosdk.New, gosdk.NewLegacy, gosdk.NewLegacy},

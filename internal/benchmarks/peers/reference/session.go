@@ -1,0 +1,172 @@
+package reference
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
+)
+
+// NewLegacy returns a server with sessions of older revisions: Deploy asks on the
+// stream of its call and waits there. A session is what waits for answers, and
+// nothing outlives the request that began it.
+func NewLegacy() http.Handler {
+	s := &legacy{sessions: map[string]*session{}, json: []string{"application/json"}, events: []string{"text/event-stream"}}
+	s.hello, s.deployed = spoken(wire.Hello), spoken(wire.Deployed(wire.Environment, wire.Release))
+	s.question = fmt.Appendf(nil, `,"method":"elicitation/create","params":{"mode":"form","message":%q,"requestedSchema":%s}}`,
+		wire.Question(wire.Environment, wire.Release), wire.ConfirmSchema)
+	return s
+}
+
+// spoken is a result of an older revision.
+func spoken(text string) []byte {
+	return fmt.Appendf(nil, `,"result":{"content":[{"type":"text","text":%q}]}}`, text)
+}
+
+type legacy struct {
+	json, events []string // values of Content-Type
+	// What follows the id in a message.
+	hello, deployed, question []byte
+
+	mu       sync.Mutex
+	sessions map[string]*session
+}
+
+// session is a client.
+type session struct {
+	mu    sync.Mutex
+	last  int
+	asked map[string]chan json.RawMessage // by the id of the question
+}
+
+// incoming is any message of a client.
+type incoming struct {
+	JSONRPC string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Method  string          `json:"method"`
+	Params  struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	} `json:"params"`
+	Result json.RawMessage `json:"result"`
+}
+
+func (s *legacy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		s.stream(w)
+		<-r.Context().Done()
+		return
+	}
+	body := make([]byte, r.ContentLength)
+	if _, err := io.ReadFull(r.Body, body); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	var m incoming
+	if err := json.Unmarshal(body, &m); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if m.Method == "initialize" {
+		s.open(w, &m)
+		return
+	}
+	x := s.session(r.Header)
+	switch {
+	case x == nil:
+		http.Error(w, "no such session", http.StatusNotFound)
+	case m.Method == "" && !x.deliver(&m):
+		http.Error(w, "nothing was asked", http.StatusBadRequest)
+	case m.ID == nil || m.Method == "":
+		w.WriteHeader(http.StatusAccepted)
+	case m.Params.Name == wire.Deploy:
+		s.deploy(w, r, x, &m)
+	default:
+		w.Header()["Content-Type"] = s.json
+		_, _ = w.Write(withID(nil, m.ID, s.hello))
+	}
+}
+
+func withID(dst []byte, id json.RawMessage, rest []byte) []byte {
+	return append(append(append(dst, `{"jsonrpc":"2.0","id":`...), id...), rest...)
+}
+
+func (s *legacy) open(w http.ResponseWriter, m *incoming) {
+	s.mu.Lock()
+	id := strconv.Itoa(len(s.sessions))
+	s.sessions[id] = &session{asked: map[string]chan json.RawMessage{}}
+	s.mu.Unlock()
+	w.Header()["Content-Type"], w.Header()["Mcp-Session-Id"] = s.json, []string{id}
+	_, _ = w.Write(withID(nil, m.ID, []byte(`,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"bench","version":"1.0.0"}}}`)))
+}
+
+func (s *legacy) session(header http.Header) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[header.Get("Mcp-Session-Id")]
+}
+
+func (s *legacy) stream(w http.ResponseWriter) {
+	w.Header()["Content-Type"] = s.events
+	w.WriteHeader(http.StatusOK)
+	w.(http.Flusher).Flush()
+}
+
+// deploy asks, waits and answers on one stream.
+func (s *legacy) deploy(w http.ResponseWriter, r *http.Request, x *session, m *incoming) {
+	id, answer := x.ask()
+	defer x.forget(id)
+	s.stream(w)
+	event := append(withID([]byte("data: "), json.RawMessage(id), s.question), "\n\n"...)
+	_, _ = w.Write(event)
+	w.(http.Flusher).Flush()
+	var result struct {
+		Action  string `json:"action"`
+		Content struct {
+			Approve bool `json:"approve"`
+		} `json:"content"`
+	}
+	select {
+	case raw := <-answer:
+		if err := json.Unmarshal(raw, &result); err != nil || result.Action != "accept" || !result.Content.Approve {
+			return
+		}
+	case <-r.Context().Done():
+		return
+	}
+	event = append(withID(append(event[:0], "data: "...), m.ID, s.deployed), "\n\n"...)
+	_, _ = w.Write(event)
+	w.(http.Flusher).Flush()
+}
+
+func (x *session) ask() (id string, answer chan json.RawMessage) {
+	answer = make(chan json.RawMessage, 1)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.last++
+	id = strconv.Itoa(x.last)
+	x.asked[id] = answer
+	return id, answer
+}
+
+func (x *session) forget(id string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.asked, id)
+}
+
+// deliver hands an answer to whoever asked.
+func (x *session) deliver(m *incoming) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	answer, ok := x.asked[string(m.ID)]
+	if ok {
+		delete(x.asked, string(m.ID))
+		answer <- m.Result
+	}
+	return ok
+}
