@@ -22,30 +22,42 @@ const markerTTL = time.Second
 type bucket struct {
 	js      jetstream.JetStream
 	kv      jetstream.KeyValue
-	stream  string
-	publish string // subject of a key, without the key
+	stream  jetstream.Stream
+	name    string // of the stream
+	subject string // of a key in the stream, without the key
+	publish string // the same where it is published
 	timeout time.Duration
 }
 
+// openBucket tries until Options.Timeout has passed: a replica may be started
+// while the cluster elects a leader.
 func openBucket(ctx context.Context, js jetstream.JetStream, opts Options) (*bucket, error) {
 	ctx, cancel := context.WithTimeout(ctx, opts.Timeout)
 	defer cancel()
-	name := "KV_" + opts.Bucket
-	stream, err := js.Stream(ctx, name)
+	subject := "$KV." + opts.Bucket + "."
+	b := &bucket{
+		js: js, name: "KV_" + opts.Bucket, timeout: opts.Timeout,
+		subject: subject, publish: foreignPrefix(js.Options()) + subject,
+	}
+	if err := b.keep(ctx, func() error { return b.open(ctx, opts) }); err != nil {
+		return nil, fmt.Errorf("bucket %q: %w", opts.Bucket, err)
+	}
+	return b, nil
+}
+
+// open makes one attempt.
+func (b *bucket) open(ctx context.Context, opts Options) (err error) {
+	b.stream, err = b.js.Stream(ctx, b.name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		stream, err = createBucket(ctx, js, name, opts)
+		b.stream, err = createBucket(ctx, b.js, b.name, opts)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("bucket %q: %w", opts.Bucket, err)
+	if err == nil {
+		err = checkBucket(b.stream.CachedInfo().Config)
 	}
-	if err := checkBucket(stream.CachedInfo().Config); err != nil {
-		return nil, fmt.Errorf("bucket %q: %w", opts.Bucket, err)
+	if err == nil {
+		b.kv, err = b.js.KeyValue(ctx, opts.Bucket)
 	}
-	kv, err := js.KeyValue(ctx, opts.Bucket)
-	if err != nil {
-		return nil, fmt.Errorf("bucket %q: %w", opts.Bucket, err)
-	}
-	return &bucket{js, kv, name, foreignPrefix(js.Options()) + "$KV." + opts.Bucket + ".", opts.Timeout}, nil
+	return err
 }
 
 // createBucket makes the stream of a key-value bucket by hand: the key-value
@@ -126,7 +138,7 @@ func (b *bucket) swap(ctx context.Context, key string, value []byte, revision ui
 
 func (b *bucket) send(ctx context.Context, key string, value []byte, ttl time.Duration, opts ...jetstream.PublishOpt) (uint64, error) {
 	ttl = max((ttl + time.Second - 1).Truncate(time.Second), time.Second)
-	opts = append(opts, jetstream.WithExpectStream(b.stream), jetstream.WithMsgTTL(ttl))
+	opts = append(opts, jetstream.WithExpectStream(b.name), jetstream.WithMsgTTL(ttl))
 	ctx, cancel := context.WithTimeout(ctx, b.attempt())
 	defer cancel()
 	ack, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: b.publish + key, Header: nats.Header{}, Data: value}, opts...)
@@ -157,6 +169,37 @@ func (b *bucket) get(ctx context.Context, key string) (item, error) {
 		return item{}, err
 	}
 	return item{value: e.Value(), revision: e.Revision()}, nil
+}
+
+// getSince reads a key as it was when, or after, something was written that got
+// the revision given. From a server that has not seen that yet it is errBehind.
+func (b *bucket) getSince(ctx context.Context, key string, revision uint64) (item, error) {
+	there, err := b.has(ctx, key, revision)
+	if err != nil || !there {
+		return item{gone: true}, err
+	}
+	found, err := b.get(ctx, key)
+	if err == nil && found.gone && found.revision == 0 {
+		return item{}, errBehind // another server answered, or the marker has gone
+	}
+	return found, err // a marker is the end of a key, which is not used again
+}
+
+// has says whether there is anything at a key, be it a marker. What a read of
+// the key does not tell, how far the server that answers has come, is in the
+// state of the stream together with the subjects: the one who acknowledged a
+// write need not be the one who answers.
+func (b *bucket) has(ctx context.Context, key string, revision uint64) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.attempt())
+	defer cancel()
+	info, err := b.stream.Info(ctx, jetstream.WithSubjectFilter(b.subject+key))
+	if err != nil {
+		return false, err
+	}
+	if info.State.LastSeq < revision {
+		return false, errBehind
+	}
+	return info.State.Subjects[b.subject+key] > 0, nil
 }
 
 func revisionOf(e jetstream.KeyValueEntry) uint64 {
@@ -213,16 +256,20 @@ const (
 	clusterNoLeader     jetstream.ErrorCode = 10009
 )
 
-// errMoved says that the directory changed between reading and writing.
-var errMoved = errors.New("the directory has changed")
+var (
+	// errMoved says that the directory changed between reading and writing.
+	errMoved = errors.New("the directory has changed")
+	// errBehind says that a server has not seen yet what its leader has.
+	errBehind = errors.New("the directory is behind its leader")
+)
 
 // transient says that trying again may help.
 func transient(err error) bool {
 	if e, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return e.ErrorCode == clusterNotAvailable || e.ErrorCode == clusterNoLeader
 	}
-	return errors.Is(err, errMoved) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) ||
-		errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
+	return errors.Is(err, errMoved) || errors.Is(err, errBehind) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
 }
 
 // conflict says that a key does not have the revision that was expected.

@@ -69,7 +69,7 @@ func New(ctx context.Context, js jetstream.JetStream, opts *Options) (*Bus, erro
 		held: make(map[string]held), waiting: make(map[string]*waiter), partial: make(partials),
 	}
 	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))
-	if err := b.renew(ctx); err != nil {
+	if _, err := b.renew(ctx); err != nil {
 		b.end()
 		return nil, fmt.Errorf("natsbus: lease: %w", err)
 	}

@@ -140,7 +140,7 @@ func (b *Bus) free(ctx context.Context, value []byte) error {
 	if owner == b.id {
 		return nil
 	}
-	lease, err := b.bucket.get(ctx, leaseKey(owner))
+	lease, err := b.find(ctx, leaseKey(owner))
 	if err != nil {
 		return err
 	}
@@ -150,23 +150,34 @@ func (b *Bus) free(ctx context.Context, value []byte) error {
 	return nil
 }
 
+// find reads a key until ctx ends, and says that it is gone only when that is
+// certain: a server that does not know yet that it leads no more, or that has
+// just begun to, may not have seen what is there, and goes on answering for as
+// long as a second.
+func (b *Bus) find(ctx context.Context, key string) (found item, err error) {
+	err = b.bucket.keep(ctx, func() (err error) {
+		found, err = b.bucket.get(ctx, key)
+		return err
+	})
+	if err != nil || !found.gone {
+		return found, err
+	}
+	revision, err := b.barrier.pass(ctx, b.renew)
+	if err != nil {
+		return item{}, err
+	}
+	err = b.bucket.keep(ctx, func() (err error) {
+		found, err = b.bucket.getSince(ctx, key, revision)
+		return err
+	})
+	return found, err
+}
+
 // owner looks up who owns a key, and the revision of the claim.
 func (b *Bus) owner(ctx context.Context, key string) (id replicaID, revision uint64, err error) {
 	ctx, cancel := b.bound(ctx)
 	defer cancel()
-	var found item
-	look := func() (err error) {
-		found, err = b.bucket.get(ctx, claimKey(key))
-		return err
-	}
-	err = b.bucket.keep(ctx, look)
-	if err == nil && found.gone {
-		// A server that does not know yet that it leads no more, or that has
-		// just begun to, may not have seen the claim.
-		if err = b.barrier.pass(ctx, b.renewNow); err == nil {
-			err = b.bucket.keep(ctx, look)
-		}
-	}
+	found, err := b.find(ctx, claimKey(key))
 	switch {
 	case err != nil:
 		return id, 0, b.failure("directory", err)

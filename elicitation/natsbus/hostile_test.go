@@ -110,7 +110,7 @@ func TestHostileQuestions(t *testing.T) {
 	}{
 		{"garbage", [][]byte{[]byte("garbage")}, refused},
 		{"nothing", [][]byte{nil}, refused},
-		{"another revision", [][]byte{natsbus.NewQuestion(0, 1, 1<<60, key, nil)}, moved},
+		{"an older revision", [][]byte{natsbus.NewQuestion(0, 1, 1, key, nil)}, moved},
 		{"the second part first", [][]byte{natsbus.NewQuestion(1, 2, 1, key, nil)}, refused},
 		{"a part twice", [][]byte{natsbus.NewQuestion(0, 3, 1, key, nil), natsbus.NewQuestion(0, 3, 1, key, nil)}, refused},
 		{"another number of parts", [][]byte{natsbus.NewQuestion(0, 3, 1, key, nil), natsbus.NewQuestion(1, 2, 1, key, nil)}, refused},

@@ -10,24 +10,23 @@ import (
 // lost message does not end it.
 const renewals = 3
 
-// renew writes the lease again.
-func (b *Bus) renew(ctx context.Context) error {
+// renew writes the lease again and returns its revision.
+func (b *Bus) renew(ctx context.Context) (revision uint64, err error) {
 	ctx, cancel := b.bound(ctx)
 	defer cancel()
-	return b.bucket.keep(ctx, func() error {
-		_, err := b.bucket.put(ctx, leaseKey(b.id), nil, b.opts.Lease)
+	err = b.bucket.keep(ctx, func() (err error) {
+		revision, err = b.bucket.put(ctx, leaseKey(b.id), nil, b.opts.Lease)
 		return err
 	})
+	return revision, err
 }
-
-func (b *Bus) renewNow() error { return b.renew(b.life) }
 
 // live keeps the lease until the bus closes. After an outage that was longer
 // than the lease, the directory may have lost claims along with it.
 func (b *Bus) live() {
 	tick := time.NewTicker(b.opts.Lease / renewals)
 	defer tick.Stop()
-	renewed := time.Now()
+	renewed, due := time.Now(), false
 	for {
 		select {
 		case <-b.life.Done():
@@ -35,7 +34,7 @@ func (b *Bus) live() {
 		case <-tick.C:
 		}
 		began := time.Now()
-		if err := b.renew(b.life); err != nil {
+		if _, err := b.renew(b.life); err != nil {
 			if b.life.Err() == nil {
 				b.failed(fmt.Errorf("natsbus: lease: %w", err))
 				// Should the whole bucket be gone, one replica makes it anew.
@@ -43,8 +42,8 @@ func (b *Bus) live() {
 			}
 			continue
 		}
-		if began.Sub(renewed) > b.opts.Lease {
-			b.restore()
+		if due = due || began.Sub(renewed) > b.opts.Lease; due {
+			due = !b.restore()
 		}
 		renewed = began
 		b.expire(began)
@@ -52,29 +51,39 @@ func (b *Bus) live() {
 }
 
 // restore claims again what is not in the directory any more. What somebody
-// else has taken over stays theirs.
-func (b *Bus) restore() {
+// else has taken over stays theirs. It reports whether that is settled for all
+// claims.
+func (b *Bus) restore() (done bool) {
 	b.mu.Lock()
 	mine := make(map[string]held, len(b.held))
 	for key, h := range b.held {
 		mine[key] = h
 	}
 	b.mu.Unlock()
+	done = true
 	for key, h := range mine {
 		if err := b.restoreOne(key, h); err != nil && b.life.Err() == nil {
 			b.failed(fmt.Errorf("natsbus: lease: restoring a claim: %w", err))
+			done = false
 		}
 	}
+	return done
 }
 
 func (b *Bus) restoreOne(key string, h held) error {
 	ctx, cancel := b.bound(b.life)
 	defer cancel()
 	found, err := b.bucket.get(ctx, claimKey(key))
-	if err != nil || !found.gone || time.Until(h.until) <= 0 {
+	if err != nil || time.Until(h.until) <= 0 {
 		return err
 	}
-	revision, err := b.bucket.swap(ctx, claimKey(key), newClaim(b.id), found.revision, time.Until(h.until))
+	revision := found.revision
+	switch id, _ := ownerOf(found.value); {
+	case found.gone:
+		revision, err = b.bucket.swap(ctx, claimKey(key), newClaim(b.id), found.revision, time.Until(h.until))
+	case id != b.id:
+		return nil
+	} // else it is there, restored perhaps by an attempt whose acknowledgement got lost
 	if err != nil {
 		return err
 	}

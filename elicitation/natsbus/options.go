@@ -18,8 +18,9 @@ const (
 	// MinLease is the shortest lease: servers count whole seconds, and a lease
 	// is renewed three times before it ends.
 	MinLease = 2 * time.Second
-	// DefaultTimeout bounds the reading and writing of the directory. A
-	// cluster that loses a server elects another leader in about this time.
+	// DefaultTimeout bounds the reading and writing of the directory. A cluster
+	// that loses the leader of the directory elects another one in 4 to 20
+	// seconds; what cannot wait for that fails.
 	DefaultTimeout = 5 * time.Second
 	// DefaultGrace is how long Send goes on looking for an owner whose lease
 	// stands and who is not to be found: it may just be reconnecting.

@@ -104,7 +104,9 @@ func (b *Bus) handle(reply string, q question, message []byte) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if h, ok := b.held[q.key]; b.closed || ok && h.revision != q.revision {
+	// A newer revision is that of a claim made again whose acknowledgement got
+	// lost: the directory names this end all the same.
+	if h, ok := b.held[q.key]; b.closed || ok && q.revision < h.revision {
 		<-b.slots
 		if !b.closed {
 			b.tell(reply, statusMoved)

@@ -47,8 +47,6 @@ func (b *Bus) Send(ctx context.Context, key string, message []byte) ([]byte, err
 			return reply, nil
 		case errors.Is(err, errMovedOn) && moved < 3:
 			moved++
-		case errors.Is(err, errMovedOn):
-			return nil, elicitation.ErrUnclaimed
 		case errors.Is(err, errNobody) && (time.Since(began) >= b.opts.Grace || !b.alive(ctx, id)):
 			return nil, elicitation.ErrOwnerGone
 		case !errors.Is(err, errNobody):

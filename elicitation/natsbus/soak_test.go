@@ -35,14 +35,19 @@ func TestSoak(t *testing.T) {
 	for i := range 6 {
 		wg.Go(func() { s.talk(t, rand.New(rand.NewPCG(seed, uint64(i)))) })
 	}
+	stop := sync.OnceFunc(func() {
+		close(s.stop)
+		wg.Wait()
+	})
+	defer stop()
 	s.trouble(t, rand.New(rand.NewPCG(seed, 100)), natstest.SoakTime(t))
-	close(s.stop)
-	wg.Wait()
+	// A short soak may pass without a leader for most of the time; what counts
+	// is that work goes on.
+	before := s.answered.Load()
+	natstest.Eventually(t, "questions are answered after the trouble", func() bool { return s.answered.Load() >= before+100 })
+	stop()
 	t.Logf("%d questions answered, %d refused, %d attempts failed, %d disturbances",
 		s.answered.Load(), s.refused.Load(), s.failed.Load(), s.disturbances)
-	if s.answered.Load() < 100 {
-		t.Errorf("only %d questions were answered", s.answered.Load())
-	}
 	for i, asks := range rs {
 		if n := asks.Pending(); n != 0 {
 			t.Errorf("replica %d has %d questions pending", i, n)
@@ -115,7 +120,7 @@ func (s *soak) converse(t *testing.T, random *rand.Rand, q *question) {
 			t.Errorf("the first reply is %v", d)
 		}
 		grace := 10 * time.Millisecond
-		if d == elicitation.Accepted {
+		if err == nil { // the question has been answered, now or before
 			grace = natstest.Patience
 		}
 		select {
@@ -123,8 +128,8 @@ func (s *soak) converse(t *testing.T, random *rand.Rand, q *question) {
 			s.check(t, o, given)
 			return
 		case <-time.After(grace):
-			if d == elicitation.Accepted {
-				t.Error("the reply is accepted, and does not arrive")
+			if err == nil {
+				t.Errorf("a reply is %v, and no answer arrives", d)
 				return
 			}
 		}
@@ -150,7 +155,9 @@ func (s *soak) check(t *testing.T, o elicitation.Outcome, given map[string]bool)
 func (s *soak) trouble(t *testing.T, random *rand.Rand, total time.Duration) {
 	for end := time.Now().Add(total); time.Now().Before(end); s.disturbances++ {
 		i := random.IntN(3)
-		length := time.Duration(1+random.IntN(6)) * time.Second
+		// Another leader is elected after four seconds at the earliest, and one
+		// that is cut off thinks it leads for ten.
+		length := time.Duration(1+random.IntN(9)) * time.Second
 		switch random.IntN(3) {
 		case 0:
 			s.cluster.Isolate(i)
@@ -176,16 +183,18 @@ func (s *soak) tidy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kv, err := js.KeyValue(t.Context(), natsbus.DefaultBucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	// Listing keys takes a consumer, and that a leader of the cluster, which is
+	// not the one of the directory and may not be elected yet.
+	var keys []string
+	natstest.Eventually(t, "the keys are listed", func() bool {
+		kv, err := js.KeyValue(t.Context(), natsbus.DefaultBucket)
+		if err == nil {
+			keys, err = kv.Keys(t.Context())
+		}
+		return err == nil
+	})
 	// What could not be released during an outage ends with its time to live,
 	// for which this does not wait.
-	keys, err := kv.Keys(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	claims := 0
 	for _, key := range keys {
 		if strings.HasPrefix(key, "c.") {
