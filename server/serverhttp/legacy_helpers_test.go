@@ -218,6 +218,9 @@ func legacyServer(t testing.TB, opts *server.Options) (*server.Server, *steps) {
 				return server.Text("cancelled"), nil
 			}
 			if err := call.Progress(ctx, float64(i+1), 0, ""); err != nil {
+				if ctx.Err() != nil {
+					s.ended <- context.Cause(ctx)
+				}
 				return nil, err
 			}
 		}
