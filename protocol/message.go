@@ -213,6 +213,15 @@ func appendMethod(before, out []byte, method string, params json.RawMessage) ([]
 	return append(out, '}'), nil
 }
 
+// BeginRequest appends to dst what precedes the params in the JSON text of a
+// request with that id, which must not be zero. [AppendInputParams] and a closing
+// brace complete a question: this saves the copy that [AppendMessage] makes.
+func BeginRequest(dst []byte, id ID, method string) []byte {
+	dst = append(append(dst, `{"jsonrpc":"2.0","id":`...), id.text...)
+	dst = jsonx.AppendText(append(dst, `,"method":`...), method)
+	return append(dst, `,"params":`...)
+}
+
 // BeginResponse appends to dst what precedes the result in the JSON text of a
 // response with that id. [AppendResult] and a closing brace complete it: this
 // saves those who encode the result themselves the copy that [AppendMessage]

@@ -164,11 +164,7 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, exten
 	if err != nil {
 		return nil, err
 	}
-	req, err := pushRequest(asked.id, p.version, question)
-	if err == nil {
-		err = p.outlet.ask(ctx, p.back, req)
-	}
-	if err != nil {
+	if err := p.ask(ctx, asked.id, question); err != nil {
 		p.session.pushes.take(asked.id)
 		return nil, err
 	}
@@ -208,7 +204,7 @@ func (p *pusher) withdraw(asked *push, why error) {
 	}
 	params, err := jsonx.Encode(protocol.Cancelled{RequestID: asked.id, Reason: reason})
 	if err == nil {
-		_ = p.outlet.ask(ctx, p.back, &protocol.Notification{Method: protocol.NotifyCancelled, Params: params})
+		_ = p.send(ctx, &protocol.Notification{Method: protocol.NotifyCancelled, Params: params})
 	}
 }
 
@@ -227,33 +223,58 @@ func (p *pusher) end() {
 	}
 }
 
-// ask sends what relates to a question, in order with the notifications of the
-// request.
-func (o *outlet) ask(ctx context.Context, back BackSender, m protocol.Message) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.ended {
-		return ErrEnded
-	}
-	return back.Send(ctx, m)
-}
-
 // questionBytes is room for most questions, so that encoding them allocates
 // once.
 const questionBytes = 512
 
-// pushRequest spells a question as a request of revision v that asks for
-// progress reports.
-func pushRequest(id protocol.ID, v protocol.Version, question protocol.InputRequest) (*protocol.Request, error) {
+// A textSender is a [BackSender] that takes the JSON text of a request as it goes
+// over the wire, and keeps it.
+type textSender interface {
+	SendText(ctx context.Context, request []byte) error
+}
+
+// ask sends a question as a request that asks for progress reports.
+func (p *pusher) ask(ctx context.Context, id protocol.ID, question protocol.InputRequest) error {
 	question, err := withToken(question, id)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	params, err := protocol.AppendInputParams(make([]byte, 0, questionBytes), v, question)
-	if err != nil {
-		return nil, err
+	text, method := make([]byte, 0, questionBytes), question.Kind().Method()
+	whole, ok := p.back.(textSender)
+	if ok {
+		text = protocol.BeginRequest(text, id, method)
 	}
-	return &protocol.Request{ID: id, Method: question.Kind().Method(), Params: params}, nil
+	if text, err = protocol.AppendInputParams(text, p.version, question); err != nil {
+		return err
+	}
+	if !ok {
+		return p.send(ctx, &protocol.Request{ID: id, Method: method, Params: text})
+	}
+	if err := p.outlet.enterOrder(); err != nil {
+		return err
+	}
+	defer p.outlet.mu.Unlock()
+	return whole.SendText(ctx, append(text, '}'))
+}
+
+// send sends what relates to a question.
+func (p *pusher) send(ctx context.Context, m protocol.Message) error {
+	if err := p.outlet.enterOrder(); err != nil {
+		return err
+	}
+	defer p.outlet.mu.Unlock()
+	return p.back.Send(ctx, m)
+}
+
+// enterOrder takes the mutex, which puts what is sent in order with the
+// notifications of the request, unless that has ended.
+func (o *outlet) enterOrder() error {
+	o.mu.Lock()
+	if o.ended {
+		o.mu.Unlock()
+		return ErrEnded
+	}
+	return nil
 }
 
 // withToken returns a copy of the question with a progress token of ours.

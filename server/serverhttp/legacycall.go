@@ -151,6 +151,14 @@ var (
 // receive is an error.
 func (b sessionBack) Send(ctx context.Context, m protocol.Message) error { return b.stream.say(ctx, m) }
 
+// SendText says a request that is spelled already; see package server.
+func (b sessionBack) SendText(ctx context.Context, request []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return b.stream.send(ctx, request)
+}
+
 // CloseStream implements [server.StreamCloser].
 func (b sessionBack) CloseStream(_ context.Context, retry time.Duration) error {
 	if !b.stream.hangUp(retry) {
