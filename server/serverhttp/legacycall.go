@@ -65,8 +65,8 @@ func (h *Handler) run(x *exchange, r *http.Request, log *eventLog, calls []call,
 				if !returned { // the handler ended its goroutine
 					response = &protocol.Response{ID: call.in.Request.ID, Error: internalError()}
 				}
+				call.respond(response) // before a shutdown finds that nothing runs any more
 				h.running.end(&call.task)
-				call.respond(response)
 				call.in, call.text = nil, nil // the others of a batch may go on for long
 				call.done()
 			}()
