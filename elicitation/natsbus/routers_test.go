@@ -196,7 +196,15 @@ func TestKill(t *testing.T) {
 
 	rs[0].bus.Kill()
 	began := time.Now()
-	if d, err := rs[1].answer(orphan, "too late"); !errors.Is(err, elicitation.ErrOwnerGone) || d != elicitation.Unknown {
+	d, err = rs[1].answer(orphan, "too late")
+	if err != nil && !errors.Is(err, elicitation.ErrOwnerGone) && time.Since(began) < 2*natsbus.MinLease {
+		// The servers had not told each other yet that its connection is closed, and
+		// one passed the reply on: it may have been handled, until the lease ends.
+		t.Logf("at the same moment: %v", err)
+		began = time.Now()
+		d, err = rs[1].answer(orphan, "much too late")
+	}
+	if !errors.Is(err, elicitation.ErrOwnerGone) || d != elicitation.Unknown {
 		t.Errorf("a reply to a dead replica is %v, %v", d, err)
 	}
 	if took := time.Since(began); took > atOnce {
