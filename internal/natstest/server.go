@@ -1,25 +1,31 @@
 package natstest
 
 import (
-	"errors"
+	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 )
 
 // Serve starts a NATS server with JetStream on the loopback interface, which
 // keeps its files in dir and logs nothing, and returns when it can be used.
-// Port 0 takes any. More changes the options before the server is made. The
-// caller stops the server, with [Stop]; in a test, [Start] does.
-func Serve(dir string, port int, more ...func(*natsserver.Options)) (*natsserver.Server, error) {
+// Port 0 takes any that is free, and on which the server can be started again.
+// More changes the options before the server is made. The caller stops the
+// server, with [Stop]; in a test, [Start] does.
+func Serve(dir string, port int, more ...func(*natsserver.Options)) (srv *natsserver.Server, err error) {
+	if port == 0 {
+		err = onFreePorts(func() (err error) {
+			srv, err = Serve(dir, nextPort(), more...)
+			return err
+		})
+		return srv, err
+	}
 	opts := &natsserver.Options{
 		Host: "127.0.0.1", Port: port, NoLog: true, NoSigs: true,
 		JetStream: true, StoreDir: dir,
 		JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 1 << 30,
-	}
-	if port == 0 {
-		opts.Port = natsserver.RANDOM_PORT
 	}
 	for _, f := range more {
 		f(opts)
@@ -32,10 +38,19 @@ func run(opts *natsserver.Options) (*natsserver.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	log := &fatal{}
+	srv.SetLoggerV2(log, false, false, false)
 	srv.Start()
-	if !srv.ReadyForConnections(Patience) {
-		Stop(srv)
-		return nil, errors.New("the NATS server does not start")
+	const poll = 50 * time.Millisecond
+	for began := time.Now(); !srv.ReadyForConnections(poll); {
+		err := log.failure()
+		if err == nil && time.Since(began) > Patience {
+			err = fmt.Errorf("it is not ready within %v", Patience)
+		}
+		if err != nil {
+			Stop(srv)
+			return nil, fmt.Errorf("the NATS server does not start: %w", err)
+		}
 	}
 	return srv, nil
 }

@@ -1,7 +1,6 @@
 package natstest
 
 import (
-	"fmt"
 	"testing"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
@@ -22,35 +21,12 @@ type Wired struct {
 // it when it has a leader.
 func StartWired(t testing.TB, n int) *Wired {
 	t.Helper()
-	c := &Wired{Servers: make([]*natsserver.Server, n), options: make([]*natsserver.Options, n), wires: make(map[[2]int]*Wire)}
-	ports := make([]int, n)
-	for i := range ports {
-		ports[i] = FreePort(t)
-	}
-	for i := range n {
-		for j := range n {
-			if i != j {
-				c.wires[[2]int{i, j}] = NewWire(t, fmt.Sprintf("127.0.0.1:%d", ports[j]))
-			}
-		}
-	}
-	for i := range n {
-		routes := ""
-		for j := range n {
-			if i != j {
-				routes += ",nats://" + c.wires[[2]int{i, j}].Address()
-			}
-		}
-		dir, client := t.TempDir(), FreePort(t)
-		c.Servers[i] = Start(t, dir, client, func(o *natsserver.Options) {
-			o.ServerName = fmt.Sprint("n", i)
-			// Nobody must find a way around the wires.
-			o.Cluster = natsserver.ClusterOpts{Name: "rondo", Host: "127.0.0.1", Port: ports[i], Advertise: "127.0.0.1:1", NoAdvertise: true}
-			o.Routes = natsserver.RoutesFromStr(routes[1:])
-			c.options[i] = o
-		})
-	}
-	led(t, c.Servers)
+	c := &Wired{wires: make(map[[2]int]*Wire)}
+	c.Servers, c.options = startCluster(t, n, func(from, to int, address string) string {
+		w := NewWire(t, address)
+		c.wires[[2]int{from, to}] = w
+		return w.Address()
+	})
 	return c
 }
 

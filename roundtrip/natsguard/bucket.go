@@ -24,6 +24,7 @@ const markerTTL = time.Second
 // key-value interface has none and would keep the key for ever.
 type bucket struct {
 	js      jetstream.JetStream
+	stream  jetstream.Stream
 	config  jetstream.StreamConfig
 	subject string // of a key, without it
 	publish string // the same, with the prefix of a JetStream domain
@@ -32,28 +33,33 @@ type bucket struct {
 }
 
 // openBucket opens the bucket, or creates it if it is not there, and checks
-// its settings.
+// its settings. It tries until Options.Timeout has passed: a replica may be
+// started while the cluster elects a leader.
 func openBucket(ctx context.Context, js jetstream.JetStream, opts Options) (*bucket, error) {
 	ctx, cancel := context.WithTimeout(ctx, opts.Timeout)
 	defer cancel()
-	name := "KV_" + opts.Bucket
-	stream, err := js.Stream(ctx, name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		stream, err = createBucket(ctx, js, opts)
-	}
-	if err != nil {
+	b := &bucket{js: js, timeout: opts.Timeout}
+	if err := b.keep(ctx, func() error { return b.open(ctx, opts) }); err != nil {
 		return nil, fmt.Errorf("bucket %q: %w", opts.Bucket, err)
 	}
-	config := stream.CachedInfo().Config
-	if err := checkBucket(config, opts.Longest); err != nil {
-		return nil, fmt.Errorf("bucket %q: %w", opts.Bucket, err)
-	}
-	b := &bucket{js: js, config: config, timeout: opts.Timeout}
 	b.subject = "$KV." + opts.Bucket + "."
 	prefix := foreignPrefix(js.Options())
 	b.publish = prefix + b.subject
-	b.read = cmp.Or(prefix, jetstream.DefaultAPIPrefix) + "STREAM.MSG.GET." + name
+	b.read = cmp.Or(prefix, jetstream.DefaultAPIPrefix) + "STREAM.MSG.GET." + b.config.Name
 	return b, nil
+}
+
+// open makes one attempt.
+func (b *bucket) open(ctx context.Context, opts Options) (err error) {
+	b.stream, err = b.js.Stream(ctx, "KV_"+opts.Bucket)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		b.stream, err = createBucket(ctx, b.js, opts)
+	}
+	if err != nil {
+		return err
+	}
+	b.config = b.stream.CachedInfo().Config
+	return checkBucket(b.config, opts.Longest)
 }
 
 func createBucket(ctx context.Context, js jetstream.JetStream, opts Options) (jetstream.Stream, error) {

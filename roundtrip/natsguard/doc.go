@@ -24,7 +24,9 @@
 // is one conditional write to the stream behind the bucket, decided by its
 // leader and stored by a majority. A replica that has lost its claim, whatever
 // the reason, can neither commit nor release it: both are conditional upon the
-// revision that the claim was stored as.
+// revision that the claim was stored as. For about a second after a partition,
+// while a server that led the bucket before does not know yet that it leads no
+// more, a replay may be refused although the outcome has been recorded.
 //
 // When NATS does not answer within [Options].Timeout the request is refused
 // and the handler does not run. It may be that the claim was stored and only

@@ -1,6 +1,7 @@
 package natsguard_test
 
 import (
+	"net"
 	"testing"
 	"time"
 
@@ -13,8 +14,7 @@ import (
 func TestRestart(t *testing.T) {
 	ctx := t.Context()
 	dir := t.TempDir()
-	port := natstest.FreePort(t)
-	srv := natstest.Start(t, dir, port)
+	srv := natstest.Start(t, dir, 0)
 	g := newGuard(t, natstest.Connect(t, srv.ClientURL()), &natsguard.Options{Timeout: natstest.Patience})
 	for _, id := range []string{"running", "committed"} {
 		if err := g.Claim(ctx, id, print1, inAnHour()); err != nil {
@@ -24,6 +24,7 @@ func TestRestart(t *testing.T) {
 	if err := g.Commit(ctx, "committed", []byte("outcome")); err != nil {
 		t.Fatal(err)
 	}
+	port := srv.Addr().(*net.TCPAddr).Port
 	natstest.Stop(srv)
 	natstest.Start(t, dir, port)
 

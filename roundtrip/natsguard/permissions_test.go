@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
 )
 
-// TestDocumentedPermissions has the guard do everything with the permissions
+// TestDocumentedPermissions has the guard and the store do everything with the permissions
 // that the package comment lists, and no others.
 func TestDocumentedPermissions(t *testing.T) {
 	const bucket = natsguard.DefaultBucket
@@ -40,6 +40,19 @@ func TestDocumentedPermissions(t *testing.T) {
 		}
 		if got := spent(t, g.Claim(ctx, name, print1, inAnHour())); string(got) != "outcome" {
 			t.Errorf("%s: outcome %q", name, got)
+		}
+		s, err := natsguard.NewStateStore(ctx, natstest.Connect(t, srv.ClientURL(), nats.UserInfo(name, "x"), quiet), &natsguard.Options{Bucket: bucket})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if _, err := s.Get(ctx, name); !errorsIsGone(err) {
+			t.Errorf("%s: a state that there is not: %v", name, err)
+		}
+		if err := s.Put(ctx, name, "owner", []byte("state"), inAnHour()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got, err := s.Get(ctx, name); err != nil || string(got) != "state" {
+			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
 	denied := nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {

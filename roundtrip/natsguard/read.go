@@ -53,6 +53,37 @@ func (b *bucket) get(ctx context.Context, key string) (*item, error) {
 	return &item{r.Message.Data, r.Message.Revision, gone}, nil
 }
 
+// getSince reads a key as it was when, or after, something was written that got
+// the revision given. From a server that has not seen that yet it is errBehind.
+func (b *bucket) getSince(ctx context.Context, key string, revision uint64) (*item, error) {
+	there, err := b.has(ctx, key, revision)
+	if err != nil || !there {
+		return nil, err
+	}
+	found, err := b.get(ctx, key)
+	if err == nil && found == nil {
+		return nil, errBehind // another server answered, or the key has gone
+	}
+	return found, err
+}
+
+// has says whether there is anything at a key, be it a marker. How far the
+// server that answers has come, which a read of the key does not tell, is in the
+// state of the stream together with the subjects. It matters because the server
+// that acknowledged a write need not be the one that answers.
+func (b *bucket) has(ctx context.Context, key string, revision uint64) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.attempt())
+	defer cancel()
+	info, err := b.stream.Info(ctx, jetstream.WithSubjectFilter(b.subject+key))
+	if err != nil {
+		return false, err
+	}
+	if info.State.LastSeq < revision {
+		return false, errBehind
+	}
+	return info.State.Subjects[b.subject+key] > 0, nil
+}
+
 // readReply is what the server answers to STREAM.MSG.GET.
 type readReply struct {
 	Error   *jetstream.APIError `json:"error"`

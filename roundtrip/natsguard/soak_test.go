@@ -17,18 +17,35 @@ import (
 // TestSoak has three replicas, each with a server of its own, race for states
 // while servers are stopped and started and cut off from the others. No state
 // is ever won twice, and whoever lost gets the outcome of who won or a refusal.
+// What one replica stores is gone for none.
 func TestSoak(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	c := natstest.StartWired(t, 3)
-	newGuard(t, natstest.Connect(t, c.Servers[0].ClientURL()), &natsguard.Options{Timeout: natstest.Patience})
 	var guards []*natsguard.Guard
+	var stores []*natsguard.StateStore
 	for i := range c.Servers {
-		guards = append(guards, newGuard(t, natstest.Connect(t, c.Servers[i].ClientURL()), &natsguard.Options{Timeout: 2 * time.Second}))
+		js, opts := natstest.Connect(t, c.Servers[i].ClientURL()), &natsguard.Options{Timeout: 2 * time.Second}
+		natstest.Eventually(t, "a guard and a store", func() bool {
+			g, err1 := natsguard.New(t.Context(), js, opts)
+			s, err2 := natsguard.NewStateStore(t.Context(), js, opts)
+			guards, stores = append(guards[:i], g), append(stores[:i], s)
+			return err1 == nil && err2 == nil
+		})
 	}
 	stopped := make(chan struct{})
-	var won, lost, refused, replayed atomic.Int32
+	var won, lost, refused, replayed, read atomic.Int32
 	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stopped:
+				return
+			default:
+				read.Add(keep(t, stores, n))
+			}
+		}
+	})
 	for w := range 4 {
 		wg.Go(func() {
 			for n := 0; ; n++ {
@@ -55,7 +72,8 @@ func TestSoak(t *testing.T) {
 	wg.Wait()
 	t.Logf("%d states won, %d claims lost, %d of them got the outcome, %d refused, %d disturbances",
 		won.Load(), lost.Load(), replayed.Load(), refused.Load(), n)
-	if won.Load() < 100 || replayed.Load() < 100 {
+	t.Logf("%d states read", read.Load())
+	if won.Load() < 100 || replayed.Load() < 100 || read.Load() < 100 {
 		t.Error("too little happened")
 	}
 }
@@ -87,6 +105,26 @@ func contest(t *testing.T, guards []*natsguard.Guard, id string, lost, refused, 
 		wg.Wait()
 	}
 	return wins.Load()
+}
+
+// keep has one replica store a state, and every one read it.
+func keep(t *testing.T, stores []*natsguard.StateStore, n int) (read int32) {
+	id := fmt.Sprint("kept", n)
+	if stores[n%len(stores)].Put(t.Context(), id, "owner", []byte(id), inAnHour()) != nil {
+		return 0
+	}
+	for i, s := range stores {
+		got, err := s.Get(t.Context(), id)
+		switch {
+		case errorsIsGone(err):
+			t.Errorf("%s is gone for replica %d", id, i)
+		case err == nil && string(got) != id:
+			t.Errorf("replica %d reads %q, want %q", i, got, id)
+		case err == nil:
+			read++
+		}
+	}
+	return read
 }
 
 // disturb takes one server away for some seconds, so that two always work

@@ -94,7 +94,8 @@ func (s *StateStore) put(ctx context.Context, key string, value []byte, until ti
 }
 
 // Get implements [roundtrip.StateStore]. It ends with ctx, and after
-// [Options].Timeout.
+// [Options].Timeout. [roundtrip.ErrStateGone] is certain; any other error leaves
+// open whether the state is there.
 func (s *StateStore) Get(ctx context.Context, id string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.bucket.timeout)
 	defer cancel()
@@ -124,15 +125,7 @@ func (s *StateStore) Get(ctx context.Context, id string) ([]byte, error) {
 }
 
 func (s *StateStore) get(ctx context.Context, key string) ([]byte, error) {
-	found, err := s.bucket.fetch(ctx, key)
-	if err == nil && (found == nil || found.gone) {
-		// A server that does not know yet that it leads no more, or that has
-		// just begun to, may not have seen the state. Whoever acknowledges a
-		// write has.
-		if err = s.bucket.mark(ctx); err == nil {
-			found, err = s.bucket.fetch(ctx, key)
-		}
-	}
+	found, err := s.bucket.find(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("natsguard: get: %w", err)
 	}

@@ -44,7 +44,10 @@ const pause = 20 * time.Millisecond
 // it returns that as found. Value must be unlike any other, so that an attempt
 // whose acknowledgement got lost is recognised as one's own.
 func (b *bucket) swap(ctx context.Context, key string, value []byte, revision uint64, until time.Time) (stored uint64, found *item, err error) {
-	create := revision == 0
+	create, look := revision == 0, b.get
+	if !create {
+		look = b.find // a deposed leader may refuse the successor of what it has not seen
+	}
 	for {
 		if err := b.connected(ctx); err != nil {
 			return 0, nil, err
@@ -54,7 +57,7 @@ func (b *bucket) swap(ctx context.Context, key string, value []byte, revision ui
 			return stored, nil, nil
 		}
 		if conflict(err) {
-			found, read := b.get(ctx, key)
+			found, read := look(ctx, key)
 			switch {
 			case read != nil:
 				err = read
@@ -82,26 +85,41 @@ func (b *bucket) swap(ctx context.Context, key string, value []byte, revision ui
 	}
 }
 
-// fetch is get that tries until ctx ends.
-func (b *bucket) fetch(ctx context.Context, key string) (*item, error) {
-	for {
-		if err := b.connected(ctx); err != nil {
-			return nil, err
-		}
-		found, err := b.get(ctx, key)
-		if err == nil || !transient(err) || wait(ctx, pause) != nil {
-			return found, err
-		}
+// find reads a key until ctx ends, and says that it is gone only when that is
+// certain: a server that does not know yet that it leads no more, or that has
+// just begun to, may not have seen what is there, and goes on answering for as
+// long as a second. Who acknowledges a write has seen everything, so what is
+// gone for a server that has seen that write, too, is gone.
+func (b *bucket) find(ctx context.Context, key string) (found *item, err error) {
+	err = b.keep(ctx, func() (err error) {
+		found, err = b.get(ctx, key)
+		return err
+	})
+	if err != nil || found != nil && !found.gone {
+		return found, err
 	}
+	var mark uint64
+	err = b.keep(ctx, func() (err error) {
+		mark, err = b.send(ctx, "mark", nil, time.Now())
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = b.keep(ctx, func() (err error) {
+		found, err = b.getSince(ctx, key, mark)
+		return err
+	})
+	return found, err
 }
 
-// mark writes something, for the sake of what is read after it, and tries until
-// ctx ends.
-func (b *bucket) mark(ctx context.Context) error {
+// keep tries f until it succeeds, ctx ends, or it fails for a reason that will
+// not go away.
+func (b *bucket) keep(ctx context.Context, f func() error) error {
 	for {
 		err := b.connected(ctx)
 		if err == nil {
-			_, err = b.send(ctx, "mark", nil, time.Now())
+			err = f()
 		}
 		if err == nil || !transient(err) || wait(ctx, pause) != nil {
 			return err
