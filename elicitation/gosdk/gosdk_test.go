@@ -29,6 +29,9 @@ const (
 	modern = "2026-07-28"
 )
 
+// longest is more than any test needs an upstream to wait.
+const longest = 20 * time.Second
+
 var impl = &mcp.Implementation{Name: "test", Version: "1"}
 
 // newUpstream is a server whose tools ask while they run, or, of the modern
@@ -38,6 +41,10 @@ func newUpstream() *mcp.Server {
 	schema := json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}},"required":["reason"]}`)
 	ask := func(ctx context.Context, req *mcp.CallToolRequest, params *mcp.ElicitParams) (*mcp.CallToolResult, error) {
 		if req.ProtocolVersion() < modern {
+			// A session that is deleted before its server has heard that a call is
+			// cancelled waits for the call, which would wait for ever.
+			ctx, cancel := context.WithTimeout(ctx, longest)
+			defer cancel()
 			answer, err := req.Session.Elicit(ctx, params)
 			return tell(answer, err), nil
 		}
