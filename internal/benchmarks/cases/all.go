@@ -9,7 +9,7 @@ import (
 
 // Groups are the names of all groups.
 func Groups() []string {
-	return []string{HandlerGroup, GrowthGroup, ClientGroup, LegacyGroup, WaitingGroup, RouterGroup, RetrofitGroup, LoadGroup, StartGroup}
+	return []string{HandlerGroup, GrowthGroup, ClientGroup, LegacyGroup, SessionsGroup, WaitingGroup, RouterGroup, RetrofitGroup, LoadGroup, StartGroup}
 }
 
 // Ops are the operations of all groups that have any.

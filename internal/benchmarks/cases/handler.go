@@ -16,6 +16,7 @@ const (
 	GrowthGroup   = "growth"
 	ClientGroup   = "client"
 	LegacyGroup   = "legacy"
+	SessionsGroup = "sessions"
 	WaitingGroup  = "waiting"
 	LoadGroup     = "load"
 	StartGroup    = "start"

@@ -63,7 +63,7 @@ func Sessions() (list []measure.Case) {
 	}{{"idle session", idle}, {"idle session that listens", listening}} {
 		for _, s := range peers.Servers() {
 			if s.Legacy != nil {
-				list = append(list, measure.Case{Group: LegacyGroup, Row: row.name, Peer: s.Name,
+				list = append(list, measure.Case{Group: SessionsGroup, Row: row.name, Peer: s.Name,
 					Run: func(time.Duration) (measure.Sample, error) { return row.run(s.Legacy()) }})
 			}
 		}

@@ -4,8 +4,9 @@
 //	go run ./internal/benchmarks/cmd/bench -short              # a glance: less than a minute
 //	go run ./internal/benchmarks/cmd/bench -groups handler,load -rounds 20
 //
-// Every peer is first asked whether it answers as it should. Then the cases run
-// round by round, one peer after the other.
+// Every peer is first asked whether it answers as it should. Then the cases of a
+// group run round by round, one peer after the other. Each group has a process of
+// its own: what one leaves behind in memory would be the others' to collect.
 package main
 
 import (
@@ -13,7 +14,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,6 +32,7 @@ func main() {
 	d := flag.Duration("time", 100*time.Millisecond, "how `long` each time; load takes ten times as long")
 	short := flag.Bool("short", false, "three rounds of 30 ms, for a glance")
 	groups := flag.String("groups", strings.Join(cases.Groups(), ","), "the groups of rows to measure, separated by `commas`")
+	part := flag.Bool("part", false, "measure in this process, and print the tables alone; started once for each group")
 	serve := flag.String("serve", "", "be the server of this `peer` on a port of its own until the standard input ends; load starts it")
 	flag.Parse()
 	if *short {
@@ -39,8 +43,10 @@ func main() {
 	var err error
 	if *serve != "" {
 		err = serveOne(*serve)
+	} else if list := strings.Split(*groups, ","); *part {
+		err = compare(ctx, list, *rounds, *d)
 	} else {
-		err = compare(ctx, strings.Split(*groups, ","), *rounds, *d)
+		err = compareAll(ctx, list, *rounds, *d)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -65,7 +71,31 @@ func progress() func(format string, args ...any) {
 	return func(format string, args ...any) { fmt.Fprintf(os.Stderr, "\r\033[K"+format, args...) }
 }
 
-func compare(ctx context.Context, groups []string, rounds int, d time.Duration) error {
+// compareAll has each group measured by a process of its own.
+func compareAll(ctx context.Context, groups []string, rounds int, d time.Duration) error {
+	if err := check(); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	fmt.Println(machine())
+	fmt.Printf("%d rounds of %s; medians, in brackets the ratio to the first column that has the row.\n", rounds, d)
+	began := time.Now()
+	for _, group := range groups {
+		cmd := exec.CommandContext(ctx, self, "-part", "-groups", group, "-rounds", strconv.Itoa(rounds), "-time", d.String())
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("%s: %w", group, err)
+		}
+	}
+	fmt.Fprintf(os.Stderr, "bench: %s in all\n", time.Since(began).Round(time.Second))
+	return nil
+}
+
+// check asks every peer whether it answers as it should.
+func check() error {
 	for _, s := range peers.Servers() {
 		if err := wire.Check(drive.NewHandler(s.New()).Do, s.Seals, wire.MaxSurvey); err != nil {
 			return fmt.Errorf("%s answers wrongly: %w", s.Name, err)
@@ -76,12 +106,16 @@ func compare(ctx context.Context, groups []string, rounds int, d time.Duration) 
 			return fmt.Errorf("%s with rondo answers wrongly: %w", r.Name, err)
 		}
 	}
+	return nil
+}
+
+func compare(ctx context.Context, groups []string, rounds int, d time.Duration) error {
 	list, cleanup, err := cases.All(groups)
 	if err != nil {
 		return err
 	}
 	defer cleanup()
-	began, show := time.Now(), progress()
+	show := progress()
 	table, err := measure.Run(list, rounds, d, func(round int, c measure.Case) error {
 		show("%d/%d %s: %s: %s", round+1, rounds, c.Group, c.Row, c.Peer)
 		return ctx.Err()
@@ -90,8 +124,6 @@ func compare(ctx context.Context, groups []string, rounds int, d time.Duration) 
 	if err != nil {
 		return err
 	}
-	fmt.Println(machine())
-	fmt.Printf("%d rounds of %s, %s in all; medians, in brackets the ratio to the first column that has the row.\n", rounds, d, time.Since(began).Round(time.Second))
 	for _, line := range table.Print(os.Stdout) {
 		fmt.Fprintf(os.Stderr, "bench: unsteady, run again on a quieter machine or with more rounds: %s\n", line)
 	}
