@@ -84,15 +84,23 @@ type request struct {
 	} `json:"params"`
 }
 
-func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// read decodes a message into v. It reports false when the request has been
+// refused.
+func read(w http.ResponseWriter, r *http.Request, v any) bool {
 	body := make([]byte, r.ContentLength)
-	if _, err := io.ReadFull(r.Body, body); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
+	_, err := io.ReadFull(r.Body, body)
+	if err == nil {
+		err = json.Unmarshal(body, v)
 	}
-	var q request
-	if err := json.Unmarshal(body, &q); err != nil {
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
+	}
+	return err == nil
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var q request
+	if !read(w, r, &q) {
 		return
 	}
 	rest, err := s.answer(&q)
