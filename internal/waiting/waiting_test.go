@@ -1,0 +1,66 @@
+package waiting_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/waiting"
+)
+
+// record returns a context with a watch, and what the watch was told.
+func record(ctx context.Context) (context.Context, *[]bool) {
+	told := new([]bool)
+	return waiting.WithWatch(ctx, func(waits bool) { *told = append(*told, waits) }), told
+}
+
+func TestACallWaitsWhileAnyOfItsQuestionsIsOpen(t *testing.T) {
+	ctx, told := record(t.Context())
+	endFirst, endSecond := waiting.Begin(ctx), waiting.Begin(ctx)
+	endFirst()
+	endFirst() // does nothing
+	if want := []bool{true}; !slices.Equal(*told, want) {
+		t.Errorf("one of two questions is open: told %v, want %v", *told, want)
+	}
+	endSecond()
+	waiting.Begin(ctx)()
+	if want := []bool{true, false, true, false}; !slices.Equal(*told, want) {
+		t.Errorf("told %v, want %v", *told, want)
+	}
+}
+
+func TestEveryWatchAroundACallIsTold(t *testing.T) {
+	outer, outerTold := record(t.Context())
+	inner, innerTold := record(outer)
+	end := waiting.Begin(outer)
+	waiting.Begin(inner)()
+	end()
+	want := []bool{true, false}
+	if !slices.Equal(*outerTold, want) || !slices.Equal(*innerTold, want) {
+		t.Errorf("outer was told %v, inner %v, want %v for both", *outerTold, *innerTold, want)
+	}
+}
+
+func TestBeginWithoutAWatchDoesNothing(t *testing.T) {
+	end := waiting.Begin(t.Context())
+	end()
+	end()
+}
+
+func TestManyGoroutinesAsk(t *testing.T) {
+	ctx, told := record(t.Context())
+	var asking sync.WaitGroup
+	for range 50 {
+		asking.Go(func() { waiting.Begin(ctx)() })
+	}
+	asking.Wait()
+	for i, waits := range *told {
+		if waits != (i%2 == 0) {
+			t.Fatalf("told %v at %d, want true and false by turns", waits, i)
+		}
+	}
+	if len(*told) == 0 || len(*told)%2 != 0 {
+		t.Errorf("told %d times, want an even number above 0", len(*told))
+	}
+}
