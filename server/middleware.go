@@ -81,8 +81,9 @@ func (in *Incoming) Refusal() *protocol.Error { return in.refusal }
 // CheckParamHeaders holds the Mcp-Param-* headers of a tools/call against the
 // arguments (basic/transports/streamable-http, "Server Behavior for Custom
 // Headers"). lines returns the values of a header by its name. The error names
-// the header that is missing, repeated, malformed or does not match. Transports
-// without headers need not call it.
+// the header that is missing, repeated, malformed or does not match. None is
+// missing in a session, whose revision does not have them. Transports without
+// headers need not call it.
 func (in *Incoming) CheckParamHeaders(lines func(name string) []string) error {
 	p, ok := in.Params.(*protocol.CallToolParams)
 	if !ok || in.server == nil {
@@ -91,6 +92,9 @@ func (in *Incoming) CheckParamHeaders(lines func(name string) []string) error {
 	t, ok := in.server.tools.snapshot().index[p.Name]
 	if !ok || !in.server.visible(in, protocol.MethodListTools, p.Name) {
 		return nil // the call will be refused, in words that are the same for both
+	}
+	if in.session != nil {
+		return t.headers.CheckGiven(p.Arguments, lines)
 	}
 	return t.headers.Check(p.Arguments, lines)
 }

@@ -173,8 +173,8 @@ func (st *stream) read(ctx context.Context, lines *lineio.Reader) error {
 		line, err := lines.Next()
 		switch {
 		case errors.Is(err, lineio.ErrTooLong):
-			st.respond(&protocol.Response{Error: protocol.Errorf(protocol.CodeInvalidRequest,
-				"invalid request: message is longer than %d bytes", st.opts.MaxLineBytes)})
+			st.respond(st.refuse(ctx, roundtrip.RefusedTooLarge, protocol.ID{}, protocol.Errorf(protocol.CodeInvalidRequest,
+				"invalid request: message is longer than %d bytes", st.opts.MaxLineBytes)))
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
@@ -194,7 +194,8 @@ func (st *stream) message(ctx context.Context, line []byte) {
 	}
 	message, err := protocol.DecodeMessage(line)
 	if err != nil {
-		st.respond(unreadable(message, err))
+		response := unreadable(message, err)
+		st.respond(st.refuse(ctx, roundtrip.RefusedMalformed, response.ID, response.Error))
 		return
 	}
 	st.handle(ctx, message, func(response *protocol.Response) {
@@ -239,9 +240,9 @@ func (st *stream) handle(ctx context.Context, message protocol.Message, reply fu
 func (st *stream) start(ctx context.Context, req *protocol.Request, reply func(*protocol.Response)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	r := &streamRequest{cancel: cancel, listens: req.Method == protocol.MethodListen, opens: req.Method == protocol.MethodInitialize}
-	if refusal := st.add(req.ID, r); refusal != nil {
+	if reason, refusal := st.add(req.ID, r); refusal != nil {
 		cancel(nil)
-		reply(&protocol.Response{ID: req.ID, Error: refusal})
+		reply(st.refuse(ctx, reason, req.ID, refusal))
 		return
 	}
 	var in *Incoming
@@ -279,20 +280,20 @@ func (st *stream) answer(id protocol.ID, r *streamRequest, response *protocol.Re
 
 // add takes a request in, or says why not. It counts as running until
 // requests.Done.
-func (st *stream) add(id protocol.ID, r *streamRequest) *protocol.Error {
+func (st *stream) add(id protocol.ID, r *streamRequest) (roundtrip.RefusalReason, *protocol.Error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	switch _, taken := st.running[id]; {
 	case st.closed:
-		return protocol.Errorf(protocol.CodeBusy, "server is closing")
+		return roundtrip.RefusedClosing, protocol.Errorf(protocol.CodeBusy, "server is closing")
 	case taken:
-		return protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: a request with this id is running")
+		return roundtrip.RefusedDuplicateID, protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: a request with this id is running")
 	case len(st.running) >= st.opts.MaxInFlight:
-		return protocol.Errorf(protocol.CodeBusy, "too many requests are running")
+		return roundtrip.RefusedRequests, protocol.Errorf(protocol.CodeBusy, "too many requests are running")
 	}
 	st.running[id] = r
 	st.requests.Add(1)
-	return nil
+	return "", nil
 }
 
 // remove reports whether the request is to be answered: not when the client

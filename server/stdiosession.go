@@ -6,6 +6,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // inSession reports whether a request belongs to the stream's session: it does
@@ -72,24 +73,30 @@ func (st *stream) batch(ctx context.Context, line []byte) bool {
 	}
 	texts, is, err := protocol.DecodeBatch(line)
 	if err != nil {
-		st.respond(&protocol.Response{Error: asError(err)})
+		st.respond(st.refuse(ctx, roundtrip.RefusedMalformed, protocol.ID{}, asError(err)))
 	}
 	if !is || err != nil {
 		return is
 	}
 	replies := &replies{stream: st, due: 1} // this call's own
+	broken := false                         // a message was none
 	for _, text := range texts {
 		message, err := protocol.DecodeMessage(text)
 		if err != nil {
+			response := unreadable(message, err)
+			if !broken { // the batch may hold a great many
+				st.refuse(ctx, roundtrip.RefusedMalformed, response.ID, response.Error)
+			}
+			broken = true
 			replies.expect()
-			replies.add(unreadable(message, err))
+			replies.add(response)
 			continue
 		}
 		if req, ok := message.(*protocol.Request); ok {
 			replies.expect()
 			if req.Method == protocol.MethodInitialize {
-				replies.add(&protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeInvalidRequest,
-					"invalid request: initialize must not be part of a batch")})
+				replies.add(st.refuse(ctx, roundtrip.RefusedBatch, req.ID, protocol.Errorf(protocol.CodeInvalidRequest,
+					"invalid request: initialize must not be part of a batch")))
 				continue
 			}
 		}

@@ -94,7 +94,7 @@ func (w *walker) add(annotation []byte, path []string, typ string) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: must be a string", where)
-	case !isToken(name):
+	case !IsToken(name):
 		return fmt.Errorf("%s: must be a header name: one or more letters, digits or any of !#$%%&'*+-.^_`|~", where)
 	case typ != "string" && typ != "integer" && typ != "boolean":
 		return fmt.Errorf("%s: only a string, integer or boolean can be mirrored", where)
@@ -110,8 +110,8 @@ func (w *walker) add(annotation []byte, path []string, typ string) error {
 	return nil
 }
 
-// isToken reports whether s is a field name of RFC 9110, section 5.1.
-func isToken(s string) bool {
+// IsToken reports whether s is a field name of RFC 9110, section 5.1.
+func IsToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]
 		letter := c|0x20 >= 'a' && c|0x20 <= 'z'

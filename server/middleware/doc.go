@@ -47,7 +47,8 @@
 // belongs to the flow as a whole, such as how many rounds it took, comes from
 // the events of the round-trip funnel. [Log] and [Metrics] are observers of
 // these events; name them as the server's Observer as well as among its
-// Middleware.
+// Middleware. So does all that a transport refuses before there is a leg: a
+// foreign origin, a bad token, a lost session ([roundtrip.RequestRefused]).
 //
 // # What is never recorded
 //
@@ -59,5 +60,6 @@
 // # Concurrency
 //
 // Everything here may be used by any number of requests at once, and by
-// several servers. Nothing starts a goroutine.
+// several servers. Nothing starts a goroutine, but for the moment in which the
+// timer of a [Log] writes how many refusals were not logged one by one.
 package middleware

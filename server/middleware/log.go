@@ -45,11 +45,17 @@ type LogOptions struct {
 // what was wrong with a request; see LogOptions.OmitMessages. What peers can
 // choose is escaped and cut at 256 bytes.
 //
-// Place it outermost: it logs refusals and busy signals too.
+// Place it outermost: it logs refusals and busy signals too. What a transport
+// refuses before any middleware, because of its origin, its credentials, its
+// session or its form, is an event ("mcp.request_refused") with the reason, the
+// HTTP status, the address of the peer and what to do about it. At most ten of
+// them a second are logged; how many more there were is told once a second
+// ("mcp.requests_refused").
 type Log struct {
-	logger *zap.Logger
-	opts   LogOptions
-	silent bool
+	logger   *zap.Logger
+	opts     LogOptions
+	silent   bool
+	refusals refusalLog
 }
 
 // NewLog returns a log that writes to logger; nil is silent. opts may be nil.
@@ -61,6 +67,7 @@ func NewLog(logger *zap.Logger, opts *LogOptions) *Log {
 	if opts != nil {
 		l.opts = *opts
 	}
+	l.refusals.logger = l.logger
 	return l
 }
 

@@ -62,6 +62,8 @@ func (l *Log) Observe(ctx context.Context, event roundtrip.Event) {
 			zap.String("panic", l.panicText(e.Value)), zap.ByteString("stack", e.Stack[:min(len(e.Stack), maxStack)]))
 	case roundtrip.ServerBug:
 		l.event(zap.ErrorLevel, "mcp.server_bug", e.Where, zap.String("error", errorText(e.Err)))
+	case roundtrip.RequestRefused:
+		l.refused(e)
 	case roundtrip.EphemeralKey:
 		l.logger.Warn("mcp.ephemeral_key", zap.String("key_id", safe(e.KeyID, maxText)), zap.String("meaning", ephemeralMeaning))
 	}

@@ -18,6 +18,8 @@ type eventMetrics struct {
 	flowRounds    prometheus.Histogram
 	humanWait     prometheus.Histogram
 	stateBytes    prometheus.Histogram
+	httpRefusals  *prometheus.CounterVec
+	lineRefusals  family
 	panics        prometheus.Counter
 	bugs          prometheus.Counter
 }
@@ -43,6 +45,9 @@ func newEventMetrics(r *registration) eventMetrics {
 			[]float64{.1, .5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600}),
 		stateBytes: r.histogram("state_bytes",
 			"Size of the requestState that was sent.", prometheus.ExponentialBuckets(256, 2, 9)),
+		httpRefusals: newHTTPRefusals(r),
+		lineRefusals: newFamily(r, "line_refusals_total",
+			"Lines of stdio and other streams that were refused before any middleware.", "reason", refusalReasons()...),
 		panics: r.counter("handler_panics_total", "Panics of handlers and middleware that were recovered."),
 		bugs:   r.counter("server_bugs_total", "Mistakes of handlers that clients got as internal errors."),
 	}
@@ -89,6 +94,8 @@ func (m *Metrics) Observe(_ context.Context, event roundtrip.Event) {
 		}
 	case roundtrip.CapabilityRefused:
 		c.countMissing(e.Missing)
+	case roundtrip.RequestRefused:
+		c.countRefused(e)
 	case roundtrip.HandlerPanicked:
 		c.panics.Inc()
 	case roundtrip.ServerBug:

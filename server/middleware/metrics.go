@@ -45,11 +45,14 @@ type MetricsOptions struct {
 //	rondo_state_rejections_total{reason}
 //	rondo_capability_refusals_total{capability}
 //	rondo_dropped_answers_total{reason}
+//	rondo_http_refusals_total{status,reason}   before any middleware
+//	rondo_line_refusals_total{reason}          the same on stdio and the like
 //	rondo_handler_panics_total
 //	rondo_server_bugs_total
 //
 // The sum of rondo_requests_total is the number of requests that were answered,
-// each leg of a flow for itself. Outcomes are named as in [Log].
+// each leg of a flow for itself, but for those that a transport refuses before
+// any middleware. Outcomes are named as in [Log].
 //
 // Every label has a fixed set of values: methods that are not the protocol's
 // are counted as "other", and so are reasons and codes that are not known here.

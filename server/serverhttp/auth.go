@@ -1,6 +1,7 @@
 package serverhttp
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 
@@ -20,7 +21,9 @@ type AuthError struct {
 	//
 	// Empty: "Bearer" with status 401, which must have one, no header with 403.
 	Challenge string
-	// Err tells why, for logs; it is not sent. Nil: nothing more to say.
+	// Err tells why. It is not sent; the observer of the server gets it with
+	// [roundtrip.RequestRefused], the request's credentials masked in its text.
+	// Nil: nothing more to say.
 	Err error
 }
 
@@ -53,13 +56,18 @@ func (h *Handler) authenticate(r *http.Request) (roundtrip.Principal, *fault) {
 		return principal, nil
 	}
 	refused, ok := errors.AsType[*AuthError](err)
-	if !ok || refused == nil {
+	if !ok {
 		refused = &AuthError{}
+	} else if refused == nil {
+		refused = &AuthError{}
+		err = refused // a nil pointer cannot be printed
 	}
-	f := &fault{status: refused.status(), header: "WWW-Authenticate", value: refused.Challenge}
-	if f.value == "" && f.status == http.StatusUnauthorized {
-		f.value = "Bearer"
+	f := &fault{status: refused.status(), reason: roundtrip.RefusedForbidden, header: "WWW-Authenticate", value: refused.Challenge}
+	if f.status == http.StatusUnauthorized {
+		f.reason = roundtrip.RefusedUnauthenticated
+		f.value = cmp.Or(f.value, "Bearer")
 	}
+	f.cause = newHookError(r, err)
 	// The text of the error may tell an attacker what to try next.
 	f.err = protocol.Errorf(protocol.CodeInvalidRequest, "%s", http.StatusText(f.status))
 	return roundtrip.Principal{}, f

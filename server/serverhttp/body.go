@@ -2,12 +2,14 @@ package serverhttp
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"slices"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 const (
@@ -91,8 +93,9 @@ func fill(r io.Reader, buf []byte) ([]byte, error) {
 }
 
 func (h *Handler) tooLarge() *fault {
-	return &fault{status: http.StatusRequestEntityTooLarge,
-		err: protocol.Errorf(protocol.CodeInvalidRequest, "message is larger than %d bytes", h.opts.MaxBodyBytes)}
+	return &fault{status: http.StatusRequestEntityTooLarge, reason: roundtrip.RefusedTooLarge,
+		err:   protocol.Errorf(protocol.CodeInvalidRequest, "message is larger than %d bytes", h.opts.MaxBodyBytes),
+		cause: fmt.Errorf("the body is larger than %d bytes (serverhttp.Options.MaxBodyBytes)", h.opts.MaxBodyBytes)}
 }
 
 // unreadable is the answer to a body that did not arrive.
@@ -101,13 +104,15 @@ func (h *Handler) unreadable(err error) *fault {
 		return h.tooLarge()
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok { // of a wrapping handler
-		return &fault{status: http.StatusRequestEntityTooLarge,
-			err: protocol.Errorf(protocol.CodeInvalidRequest, "message is too large")}
+		return &fault{status: http.StatusRequestEntityTooLarge, reason: roundtrip.RefusedTooLarge,
+			err:   protocol.Errorf(protocol.CodeInvalidRequest, "message is too large"),
+			cause: errors.New("the body is larger than a wrapping handler admits (http.MaxBytesReader)")}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return &fault{status: http.StatusRequestTimeout, header: "Connection", value: "close",
-			err: protocol.Errorf(protocol.CodeInvalidRequest, "message did not arrive in time")}
+		return &fault{status: http.StatusRequestTimeout, reason: roundtrip.RefusedTooSlow, header: "Connection", value: "close",
+			err:   protocol.Errorf(protocol.CodeInvalidRequest, "message did not arrive in time"),
+			cause: errors.New("the body did not arrive in time (serverhttp.Options.ReadTimeout, http.Server.ReadTimeout)")}
 	}
-	return &fault{status: http.StatusBadRequest, header: "Connection", value: "close",
+	return &fault{status: http.StatusBadRequest, reason: roundtrip.RefusedMalformed, header: "Connection", value: "close",
 		err: protocol.Errorf(protocol.CodeParseError, "parse error: message ends early")}
 }

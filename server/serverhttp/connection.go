@@ -2,11 +2,13 @@ package serverhttp
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/sse"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // A connection sends one stream, or the rest of it, as the response to one HTTP
@@ -152,8 +154,20 @@ func (c *connection) sendEvents(d delivery) error {
 	return c.x.raw(out)
 }
 
+// codeSessionGone is the code of the answer to a request whose session has
+// ended. Revisions with sessions give it no meaning of their own.
+const codeSessionGone = -32001
+
+// textSessionGone is that answer. Clients that are widely used compare the code
+// and the beginning of the text to tell it from any other 404; it carries no id,
+// whatever was asked, as that of the TypeScript SDK.
+const textSessionGone = `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`
+
 // sessionGone is the answer to a request whose session ended: the client must
 // open another (basic/transports, "Session Management").
 func sessionGone() *fault {
-	return &fault{status: http.StatusNotFound, err: protocol.Errorf(protocol.CodeInvalidRequest, "session not found")}
+	return &fault{status: http.StatusNotFound, reason: roundtrip.RefusedSessionGone, text: textSessionGone,
+		err: protocol.Errorf(codeSessionGone, "Session not found"),
+		cause: errors.New("Mcp-Session-Id names no session of this principal in this process: it has expired " +
+			"(serverhttp.Options.SessionTimeout), was deleted, belongs to somebody else or to another replica; the client initializes again")}
 }

@@ -16,6 +16,7 @@
 // answers it. None of them reveals anything to a page that may not ask.
 //
 //	Host, Origin                                            403
+//	a preflight of a listed origin                          204
 //	Authenticate                                            401, 403
 //	method                                                  405
 //	Content-Type, Content-Encoding                          415
@@ -34,7 +35,30 @@
 // After these checks the status is 200, whatever the response says, except for a
 // missing client capability (-32021), which is 400. Requests that are refused
 // from the version on pass the middleware of the server; what cannot be read
-// as a request does not.
+// as a request does not. All that does not pass it is an event for the observer
+// of the server, [roundtrip.RequestRefused], which the log and the metrics of
+// package middleware know.
+//
+// # Web pages
+//
+// Pages of the endpoint's own origin may use it, and those of
+// [Options].AllowedOrigins. Browsers ask before they let a page of another origin
+// send a request, and keep the response from it unless that permits them. For
+// listed origins, compared to the letter, the handler does both: it answers the
+// preflight, and names the origin, and the headers that a page may read, in
+// every response, refusals included. A page may send the headers of the protocol,
+// Mcp-Param-* and Authorization. Cookies and other credentials that a browser
+// adds by itself are never admitted (Access-Control-Allow-Credentials): a page
+// sends its own token. No other origin gets any such header.
+//
+// A page that has rebound its name to the address of the endpoint (DNS
+// rebinding) passes for one of the same origin. On loopback addresses its name
+// in Host gives it away. On private addresses (RFC 1918, 4193, 6598, link-local)
+// an internal site may have any name, so there a page of the same origin that is
+// named by neither an address nor [Options].AllowedHosts is refused, unless it
+// came over https: a page that has rebound its name has no certificate to show
+// for it. That is as the browser sees it, so a site behind a proxy that ends TLS
+// is served. A plain http site on a private address needs AllowedHosts.
 //
 // # Two eras
 //
@@ -50,8 +74,11 @@
 //	DELETE               204, ends the session
 //
 // Without a session id the answer is 400, with that of a session which has
-// ended, is unknown, or is another principal's it is 404, and the client starts
-// over. Errors of requests have status 200, as their clients expect. A batch is
+// ended, is unknown, or is another principal's it is 404 with code -32001, and the
+// client starts over. Their revisions have no Mcp-Method, Mcp-Name and
+// Mcp-Param-*; where a client sends them all the same they must agree with the
+// body, with each message of a batch, for a proxy may authorize by them: the
+// answer is 400 otherwise, for Mcp-Param-* the error -32602 of the call. Errors of requests have status 200, as their clients expect. A batch is
 // taken in sessions of revision 2025-03-26, which alone has them. The
 // transport of 2024-11-05 that preceded this one, HTTP with SSE, is not served;
 // clients of that revision are, if they use this one.
@@ -93,7 +120,5 @@
 // # Limits
 //
 // Every limit is a field of [Options] with a default. Set ReadHeaderTimeout and
-// IdleTimeout on the [http.Server]: no handler can do that for it. Cross-origin
-// pages that are to use the endpoint also need CORS headers, which are a matter
-// for a wrapping handler.
+// IdleTimeout on the [http.Server]: no handler can do that for it.
 package serverhttp

@@ -35,8 +35,8 @@ var errEnded = errors.New("serverhttp: the request has been answered")
 // It is the way back to the client that handlers have.
 type exchange struct {
 	w        http.ResponseWriter
-	opts     *Options
-	buffers  *sync.Pool
+	h        *Handler
+	r        *http.Request // that it answers
 	deadline deadlines
 	arrival  arrival     // of the body of the request
 	task                 // the request that it answers
@@ -51,8 +51,8 @@ type exchange struct {
 	quiet     *time.Timer // runs out when a stream needs a comment, nil: never
 }
 
-func (h *Handler) newExchange(w http.ResponseWriter) *exchange {
-	return &exchange{w: w, opts: &h.opts, buffers: &h.buffers, deadline: deadlinesOf(w)}
+func (h *Handler) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
+	return &exchange{w: w, h: h, r: r, deadline: deadlinesOf(w)}
 }
 
 // Notify sends a notification. The first one turns the response into a stream.
@@ -115,7 +115,7 @@ func (x *exchange) send(p []byte) error {
 			x.err = nil // such a writer delivers late, but it delivers
 		}
 	}
-	switch interval := x.opts.KeepAlive; {
+	switch interval := x.h.opts.KeepAlive; {
 	case x.err != nil:
 		x.lost()
 	case x.ended || interval < 0:
@@ -150,8 +150,8 @@ func (x *exchange) writtenBy(c *connection) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.conn = c
-	if x.opts.KeepAlive >= 0 {
-		x.quiet = time.AfterFunc(x.opts.KeepAlive, x.keepAlive)
+	if x.h.opts.KeepAlive >= 0 {
+		x.quiet = time.AfterFunc(x.h.opts.KeepAlive, x.keepAlive)
 	}
 }
 
@@ -261,14 +261,26 @@ func (x *exchange) close() {
 	x.end()
 }
 
-// fail answers what is not a request. The body may not have been read; net/http
-// reads what is left of a short one, which must not take for ever either.
+// fail answers what no middleware has seen and none will: it is the only way to
+// refuse such a request, so the observer hears of all of them. The body may not
+// have been read; net/http reads what is left of a short one, which must not take
+// for ever either.
 func (x *exchange) fail(f *fault) {
-	if x.opts.ReadTimeout > 0 && !x.arrival.late && !x.deadline.none {
-		x.deadline.read(time.Now().Add(x.opts.ReadTimeout))
+	x.h.reportRefusal(x.r, f)
+	x.answerFault(f)
+}
+
+// answerFault is fail for what the observer knows already.
+func (x *exchange) answerFault(f *fault) {
+	if x.h.opts.ReadTimeout > 0 && !x.arrival.late && !x.deadline.none {
+		x.deadline.read(time.Now().Add(x.h.opts.ReadTimeout))
 	}
-	if f.header != "" {
+	if f.value != "" {
 		x.w.Header().Set(f.header, f.value)
+	}
+	if f.text != "" {
+		_ = x.json(f.status, []byte(f.text)) // nobody is left to tell if it fails
+		return
 	}
 	x.finish(f.status, &protocol.Response{ID: f.id, Error: f.err})
 }
@@ -299,13 +311,13 @@ func (x *exchange) write(p []byte) error {
 // extend gives the client the write timeout from now on. It also covers what
 // net/http writes when the handler has returned, and ends with the response.
 func (x *exchange) extend() {
-	if x.opts.WriteTimeout > 0 && !x.deadline.none {
-		x.deadline.write(time.Now().Add(x.opts.WriteTimeout))
+	if x.h.opts.WriteTimeout > 0 && !x.deadline.none {
+		x.deadline.write(time.Now().Add(x.h.opts.WriteTimeout))
 	}
 }
 
 func (x *exchange) buffer() *[]byte {
-	if buf, ok := x.buffers.Get().(*[]byte); ok {
+	if buf, ok := x.h.buffers.Get().(*[]byte); ok {
 		return buf
 	}
 	buf := make([]byte, 0, usualBytes)
@@ -314,6 +326,6 @@ func (x *exchange) buffer() *[]byte {
 
 func (x *exchange) release(buf *[]byte) {
 	if cap(*buf) <= maxPooled {
-		x.buffers.Put(buf)
+		x.h.buffers.Put(buf)
 	}
 }

@@ -13,12 +13,13 @@ import (
 func (h *Handler) other(x *exchange, r *http.Request, p roundtrip.Principal) {
 	served := r.Method == http.MethodGet || r.Method == http.MethodDelete
 	lines := r.Header[headerVersion]
-	if !h.legacy || h.opts.StatelessLegacy || !served || modernOnly(lines) {
+	if !h.hasSessions() || !served || modernOnly(lines) {
 		x.fail(h.wrongMethod(lines))
 		return
 	}
 	if eraOf("", lines) == protocol.Modern {
-		x.fail(&fault{status: http.StatusBadRequest, err: protocol.UnsupportedVersion(trim(first(lines)), supported())})
+		x.fail(&fault{status: http.StatusBadRequest, reason: roundtrip.RefusedVersion,
+			err: protocol.UnsupportedVersion(trim(first(lines)), supported())})
 		return
 	}
 	if r.Method == http.MethodGet {
@@ -50,11 +51,23 @@ func modernOnly(lines []string) bool {
 	return len(lines) == 1 && v.Known() && v.Era() == protocol.Modern
 }
 
+// hasSessions reports whether there are legacy sessions, which need other methods
+// beside POST.
+func (h *Handler) hasSessions() bool { return h.legacy && !h.opts.StatelessLegacy }
+
+// methods lists the methods of the endpoint as headers do.
+func (h *Handler) methods() string {
+	if h.hasSessions() {
+		return "GET, POST, DELETE"
+	}
+	return http.MethodPost
+}
+
 func (h *Handler) wrongMethod(lines []string) *fault {
-	f := &fault{status: http.StatusMethodNotAllowed, header: "Allow", value: http.MethodPost,
+	f := &fault{status: http.StatusMethodNotAllowed, reason: roundtrip.RefusedHTTPMethod, header: "Allow", value: http.MethodPost,
 		err: protocol.Errorf(protocol.CodeInvalidRequest, "this endpoint takes POST only")}
-	if h.legacy && !h.opts.StatelessLegacy && !modernOnly(lines) {
-		f.value = "GET, POST, DELETE"
+	if !modernOnly(lines) && h.hasSessions() {
+		f.value = h.methods()
 		f.err = protocol.Errorf(protocol.CodeInvalidRequest, "this endpoint takes GET, POST and DELETE only")
 	}
 	return f
@@ -64,7 +77,7 @@ func (h *Handler) wrongMethod(lines []string) *fault {
 // (basic/transports, "Resumability and Redelivery").
 func (h *Handler) get(x *exchange, r *http.Request, p roundtrip.Principal) {
 	if !acceptsEvents(r.Header["Accept"]) {
-		x.fail(&fault{status: http.StatusNotAcceptable,
+		x.fail(&fault{status: http.StatusNotAcceptable, reason: roundtrip.RefusedAccept,
 			err: protocol.Errorf(protocol.CodeInvalidRequest, "Accept header must admit %s", typeEvents)})
 		return
 	}
@@ -93,8 +106,11 @@ func (h *Handler) get(x *exchange, r *http.Request, p roundtrip.Principal) {
 		c.run(r.Context())
 	case errors.Is(err, errUnknownEvent):
 		// Not 404, which would tell the client that its session is gone.
-		x.fail(&fault{status: http.StatusBadRequest, err: protocol.Errorf(protocol.CodeInvalidRequest,
-			"invalid request: Last-Event-ID: not an event of this session, or what followed it is not kept any more")})
+		f := badRequest(roundtrip.RefusedEventID,
+			"invalid request: Last-Event-ID: not an event of this session, or what followed it is not kept any more")
+		f.cause = errors.New("Last-Event-ID names no event of this session, or what followed it is not kept any more " +
+			"(serverhttp.Options.MaxSessionBytes, MaxEventBytes)")
+		x.fail(f)
 	default:
 		x.fail(sessionGone())
 	}

@@ -46,15 +46,25 @@ func New(srv *server.Server, opts *Options) *Handler {
 
 // ServeHTTP answers one HTTP request.
 //
-//	gate ─┬ POST ─→ media ─→ body ─┬ batch, legacy message ─→ see post
-//	      │                        ├ request ───────────────→ JSON or events
-//	      │                        ├ notification ──────────→ 202
-//	      │                        └ response ──────────────→ 400
-//	      └ else ──────────────────────────────────────────→ see other
+//	Host, Origin ─┬ preflight ─→ 204
+//	              └ Authenticate ─┬ POST ─→ media ─→ body ─┬ batch, legacy message ─→ see post
+//	                              │                        ├ request ───────────────→ JSON or events
+//	                              │                        ├ notification ──────────→ 202
+//	                              │                        └ response ──────────────→ 400
+//	                              └ else ──────────────────────────────────────────→ see other
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := h.newExchange(w)
+	x := h.newExchange(w, r)
 	defer h.survive(x, r)
-	principal, f := h.admit(r)
+	listed := h.addCORS(w.Header(), r.Header) // refusals have it, too
+	if f := h.checkSource(r); f != nil {
+		x.fail(f)
+		return
+	}
+	if listed && isPreflight(r) {
+		h.answerPreflight(w, r)
+		return
+	}
+	principal, f := h.authenticate(r)
 	switch {
 	case f != nil:
 		x.fail(f)
@@ -66,14 +76,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		h.other(x, r, principal)
 	}
-}
-
-// admit decides whether the sender may use the endpoint, and tells who it is.
-func (h *Handler) admit(r *http.Request) (roundtrip.Principal, *fault) {
-	if f := h.checkSource(r); f != nil {
-		return roundtrip.Principal{}, f
-	}
-	return h.authenticate(r)
 }
 
 // receive reads a POST and answers it, unless it is a request of this era, which
@@ -114,14 +116,13 @@ func (h *Handler) receive(x *exchange, r *http.Request, principal roundtrip.Prin
 
 // unasked is the answer to a response.
 func unasked() *fault {
-	return &fault{status: http.StatusBadRequest,
-		err: protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: clients send no responses")}
+	return badRequest(roundtrip.RefusedMalformed, "invalid request: clients send no responses")
 }
 
 // undecodable is the answer to a body that is no message. message carries the
 // id where it could be read.
 func undecodable(message protocol.Message, err error) *fault {
-	f := &fault{status: http.StatusBadRequest}
+	f := &fault{status: http.StatusBadRequest, reason: roundtrip.RefusedMalformed}
 	if request, ok := message.(*protocol.Request); ok && request != nil {
 		f.id = request.ID
 	}
@@ -188,7 +189,11 @@ func withoutBody(request *protocol.Request) *protocol.Request {
 // notify passes a notification on. That it is unknown is no reason to refuse.
 func (h *Handler) notify(x *exchange, r *http.Request, n *protocol.Notification) {
 	if e := vetNotification(r.Header, n); e != nil {
-		x.fail(&fault{status: http.StatusBadRequest, err: e})
+		f := &fault{status: http.StatusBadRequest, reason: roundtrip.RefusedHeaders, err: e}
+		if e.Code == protocol.CodeUnsupportedProtocolVersion {
+			f.reason = roundtrip.RefusedVersion
+		}
+		x.fail(f)
 		return
 	}
 	if err := h.srv.Notify(r.Context(), n); err != nil {
@@ -196,7 +201,7 @@ func (h *Handler) notify(x *exchange, r *http.Request, n *protocol.Notification)
 		if !ok {
 			e = protocol.Errorf(protocol.CodeInternalError, "internal error")
 		}
-		x.fail(&fault{status: http.StatusBadRequest, err: e})
+		x.fail(&fault{status: http.StatusBadRequest, reason: roundtrip.RefusedMalformed, err: e})
 		return
 	}
 	x.w.WriteHeader(http.StatusAccepted)

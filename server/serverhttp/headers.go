@@ -1,11 +1,14 @@
 package serverhttp
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 
+	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -34,12 +37,18 @@ func vet(header http.Header, in *server.Incoming) *server.Incoming {
 	} else if len(header[headerName]) > 1 {
 		in.Refuse(repeated("Mcp-Name"))
 	}
-	if in.Refusal() == nil {
-		if err := in.CheckParamHeaders(header.Values); err != nil {
-			in.Refuse(protocol.Errorf(protocol.CodeHeaderMismatch, "%v", err))
-		}
-	}
+	vetParams(header, in)
 	return in
+}
+
+// vetParams holds the Mcp-Param-* headers against the arguments.
+func vetParams(header http.Header, in *server.Incoming) {
+	if in.Refusal() != nil {
+		return
+	}
+	if err := in.CheckParamHeaders(header.Values); err != nil {
+		in.Refuse(protocol.Errorf(protocol.CodeHeaderMismatch, "%v", err))
+	}
 }
 
 // vetVersion checks the version header of a modern request. A request without
@@ -106,6 +115,62 @@ func vetNotification(header http.Header, n *protocol.Notification) *protocol.Err
 		return vetMethod(lines, n.Method)
 	}
 	return nil
+}
+
+// vetGiven holds the headers of a legacy POST against its body. Revisions with
+// sessions do not have these headers, so none is missing. Whoever routes or
+// authorizes by them all the same must have seen what is about to be executed:
+// they have to be true of every message of a batch.
+func vetGiven(header http.Header, d *delivered) *fault {
+	methods, names := header[headerMethod], header[headerName]
+	if len(methods)+len(names) == 0 {
+		return nil
+	}
+	for _, request := range d.requests {
+		if e := vetGivenBy(methods, names, request.Method, request.Params); e != nil {
+			f := badRequest(roundtrip.RefusedHeaders, "invalid request: %s", e.Message).about(d)
+			f.cause = errors.New("Mcp-Method or Mcp-Name does not agree with the body, so whoever authorized the request by them has seen another one")
+			return f
+		}
+	}
+	for _, m := range d.others {
+		method := ""
+		if n, ok := m.(*protocol.Notification); ok {
+			method = n.Method
+		}
+		if e := vetGivenBy(methods, names, method, nil); e != nil {
+			return badRequest(roundtrip.RefusedHeaders, "invalid request: %s", e.Message)
+		}
+	}
+	return nil
+}
+
+// vetGivenBy checks the headers that are there against one message. A response
+// has no method.
+func vetGivenBy(methods, names []string, method string, params []byte) *protocol.Error {
+	if len(methods) > 0 {
+		if e := vetMethod(methods, method); e != nil {
+			return e
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return nil
+	case len(names) > 1:
+		return repeated("Mcp-Name")
+	case !protocol.MultiRoundTrip(method):
+		return nil // it has no name
+	}
+	key := "name"
+	if method == protocol.MethodReadResource {
+		key = "uri"
+	}
+	raw, _ := protocol.Meta(params).Get(key)
+	target, err := jsonx.Text(raw)
+	if err != nil {
+		return protocol.Errorf(protocol.CodeHeaderMismatch, "Mcp-Name header is present, but params have no %s", key)
+	}
+	return vetName(names, target)
 }
 
 func repeated(name string) *protocol.Error {

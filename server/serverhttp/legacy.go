@@ -97,6 +97,7 @@ func declaresVersion(params []byte) bool {
 
 // post answers a legacy POST.
 //
+//	headers that contradict the body ──────→ 400
 //	stateless ─────────────────────────────→ each request for itself
 //	no session id ─┬ initialize ───────────→ a session
 //	               └ else ─────────────────→ 400
@@ -104,6 +105,10 @@ func declaresVersion(params []byte) bool {
 //	               ├ requests ─────────────→ JSON or events
 //	               └ none ─────────────────→ 202
 func (h *Handler) post(x *exchange, r *http.Request, p roundtrip.Principal, d *delivered) {
+	if f := vetGiven(r.Header, d); f != nil {
+		x.fail(f)
+		return
+	}
 	if h.opts.StatelessLegacy {
 		h.stateless(x, r, p, d)
 		return
@@ -136,8 +141,7 @@ func (h *Handler) post(x *exchange, r *http.Request, p roundtrip.Principal, d *d
 // session finds the session that a request names.
 func (h *Handler) session(ids []string, p roundtrip.Principal) (*session, *fault) {
 	if len(ids) != 1 || ids[0] == "" {
-		return nil, &fault{status: http.StatusBadRequest,
-			err: protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: needs one Mcp-Session-Id header, as initialize was answered with")}
+		return nil, badRequest(roundtrip.RefusedNoSession, "invalid request: needs one Mcp-Session-Id header, as initialize was answered with")
 	}
 	return h.sessions.acquire(ids[0], p)
 }
@@ -151,8 +155,7 @@ func (f *fault) about(d *delivered) *fault {
 }
 
 func noBatches(v protocol.Version) *fault {
-	return &fault{status: http.StatusBadRequest,
-		err: protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: revision %s has no batches", v)}
+	return badRequest(roundtrip.RefusedBatch, "invalid request: revision %s has no batches", v)
 }
 
 // tell hands on what needs no answer. An answer that nobody waits for any more
@@ -173,7 +176,7 @@ const maxInitialize = 16 << 10
 // initialize opens a session.
 func (h *Handler) initialize(x *exchange, r *http.Request, p roundtrip.Principal, request *protocol.Request) {
 	if len(request.Params) > maxInitialize {
-		x.fail(&fault{status: http.StatusRequestEntityTooLarge, id: request.ID,
+		x.fail(&fault{status: http.StatusRequestEntityTooLarge, reason: roundtrip.RefusedTooLarge, id: request.ID,
 			err: protocol.Errorf(protocol.CodeInvalidParams, "invalid params: longer than %d bytes", maxInitialize)})
 		return
 	}
@@ -249,6 +252,7 @@ func (h *Handler) serveSession(x *exchange, r *http.Request, s *session, d *deli
 	for i := range calls {
 		c := &calls[i]
 		c.in = s.core.Admit(d.requests[i])
+		vetParams(r.Header, c.in)
 		c.in.Private = h.opts.Authenticate != nil
 		c.done = func() { h.sessions.finished(s) }
 	}

@@ -71,8 +71,8 @@ func TestLegacyStatuses(t *testing.T) {
 		{"no session, no version", "POST", ping, []string{"Mcp-Session-Id", "", "MCP-Protocol-Version", ""}, 400, -32600},
 		{"notification without session", "POST", note, []string{"Mcp-Session-Id", ""}, 400, -32600},
 		{"response without session", "POST", `{"jsonrpc":"2.0","id":1,"result":{}}`, []string{"Mcp-Session-Id", ""}, 400, -32600},
-		{"unknown session", "POST", ping, []string{"Mcp-Session-Id", "x"}, 404, -32600},
-		{"unknown session, initialize", "POST", initializeBody("2025-06-18"), []string{"Mcp-Session-Id", "x"}, 404, -32600},
+		{"unknown session", "POST", ping, []string{"Mcp-Session-Id", "x"}, 404, -32001},
+		{"unknown session, initialize", "POST", initializeBody("2025-06-18"), []string{"Mcp-Session-Id", "x"}, 404, -32001},
 		{"second initialize", "POST", initializeBody("2025-06-18"), nil, 200, -32600},
 		{"no version", "POST", ping, []string{"MCP-Protocol-Version", ""}, 200, 0},
 		{"version of another session", "POST", ping, []string{"MCP-Protocol-Version", "2025-11-25"}, 200, 0},
@@ -84,10 +84,10 @@ func TestLegacyStatuses(t *testing.T) {
 		{"modern version without _meta", "POST", ping, []string{"MCP-Protocol-Version", "2026-07-28"}, 400, -32602},
 		{"GET, modern", "GET", "", []string{"MCP-Protocol-Version", "2026-07-28"}, 405, -32600},
 		{"GET without session", "GET", "", []string{"Mcp-Session-Id", ""}, 400, -32600},
-		{"GET, unknown session", "GET", "", []string{"Mcp-Session-Id", "x"}, 404, -32600},
+		{"GET, unknown session", "GET", "", []string{"Mcp-Session-Id", "x"}, 404, -32001},
 		{"GET, JSON only", "GET", "", []string{"Accept", "application/json"}, 406, -32600},
 		{"DELETE without session", "DELETE", "", []string{"Mcp-Session-Id", ""}, 400, -32600},
-		{"DELETE, unknown session", "DELETE", "", []string{"Mcp-Session-Id", "x"}, 404, -32600},
+		{"DELETE, unknown session", "DELETE", "", []string{"Mcp-Session-Id", "x"}, 404, -32001},
 		{"PUT", "PUT", ping, nil, 405, -32600},
 		{"HEAD", "HEAD", "", nil, 405, 0},
 		{"notification", "POST", note, nil, 202, 0},
@@ -373,7 +373,7 @@ func TestDeleteWhileRunning(t *testing.T) {
 		}
 		<-ctx.Done()
 		get.end()
-		if got := <-done; got.status != 404 || got.code() != -32600 {
+		if got := <-done; got.status != 404 || got.code() != -32001 {
 			t.Errorf("%s: got status %d: %s", tool, got.status, got.body)
 		}
 	}

@@ -41,6 +41,7 @@ func (h *Handler) calls(ctx context.Context, requests []*protocol.Request) ([]ca
 // run runs calls and sends what they say as the response to one POST, for as
 // long as the client is there.
 func (h *Handler) run(x *exchange, r *http.Request, log *eventLog, calls []call, d *delivered) {
+	h.reportBroken(r, d)
 	c := newConnection(x)
 	c.batch = d.batch
 	s := &stream{log: log, open: len(calls) + len(d.broken)}

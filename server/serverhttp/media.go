@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // The media types of the transport.
@@ -19,17 +20,17 @@ const (
 // take both kinds of response.
 func checkMedia(header http.Header) *fault {
 	if !isJSON(header["Content-Type"]) {
-		return &fault{status: http.StatusUnsupportedMediaType,
+		return &fault{status: http.StatusUnsupportedMediaType, reason: roundtrip.RefusedMediaType,
 			err: protocol.Errorf(protocol.CodeInvalidRequest, "Content-Type header must be %s, in UTF-8", typeJSON)}
 	}
 	for _, coding := range header["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(coding, "identity") {
-			return &fault{status: http.StatusUnsupportedMediaType, header: "Accept-Encoding", value: "identity",
+			return &fault{status: http.StatusUnsupportedMediaType, reason: roundtrip.RefusedMediaType, header: "Accept-Encoding", value: "identity",
 				err: protocol.Errorf(protocol.CodeInvalidRequest, "Content-Encoding header must be identity or absent")}
 		}
 	}
 	if !acceptsBoth(header["Accept"]) {
-		return &fault{status: http.StatusNotAcceptable,
+		return &fault{status: http.StatusNotAcceptable, reason: roundtrip.RefusedAccept,
 			err: protocol.Errorf(protocol.CodeInvalidRequest, "Accept header must admit %s and %s", typeJSON, typeEvents)}
 	}
 	return nil

@@ -52,22 +52,35 @@ type Options struct {
 	// Authenticate tells who sends a request, from its headers; it must leave
 	// the body alone. The principal binds sealed state, and lists are kept out
 	// of shared caches. An [*AuthError] chooses how a request is refused, any
-	// other error refuses it with 401; the error's text is not sent. Calls
-	// overlap. Nil: all clients are anonymous, and the state of a multi
+	// other error refuses it with 401. The error's text is not sent: it goes to
+	// the server's observer, with what the request says in confidence masked.
+	// Calls overlap. Nil: all clients are anonymous, and the state of a multi
 	// round-trip flow serves whoever holds it.
 	Authenticate func(r *http.Request) (roundtrip.Principal, error)
 
 	// AllowedOrigins are the origins of web pages that may use the endpoint
 	// beside those of the same origin, spelled as browsers spell them:
 	// "https://app.example.com", with a port only where it is not the scheme's
-	// own. "null" admits pages without an origin, sandboxed ones among them.
+	// own. There are no wildcards. "null" admits all pages without an origin,
+	// whoever made them: sandboxed ones, files.
+	//
+	// The handler answers the preflights of their browsers and sends the CORS
+	// headers that a client in a page needs, with refusals too; see "Web pages"
+	// in the documentation of the package. Pages that use the endpoint through
+	// another origin of the same machine, such as developers' tools on another
+	// port of localhost, must be listed as well.
 	AllowedOrigins []string
 
 	// AllowedHosts are the names, without port, under which the endpoint may
 	// be addressed. Connections to a loopback address always may say
 	// "localhost" or a loopback address, and without this list nothing else:
 	// a page that rebinds its own name to 127.0.0.1 gives itself away by it.
-	// Connections to other addresses are checked only if the list is not empty.
+	// Connections to other addresses are checked if the list is not empty, and
+	// else where a page may have rebound its name to a private address: a request
+	// with an Origin that is not listed, over plain http, must name an address or
+	// localhost there. So an internal site whose own pages use the endpoint over
+	// http lists its name here. One behind a proxy that ends TLS need not, nor
+	// clients that are no browsers.
 	AllowedHosts []string
 
 	// MaxBodyBytes is the largest body that is read, 0: DefaultMaxBodyBytes.
@@ -172,12 +185,27 @@ func (o *Options) legacyDefaults() {
 func originSet(origins []string) map[string]bool {
 	set := make(map[string]bool, len(origins))
 	for _, origin := range origins {
-		if _, ok := parseOrigin(origin); !ok && origin != "null" {
-			panic(fmt.Sprintf("serverhttp: AllowedOrigins: %q must be scheme://host, with a port where needed, or null", origin))
+		if !isSpelledOrigin(origin) {
+			panic(fmt.Sprintf("serverhttp: AllowedOrigins: %q must be spelled as browsers spell an origin: scheme://host in lower case, "+
+				"with a port only where it is not the scheme's own, without a path or wildcard; or null", origin))
 		}
 		set[origin] = true
 	}
 	return set
+}
+
+// isSpelledOrigin reports whether a browser may send s as the origin of a page.
+func isSpelledOrigin(s string) bool {
+	o, ok := parseOrigin(s)
+	if !ok {
+		return s == "null"
+	}
+	for i := range len(s) {
+		if s[i] >= 0x80 || s[i] >= 'A' && s[i] <= 'Z' {
+			return false // names are in Punycode there
+		}
+	}
+	return !strings.HasSuffix(s, ":") && (o.port == "" || o.port != o.defaultPort())
 }
 
 // hostSet returns the set of host names in lower case.

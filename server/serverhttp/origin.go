@@ -1,12 +1,14 @@
 package serverhttp
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // checkSource refuses requests that a web page of another origin makes, and
@@ -14,25 +16,43 @@ import (
 // (basic/transports/streamable-http, "Security & Endpoint").
 func (h *Handler) checkSource(r *http.Request) *fault {
 	host, ok := parseAuthority(r.Host)
-	if local := toLoopback(r); local || len(h.hosts) > 0 {
-		if !ok || !(local && host.loopback() || h.hosts[host.host]) {
-			return forbidden("Host header names a host that this endpoint does not answer to; its operator may add it to AllowedHosts")
-		}
+	local := toLoopback(r)
+	if (local || len(h.hosts) > 0) && (!ok || !(local && host.loopback() || h.hosts[host.host])) {
+		return forbidden(roundtrip.RefusedHost, r,
+			"Host header names a host that this endpoint does not answer to; its operator may add it to AllowedHosts",
+			"add the host, without port, to serverhttp.Options.AllowedHosts if clients call this endpoint by it")
 	}
 	switch origins := r.Header["Origin"]; {
 	case len(origins) == 0:
 		return nil // not a browser, which is not what this protects from
-	case len(origins) > 1 || !h.mayUse(origins[0], host):
-		return forbidden("Origin header names an origin that may not use this endpoint")
+	case len(origins) == 1 && h.origins[origins[0]]:
+		return nil
+	case len(origins) > 1 || !sharesOrigin(origins[0], host):
+		return forbidden(roundtrip.RefusedOrigin, r,
+			"Origin header names an origin that may not use this endpoint; its operator may add it to AllowedOrigins",
+			"add the origin to serverhttp.Options.AllowedOrigins if its pages may use this endpoint")
+	case h.mayBeRebound(r, origins[0], host):
+		return forbidden(roundtrip.RefusedHost, r,
+			"Host header names a host that may be any web page's on this private address; its operator may add it to AllowedHosts",
+			"this is a plain http page of the same name on a private address, and a page that has rebound its name to that "+
+				"address looks the same: add the host, without port, to serverhttp.Options.AllowedHosts, or serve it over https")
 	}
 	return nil
 }
 
-// mayUse reports whether pages of origin may use the endpoint at host.
-func (h *Handler) mayUse(origin string, host authority) bool {
-	if h.origins[origin] {
-		return true
-	}
+// mayBeRebound reports whether a page of the same origin may be one that has
+// rebound its name to a private address, where others than the user's browser
+// cannot reach. It has that name in Host and Origin, as an honest page has. What
+// it cannot have is an address in place of a name, which needs no lookup, or
+// https: the certificate would have to be for its name.
+func (h *Handler) mayBeRebound(r *http.Request, origin string, host authority) bool {
+	return !h.hosts[host.host] && !host.literal() && !host.loopback() &&
+		!strings.HasPrefix(origin, "https://") && toPrivate(r)
+}
+
+// sharesOrigin reports whether pages of origin and the endpoint at host are of
+// one origin, or both of this machine.
+func sharesOrigin(origin string, host authority) bool {
 	from, ok := parseOrigin(origin)
 	if !ok || from.defaultPort() == "" || host.host == "" {
 		return false // not loaded over HTTP: browser extensions, say, must be listed
@@ -50,16 +70,50 @@ func (h *Handler) mayUse(origin string, host authority) bool {
 	return from.host == host.host && from.effectivePort() == port
 }
 
-func forbidden(message string) *fault {
-	return &fault{status: http.StatusForbidden, err: protocol.Errorf(protocol.CodeInvalidRequest, "%s", message)}
+// forbidden refuses a request for where it comes from. advice is for the
+// operator, who also gets what the request says.
+func forbidden(reason roundtrip.RefusalReason, r *http.Request, message, advice string) *fault {
+	return &fault{status: http.StatusForbidden, reason: reason,
+		err:   protocol.Errorf(protocol.CodeInvalidRequest, "%s", message),
+		cause: fmt.Errorf("Host %s, Origin %s: %s", clipSource(r.Host), clipSource(first(r.Header["Origin"])), advice)}
+}
+
+// clipSource quotes a Host or Origin without a user part, which may hold a
+// password.
+func clipSource(s string) string {
+	if at := strings.LastIndexByte(s, '@'); at >= 0 {
+		s = "…" + s[at:]
+	}
+	return clip(s)
 }
 
 // toLoopback reports whether r came over a connection to a loopback address,
 // which nobody on another machine can open.
 func toLoopback(r *http.Request) bool {
+	tcp := localAddr(r)
+	return tcp != nil && tcp.IP.IsLoopback()
+}
+
+// toPrivate reports whether r came over a connection to an address that can be
+// reached from a part of the network alone: of RFC 1918, 4193, 3927, 4291 or
+// 6598.
+func toPrivate(r *http.Request) bool {
+	tcp := localAddr(r)
+	if tcp == nil {
+		return false
+	}
+	if ip := tcp.IP.To4(); ip != nil && ip[0] == 100 && ip[1]&0xc0 == 64 {
+		return true // 100.64.0.0/10, of carriers and overlay networks
+	}
+	return tcp.IP.IsPrivate() || tcp.IP.IsLinkLocalUnicast()
+}
+
+// localAddr returns the address that the connection of r was made to, nil where
+// that is unknown or none of TCP.
+func localAddr(r *http.Request) *net.TCPAddr {
 	addr, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	tcp, ok := addr.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
+	tcp, _ := addr.(*net.TCPAddr)
+	return tcp
 }
 
 // An authority is a host, in lower case and without brackets, and a port,
@@ -96,6 +150,12 @@ func digits(s string) bool {
 		}
 	}
 	return true
+}
+
+// literal reports whether the host is an address.
+func (a authority) literal() bool {
+	_, err := netip.ParseAddr(a.host)
+	return err == nil
 }
 
 // loopback reports whether the host is this machine by definition.

@@ -131,3 +131,86 @@ func TestRebinding(t *testing.T) {
 		t.Errorf("GET: got status %d, want 403", got.status)
 	}
 }
+
+// elsewhere is a listener whose connections seem to have been made to another
+// address of this machine.
+type elsewhere struct {
+	net.Listener
+	local net.Addr
+}
+
+func (l elsewhere) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	return elsewhereConn{conn, l.local}, err
+}
+
+type elsewhereConn struct {
+	net.Conn
+	local net.Addr
+}
+
+func (c elsewhereConn) LocalAddr() net.Addr { return c.local }
+
+// TestRebindingOfPrivateAddresses: a page that has rebound its name to the
+// address of an internal server looks like a page of the same origin. Honest
+// sites are told apart by https, an address in place of the name, or the list.
+func TestRebindingOfPrivateAddresses(t *testing.T) {
+	none, hosts := &serverhttp.Options{}, &serverhttp.Options{AllowedHosts: []string{"mcp.corp.example"}}
+	origins := &serverhttp.Options{AllowedOrigins: []string{"http://mcp.corp.example"}}
+	const private, public, overlay = "192.168.7.7:80", "203.0.113.7:80", "100.101.7.7:80"
+	tests := []struct {
+		name                string
+		opts                *serverhttp.Options
+		local, host, origin string
+		status              int
+	}{
+		{"rebound", none, private, "evil.example.com", "http://evil.example.com", 403},
+		{"rebound, another port", none, "10.0.0.7:8080", "evil.example.com:8080", "http://evil.example.com:8080", 403},
+		{"rebound, 172.16/12", none, "172.17.0.2:80", "evil.example.com", "http://evil.example.com", 403},
+		{"rebound, overlay network", none, overlay, "evil.example.com", "http://evil.example.com", 403},
+		{"rebound, link-local", none, "169.254.7.7:80", "evil.example.com", "http://evil.example.com", 403},
+		{"rebound, IPv6", none, "[fd00::7]:80", "evil.example.com", "http://evil.example.com", 403},
+		{"rebound, IPv6 link-local", none, "[fe80::7]:80", "evil.example.com", "http://evil.example.com", 403},
+		{"rebound, mapped", none, "[::ffff:10.0.0.7]:80", "evil.example.com", "http://evil.example.com", 403},
+		{"name that looks like an address", none, private, "192.168.7.7.evil.example.com", "http://192.168.7.7.evil.example.com", 403},
+		{"name that begins like localhost", none, private, "localhost.evil.example.com", "http://localhost.evil.example.com", 403},
+		{"rebound beside a list", hosts, private, "evil.example.com", "http://evil.example.com", 403},
+		{"rebound beside origins", origins, private, "evil.example.com", "http://evil.example.com", 403},
+		{"foreign page", none, private, "192.168.7.7", "http://evil.example.com", 403},
+		{"foreign page over https", none, private, "mcp.corp.example", "https://evil.example.com", 403},
+
+		{"no page", none, private, "mcp.corp.example", "", 200},
+		{"service in a cluster", none, "10.1.2.3:80", "mcp.default.svc:80", "", 200},
+		{"address", none, private, "192.168.7.7", "http://192.168.7.7", 200},
+		{"IPv6 address", none, "[fd00::7]:80", "[fd00::7]", "http://[fd00::7]", 200},
+		{"published port of a container", none, "172.17.0.2:80", "localhost:8080", "http://localhost:8080", 200},
+		{"behind a proxy that ends TLS", none, private, "mcp.example.com", "https://mcp.example.com", 200},
+		{"listed host", hosts, private, "mcp.corp.example", "http://mcp.corp.example", 200},
+		{"listed origin", origins, private, "mcp.corp.example", "http://mcp.corp.example", 200},
+		{"public address", none, public, "mcp.example.com", "http://mcp.example.com", 200},
+	}
+	srv, _ := legacyServer(t, nil)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			addr, err := net.ResolveTCPAddr("tcp", tt.local)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ts := httptest.NewUnstartedServer(serverhttp.New(srv, tt.opts))
+			ts.Listener = elsewhere{ts.Listener, addr}
+			ts.Start()
+			t.Cleanup(ts.Close)
+			modern := do(t, ts, "POST", headers("server/discover", "", "Host", tt.host, "Origin", tt.origin), body("server/discover", ""))
+			legacy := do(t, ts, "POST", headers("", "", "Host", tt.host, "Origin", tt.origin, "Mcp-Method", "",
+				"Mcp-Protocol-Version", "2025-11-25"), initializeBody("2025-11-25"))
+			for era, got := range map[string]*reply{"modern": modern, "legacy": legacy} {
+				if got.status != tt.status {
+					t.Errorf("%s: got status %d, want %d: %s", era, got.status, tt.status, got.body)
+				}
+				if tt.status == 403 && !strings.Contains(got.body, "AllowedHosts") && !strings.Contains(got.body, "AllowedOrigins") {
+					t.Errorf("%s: %s does not say which option to set", era, got.body)
+				}
+			}
+		})
+	}
+}

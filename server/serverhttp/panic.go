@@ -24,7 +24,7 @@ func (h *Handler) survive(x *exchange, r *http.Request) {
 	if x.begun() {
 		panic(http.ErrAbortHandler)
 	}
-	x.fail(&fault{status: http.StatusInternalServerError, id: x.id, err: internalError()})
+	x.answerFault(&fault{status: http.StatusInternalServerError, id: x.id, err: internalError()})
 }
 
 // passAbort is told of panics on the goroutine that net/http has for a request,

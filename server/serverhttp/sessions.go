@@ -2,8 +2,10 @@ package serverhttp
 
 import (
 	"crypto/rand"
+	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -58,19 +60,23 @@ func (t *sessions) reserve(p roundtrip.Principal) *fault {
 		return shuttingDown()
 	}
 	if len(t.byID)+t.opening >= t.max {
-		return noRoom("too many sessions are open")
+		return noRoom(p, "too many sessions are open",
+			fmt.Errorf("%d sessions are open (serverhttp.Options.MaxSessions)", t.max))
 	}
 	if t.owned[p] >= t.maxEach {
-		return noRoom("too many sessions of this principal are open")
+		return noRoom(p, "too many sessions of this principal are open",
+			fmt.Errorf("%d sessions of this principal are open (serverhttp.Options.MaxPrincipalSessions)", t.maxEach))
 	}
 	t.opening++
 	t.owned[p]++
 	return nil
 }
 
-func noRoom(why string) *fault {
-	return &fault{status: http.StatusServiceUnavailable, header: "Retry-After", value: "60",
-		err: protocol.Errorf(protocol.CodeBusy, "%s", why)}
+// noRoom refuses to open a session of p.
+func noRoom(p roundtrip.Principal, why string, cause error) *fault {
+	f := busy(http.StatusServiceUnavailable, roundtrip.RefusedSessions, time.Minute, why)
+	f.principal, f.cause = p, cause
+	return f
 }
 
 // cancel gives the room back.
@@ -154,8 +160,10 @@ func (t *sessions) begin(s *session, n int) *fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s.running+n > t.maxRunning {
-		return &fault{status: http.StatusTooManyRequests, header: "Retry-After", value: "1",
-			err: protocol.Errorf(protocol.CodeBusy, "too many requests of this session are running")}
+		f := busy(http.StatusTooManyRequests, roundtrip.RefusedRequests, time.Second, "too many requests of this session are running")
+		f.principal = s.principal
+		f.cause = fmt.Errorf("%d requests of this session are running (serverhttp.Options.MaxSessionRequests)", s.running)
+		return f
 	}
 	s.running += n
 	for range n {
@@ -244,6 +252,5 @@ func (s *session) end() {
 }
 
 func shuttingDown() *fault {
-	return &fault{status: http.StatusServiceUnavailable, header: "Retry-After", value: "1",
-		err: protocol.Errorf(protocol.CodeBusy, "server is shutting down")}
+	return busy(http.StatusServiceUnavailable, roundtrip.RefusedClosing, time.Second, "server is shutting down")
 }

@@ -2,8 +2,11 @@ package serverhttp
 
 import (
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -11,9 +14,29 @@ import (
 // error without id (basic/transports/streamable-http, "Sending Messages").
 type fault struct {
 	status        int
-	err           *protocol.Error
-	id            protocol.ID // where it could be read
-	header, value string      // one more header, none if empty
+	reason        roundtrip.RefusalReason
+	err           *protocol.Error // what the client is told
+	text          string          // err as the body spells it; empty: as usual
+	id            protocol.ID     // where it could be read
+	header, value string          // one more header, none if empty
+
+	// The following is for the operator alone.
+	cause     error               // why; nil: what the client is told says it all
+	principal roundtrip.Principal // who was refused for want of room
+}
+
+// badRequest is the fault of a client that does not keep to the protocol.
+func badRequest(reason roundtrip.RefusalReason, format string, args ...any) *fault {
+	return &fault{status: http.StatusBadRequest, reason: reason,
+		err: protocol.Errorf(protocol.CodeInvalidRequest, format, args...)}
+}
+
+// busy is the fault of a client that comes at a bad time, and may come again.
+func busy(status int, reason roundtrip.RefusalReason, retryAfter time.Duration, why string) *fault {
+	return &fault{status: status, reason: reason, header: "Retry-After", value: strconv.Itoa(int(retryAfter / time.Second)),
+		err: protocol.Errorf(protocol.CodeBusy, "%s; try again in %s", why, retryAfter).WithData(struct {
+			RetryAfterMs int64 `json:"retryAfterMs"`
+		}{retryAfter.Milliseconds()})}
 }
 
 // statusOf returns the status of a response that is sent as JSON. Clients read

@@ -1,0 +1,50 @@
+package redact_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/redact"
+)
+
+func TestText(t *testing.T) {
+	const token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl"
+	tests := []struct {
+		name, text string
+		secrets    []string
+		want       string
+	}{
+		{"nothing", "token expired", nil, "token expired"},
+		{"other words", "token expired at noon", []string{token}, "token expired at noon"},
+		{"whole", "cannot use " + token + ".", []string{token}, "cannot use [redacted]."},
+		{"quoted", `cannot use "` + token + `"`, []string{token}, `cannot use "[redacted]"`},
+		{"beginning", "cannot use " + token[:12] + "…", []string{token}, "cannot use [redacted]…"},
+		{"segment", "signature c2lnbmF0dXJl does not fit", []string{token}, "signature [redacted] does not fit"},
+		{"end of a sentence", "no eyJzdWIiOiJhbm4ifQ.", []string{token}, "no [redacted]."},
+		{"twice", token + " is not " + token, []string{token}, "[redacted] is not [redacted]"},
+		{"with spaces", "password my dear dog is wrong", []string{"my dear dog"}, "password [redacted] is wrong"},
+		{"too short to be one", "a bad day", []string{"a", "bad", ""}, "a bad day"},
+		{"the mask itself", "redacted redacted", []string{"reda", "reda", "[red", "acted"}, "[redacted] [redacted]"},
+		{"overlapping", "abcdefgh", []string{"abcde", "defgh"}, "[redacted]"},
+		{"not UTF-8", "no \xff\xfe\xff\xfe", []string{"\xff\xfe\xff\xfe"}, "no [redacted]"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := redact.Text(tt.text, tt.secrets); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestTooMuchToSearch: what cannot be looked for is not let through.
+func TestTooMuchToSearch(t *testing.T) {
+	for name, secrets := range map[string][]string{
+		"long": {strings.Repeat("x", 20_000)},
+		"many": make([]string, 20_000),
+	} {
+		if got := redact.Text("token abc is bad", secrets); strings.Contains(got, "abc") || !strings.HasPrefix(got, redact.Mask[:9]) {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+}

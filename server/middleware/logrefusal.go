@@ -1,0 +1,113 @@
+package middleware
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+const (
+	// maxRefusalLines is how many refusals a second are logged one by one: enough
+	// to see what is wrong, too few to fill a disk with what costs its sender
+	// nothing.
+	maxRefusalLines = 10
+	// refusalWindow is the second that they are counted in.
+	refusalWindow = time.Second
+	// maxCause is how much is logged of why a request was refused, in bytes. It
+	// begins with what the peer sent and ends with what to do.
+	maxCause = 512
+)
+
+// refusalLog bounds the lines about refused requests. What is beyond the bound is
+// told in one line within a second.
+type refusalLog struct {
+	logger *zap.Logger
+
+	mu      sync.Mutex
+	last    [maxRefusalLines]time.Time // when the last lines were logged, a ring
+	oldest  int                        // of them
+	beyond  map[string]int             // how many were left out since the last summary, by reason
+	summary *time.Timer                // writes it; nil: nothing was left out
+}
+
+// admit reports whether one more line may be logged now, and counts it if not.
+func (l *refusalLog) admit(reason string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); now.Sub(l.last[l.oldest]) >= refusalWindow {
+		l.last[l.oldest] = now
+		l.oldest = (l.oldest + 1) % maxRefusalLines
+		return true
+	}
+	if l.beyond == nil {
+		l.beyond = map[string]int{}
+	}
+	l.beyond[reason]++
+	if l.summary == nil {
+		l.summary = time.AfterFunc(refusalWindow, l.writeSummary)
+	}
+	return false
+}
+
+// writeSummary logs how many lines have been left out.
+func (l *refusalLog) writeSummary() {
+	l.mu.Lock()
+	beyond := l.beyond
+	l.beyond, l.summary = nil, nil
+	l.mu.Unlock()
+	total := 0
+	reasons := make([]string, 0, len(beyond))
+	for reason, n := range beyond {
+		total += n
+		reasons = append(reasons, reason+" "+strconv.Itoa(n))
+	}
+	slices.Sort(reasons)
+	l.logger.Warn("mcp.requests_refused", zap.Int("count", total), zap.Strings("reasons", reasons))
+}
+
+// refused logs a request that no middleware has seen.
+func (l *Log) refused(e roundtrip.RequestRefused) {
+	reason := refusalReason(e.Reason)
+	level := refusalLevel(e.Reason)
+	if !l.logger.Core().Enabled(level) || !l.refusals.admit(reason) {
+		return
+	}
+	fields := make([]zap.Field, 0, 8)
+	fields = append(fields, zap.String("reason", reason), zap.Int64("code", e.Code))
+	if e.Transport != "" {
+		fields = append(fields, zap.String("transport", safe(e.Transport, maxKey)))
+	}
+	if e.Status != 0 {
+		fields = append(fields, zap.Int("status", e.Status))
+	}
+	if e.RequestID != "" {
+		fields = append(fields, zap.String("id", safe(e.RequestID, maxKey)))
+	}
+	if e.RemoteAddr != "" {
+		fields = append(fields, zap.String("remote_addr", safe(e.RemoteAddr, maxText)))
+	}
+	if !e.Principal.Anonymous() {
+		fields = append(fields, zap.String("principal", principalKind(e.Principal)))
+	}
+	if e.Err != nil && !l.opts.OmitMessages {
+		fields = append(fields, zap.String("error", safe(withoutQuery(e.Err.Error()), maxCause)))
+	}
+	l.logger.Log(level, "mcp.request_refused", fields...)
+}
+
+// refusalLevel is info for what every endpoint on a network sees all day, and a
+// warning for what is likely to be wrong with the configuration, or to need more
+// room.
+func refusalLevel(reason roundtrip.RefusalReason) zapcore.Level {
+	switch reason {
+	case roundtrip.RefusedHost, roundtrip.RefusedOrigin, roundtrip.RefusedTooLarge, roundtrip.RefusedTooSlow,
+		roundtrip.RefusedRequests, roundtrip.RefusedSessions:
+		return zapcore.WarnLevel
+	}
+	return zapcore.InfoLevel
+}

@@ -1,0 +1,118 @@
+package serverhttp
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/internal/redact"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// reportRefusal tells the observer of a request that no middleware has seen.
+func (h *Handler) reportRefusal(r *http.Request, f *fault) {
+	e := roundtrip.RequestRefused{
+		Transport: "http", Reason: f.reason, Status: f.status, RequestID: f.id.String(),
+		RemoteAddr: r.RemoteAddr, Principal: f.principal, Err: f.cause,
+	}
+	if f.err != nil {
+		e.Code = f.err.Code
+		if e.Err == nil {
+			e.Err = f.err
+		}
+	}
+	h.srv.ReportRefusal(r.Context(), e)
+}
+
+// reportBroken tells the observer of the messages of a batch that are none, all
+// of them at once: a batch may hold a great many.
+func (h *Handler) reportBroken(r *http.Request, d *delivered) {
+	if len(d.broken) == 0 {
+		return
+	}
+	first := d.broken[0]
+	h.reportRefusal(r, &fault{status: http.StatusOK, reason: roundtrip.RefusedMalformed, id: first.ID, err: first.Error})
+}
+
+// maxCause is how much of the text of an authentication hook's error is kept.
+const maxCause = 1 << 10
+
+// A hookError is the error of an authentication hook, fit for a log: hooks quote
+// the token that they could not use, and a log is read by more people than may
+// have it.
+type hookError struct {
+	text string
+	err  error
+}
+
+// newHookError returns err with what the request says in confidence masked.
+func newHookError(r *http.Request, err error) error {
+	text := errorText(err)
+	if len(text) > maxCause {
+		text = strings.ToValidUTF8(text[:maxCause], "") + "…"
+	}
+	return &hookError{"serverhttp.Options.Authenticate: " + redact.Text(text, secretsOf(r)), err}
+}
+
+// errorText returns the text of an error that is not ours, and may panic.
+func errorText(err error) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = "the error cannot be printed"
+		}
+	}()
+	return err.Error()
+}
+
+// Error returns the masked text.
+func (e *hookError) Error() string { return e.text }
+
+// Is and As look into the hook's error. There is no Unwrap: whoever prints the
+// chain of an error would print the text that is masked here.
+func (e *hookError) Is(target error) bool { return errors.Is(e.err, target) }
+
+// As is Is for types.
+func (e *hookError) As(target any) bool { return errors.As(e.err, target) }
+
+// plainHeader reports whether what a header says may be repeated in a log. All
+// others are taken for credentials: hooks read those that they like.
+func plainHeader(name string) bool {
+	switch name {
+	case "Accept", "Accept-Encoding", "Accept-Language", "Cache-Control", "Connection", "Content-Encoding",
+		"Content-Length", "Content-Type", "Forwarded", "Host", "Origin", "Traceparent", "Tracestate", "User-Agent", "Via",
+		headerVersion, headerMethod:
+		return true
+	}
+	return strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "Sec-")
+}
+
+// secretsOf returns what must not be repeated of a request.
+func secretsOf(r *http.Request) []string {
+	var secrets []string
+	for name, lines := range r.Header {
+		if !plainHeader(name) {
+			secrets = append(secrets, lines...)
+		}
+	}
+	for _, line := range r.Header["Authorization"] {
+		scheme, credentials, _ := strings.Cut(line, " ")
+		secrets = append(secrets, credentials)
+		if strings.EqualFold(scheme, "Basic") {
+			if pair, err := base64.StdEncoding.DecodeString(credentials); err == nil {
+				_, password, _ := strings.Cut(string(pair), ":")
+				secrets = append(secrets, string(pair), password)
+			}
+		}
+	}
+	for _, cookie := range r.Cookies() {
+		secrets = append(secrets, cookie.Value)
+	}
+	if r.URL != nil && r.URL.RawQuery != "" {
+		secrets = append(secrets, r.URL.RawQuery)
+		for _, values := range r.URL.Query() {
+			secrets = append(secrets, values...)
+		}
+	}
+	return secrets
+}

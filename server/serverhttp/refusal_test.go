@@ -1,0 +1,257 @@
+package serverhttp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// refusals keeps the refusals that it is told of.
+type refusals struct {
+	mu   sync.Mutex
+	list []roundtrip.RequestRefused
+}
+
+func (o *refusals) Observe(ctx context.Context, event roundtrip.Event) {
+	e, ok := event.(roundtrip.RequestRefused)
+	if !ok {
+		return
+	}
+	if ctx.Value(http.ServerContextKey) == nil {
+		panic("not the context of the request")
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.list = append(o.list, e)
+}
+
+func (o *refusals) take() []roundtrip.RequestRefused {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	list := o.list
+	o.list = nil
+	return list
+}
+
+// errRevoked is what an authentication hook may return.
+var errRevoked = errors.New("the key is revoked")
+
+// observed returns an endpoint of small limits, its observer, and how many
+// requests passed the middleware.
+func observed(t *testing.T) (*legacyClient, *refusals, func() int, *serverhttp.Handler) {
+	seen := &refusals{}
+	var mu sync.Mutex
+	passed := 0
+	count := func(next server.Handler) server.Handler {
+		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+			mu.Lock()
+			passed++
+			mu.Unlock()
+			return next(ctx, in)
+		}
+	}
+	srv, steps := legacyServer(t, &server.Options{Observer: seen, Middleware: []server.Middleware{count}})
+	ts, h := serve(t, srv, &serverhttp.Options{
+		MaxBodyBytes: 32 << 10, MaxSessions: 2, MaxPrincipalSessions: 1, MaxSessionRequests: 1, AllowedHosts: []string{"localhost"},
+		Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
+			switch token := r.Header.Get("Authorization"); token {
+			case "ann", "bob":
+				return roundtrip.Principal{Subject: token}, nil
+			case "weak":
+				return roundtrip.Principal{}, &serverhttp.AuthError{Status: 403, Err: fmt.Errorf("scope: %w", errRevoked)}
+			case "nil":
+				return roundtrip.Principal{}, (*serverhttp.AuthError)(nil)
+			default:
+				return roundtrip.Principal{}, fmt.Errorf("token %q of cookie %v: %w", token, r.Cookies(), errRevoked)
+			}
+		},
+	})
+	go func() {
+		for {
+			select {
+			case steps.allow <- struct{}{}:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	c := &legacyClient{TB: t, ts: ts, client: ts.Client(), version: "2025-03-26", bearer: "ann"}
+	c.initialize()
+	return c, seen, func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		n := passed
+		passed = 0
+		return n
+	}, h
+}
+
+// TestRefusalsAreObserved: of whatever a transport refuses before any
+// middleware, the operator hears, with the reason and what to do. What passes
+// the middleware is no such event.
+func TestRefusalsAreObserved(t *testing.T) {
+	c, seen, passed, h := observed(t)
+	modern := func(change ...string) []string {
+		return append([]string{"Mcp-Session-Id", "", "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/list"}, change...)
+	}
+	const listed = `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{` + meta + `}}`
+	type refused struct {
+		reason roundtrip.RefusalReason
+		code   int64
+		id     string
+		text   string // part of the cause
+	}
+	passed()
+	for _, tt := range []struct {
+		name, method, body string
+		change             []string
+		status             int
+		want               refused // no reason: not refused by the transport
+	}{
+		{"served", "POST", listed, modern(), 200, refused{}},
+		{"refused by the server", "POST", listed, modern("Mcp-Method", "x"), 400, refused{}},
+		{"no such tool", "POST", toolCall(1, "x"), nil, 200, refused{}},
+		{"host", "POST", listed, modern("Host", "evil.example.com"), 403, refused{"host", -32600, "", "AllowedHosts"}},
+		{"origin", "POST", listed, modern("Origin", "https://evil.example.com"), 403, refused{"origin", -32600, "", "AllowedOrigins"}},
+		{"origin, named", "POST", listed, modern("Origin", "https://evil.example.com"), 403, refused{"origin", -32600, "", `Origin "https://evil.example.com"`}},
+		{"preflight", "OPTIONS", "", modern("Origin", "https://evil.example.com", "Access-Control-Request-Method", "POST"), 403, refused{"origin", -32600, "", ""}},
+		{"token", "POST", listed, modern("Authorization", "stale"), 401, refused{"unauthenticated", -32600, "", "Options.Authenticate"}},
+		{"scope", "POST", listed, modern("Authorization", "weak"), 403, refused{"forbidden", -32600, "", "scope: the key is revoked"}},
+		{"nil error", "POST", listed, modern("Authorization", "nil"), 401, refused{"unauthenticated", -32600, "", "Unauthorized"}},
+		{"method", "PUT", listed, modern(), 405, refused{"http_method", -32600, "", "POST"}},
+		{"media type", "POST", listed, modern("Content-Type", "text/plain"), 415, refused{"media_type", -32600, "", "Content-Type"}},
+		{"coding", "POST", listed, modern("Content-Encoding", "gzip"), 415, refused{"media_type", -32600, "", "Content-Encoding"}},
+		{"accept", "POST", listed, modern("Accept", "text/html"), 406, refused{"accept", -32600, "", "Accept"}},
+		{"too large", "POST", strings.Repeat(" ", 33<<10), modern(), 413, refused{"too_large", -32600, "", "MaxBodyBytes"}},
+		{"no JSON", "POST", "{", modern(), 400, refused{"malformed", -32700, "", ""}},
+		{"no message", "POST", `{"jsonrpc":"2.0","id":7,"method":1}`, modern(), 400, refused{"malformed", -32600, "7", "method"}},
+		{"an answer", "POST", `{"jsonrpc":"2.0","id":7,"result":{}}`, modern(), 400, refused{"malformed", -32600, "", "responses"}},
+		{"notification of another version", "POST", `{"jsonrpc":"2.0","method":"x"}`, modern("Mcp-Protocol-Version", "2099-01-01"), 400, refused{"version", -32022, "", ""}},
+		{"notification of another method", "POST", `{"jsonrpc":"2.0","method":"x"}`, modern("Mcp-Method", "y"), 400, refused{"header_mismatch", -32020, "", "Mcp-Method"}},
+		{"GET of another version", "GET", "", []string{"Mcp-Protocol-Version", "2099-01-01"}, 400, refused{"version", -32022, "", ""}},
+		{"no session", "POST", pingRequest(3), []string{"Mcp-Session-Id", ""}, 400, refused{"no_session", -32600, "3", "Mcp-Session-Id"}},
+		{"lost session", "POST", pingRequest(3), []string{"Mcp-Session-Id", "x"}, 404, refused{"session_gone", -32001, "3", "SessionTimeout"}},
+		{"lost session, GET", "GET", "", []string{"Mcp-Session-Id", "x"}, 404, refused{"session_gone", -32001, "", ""}},
+		{"lost session, DELETE", "DELETE", "", []string{"Mcp-Session-Id", "x"}, 404, refused{"session_gone", -32001, "", ""}},
+		{"headers", "POST", toolCall(3, "echo"), []string{"Mcp-Name", "safe"}, 400, refused{"header_mismatch", -32600, "3", "Mcp-Name"}},
+		{"event", "GET", "", []string{"Last-Event-ID", "x"}, 400, refused{"event_id", -32600, "", "MaxSessionBytes"}},
+		{"broken batch", "POST", `[1,2,3,{"jsonrpc":"2.0","id":5}]`, nil, 200, refused{"malformed", -32600, "", ""}},
+		{"too many requests", "POST", `[` + toolCall(1, "wait") + `,` + toolCall(2, "wait") + `]`, nil, 429, refused{"too_many_requests", protocol.CodeBusy, "", "MaxSessionRequests"}},
+		{"long initialize", "POST", strings.Replace(initializeBody("2025-11-25"), `"version":"1"`, `"version":"`+strings.Repeat("1", 17<<10)+`"`, 1),
+			[]string{"Mcp-Session-Id", ""}, 413, refused{"too_large", -32602, "0", ""}},
+		{"a second session", "POST", initializeBody("2025-11-25"), []string{"Mcp-Session-Id", ""}, 503, refused{"too_many_sessions", protocol.CodeBusy, "0", "MaxPrincipalSessions"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			seen.take()
+			passed()
+			r := newRequest(t, c.ts, tt.method, c.header(tt.change...), tt.body)
+			response, err := c.ts.Client().Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if response.StatusCode != tt.status {
+				t.Errorf("got status %d, want %d", response.StatusCode, tt.status)
+			}
+			got := seen.take()
+			if tt.want.reason == "" {
+				if len(got) != 0 || passed() != 1 {
+					t.Errorf("got events %+v of a request that passes the middleware", got)
+				}
+				return
+			}
+			if len(got) != 1 {
+				t.Fatalf("got events %+v, want one", got)
+			}
+			e := got[0]
+			host, _, err := net.SplitHostPort(e.RemoteAddr)
+			if e.Transport != "http" || e.Status != tt.status || e.Reason != tt.want.reason || e.RequestID != tt.want.id ||
+				host != "127.0.0.1" || err != nil || e.Err == nil || !strings.Contains(e.Err.Error(), tt.want.text) {
+				t.Errorf("got %+v, want %+v", e, tt.want)
+			}
+			if e.Code != tt.want.code {
+				t.Errorf("got code %d, want %d", e.Code, tt.want.code)
+			}
+			if roomy := e.Code == protocol.CodeBusy; roomy != (e.Principal == roundtrip.Principal{Subject: "ann"}) {
+				t.Errorf("got principal %v of reason %s", e.Principal, e.Reason)
+			}
+			if n := passed(); n != 0 {
+				t.Errorf("%d requests passed the middleware", n)
+			}
+		})
+	}
+	seen.take()
+	if err := h.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []string{listed, initializeBody("2025-11-25")} {
+		change := modern()
+		if body != listed {
+			change = []string{"Mcp-Session-Id", ""}
+		}
+		read(t, c.post(body, change...))
+		if got := seen.take(); len(got) != 1 || got[0].Reason != roundtrip.RefusedClosing || got[0].Status != 503 {
+			t.Errorf("after the shutdown: got events %+v", got)
+		}
+	}
+}
+
+// TestRefusalsTellNoSecrets: whatever a request says in confidence, and however
+// the hook quotes it, an event does not repeat.
+func TestRefusalsTellNoSecrets(t *testing.T) {
+	c, seen, _, _ := observed(t)
+	const token, cookie, session = "Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl", "5ecret-c00kie", "5ecret-5e55ion"
+	for name, change := range map[string][]string{
+		"token":                 {"Authorization", token},
+		"token and cookie":      {"Authorization", token, "Cookie", "sid=" + cookie},
+		"cookie alone":          {"Authorization", "", "Cookie", "sid=" + cookie + "; lang=en"},
+		"session":               {"Mcp-Session-Id", session},
+		"origin with user":      {"Origin", "https://ann:5ecret-c00kie@app.example.com"},
+		"name of a private URI": {"Mcp-Name", "doc://a?token=5ecret-c00kie"},
+	} {
+		read(t, c.post(toolCall(1, "echo"), change...))
+		got := seen.take()
+		if len(got) != 1 {
+			t.Errorf("%s: got events %+v, want one", name, got)
+			continue
+		}
+		text := fmt.Sprintf("%+v %v %q %s", got[0], got[0], got[0].Err, got[0].RequestID)
+		for _, part := range []string{"eyJhbGci", "eyJzdWIi", "c2lnbmF0", "5ecret"} {
+			if strings.Contains(text, part) {
+				t.Errorf("%s: %s", name, text)
+			}
+		}
+		if got[0].Reason == roundtrip.RefusedUnauthenticated &&
+			(!errors.Is(got[0].Err, errRevoked) || !strings.Contains(text, "the key is revoked")) {
+			t.Errorf("%s: the cause is lost: %s", name, text)
+		}
+	}
+}
+
+// TestObserverPanics: an observer that panics about a refusal costs nobody the
+// answer.
+func TestObserverPanics(t *testing.T) {
+	srv := newServer(t, &server.Options{Observer: panicking{}})
+	ts, _ := serve(t, srv, nil)
+	if got := do(t, ts, "PUT", headers("", ""), ""); got.status != 405 {
+		t.Errorf("got status %d: %s", got.status, got.body)
+	}
+}
+
+type panicking struct{}
+
+func (panicking) Observe(_ context.Context, event roundtrip.Event) {
+	if _, refused := event.(roundtrip.RequestRefused); refused {
+		panic("on purpose")
+	}
+}
