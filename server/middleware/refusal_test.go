@@ -1,0 +1,214 @@
+package middleware_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// TestRefusalsOverHTTP: an operator who named Log and Metrics as observers finds
+// what no middleware has seen, without wiring anything else, and no secret.
+func TestRefusalsOverHTTP(t *testing.T) {
+	r := newRig(t)
+	ts := httptest.NewServer(serverhttp.New(r.Server, &serverhttp.Options{
+		Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
+			switch token := r.Header.Get("Authorization"); token {
+			case "good":
+				return roundtrip.Principal{Subject: "ann"}, nil
+			default:
+				return roundtrip.Principal{}, fmt.Errorf("token %q has expired\nmcp.request outcome=complete", token)
+			}
+		},
+	}))
+	t.Cleanup(ts.Close)
+	send := func(method, body string, change ...string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, ts.URL, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Authorization": {"good"}}
+		for i := 0; i < len(change); i += 2 {
+			req.Header.Set(change[i], change[i+1])
+		}
+		req.Host = req.Header.Get("Host")
+		response, err := ts.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+	}
+	const ping = `{"jsonrpc":"2.0","id":"line\nbreak","method":"ping"}`
+	send("POST", ping, "Authorization", "5ecret-t0ken")
+	send("POST", ping, "Origin", "https://evil.example.com")
+	send("POST", ping, "Host", "evil.example.com")
+	send("POST", ping, "Mcp-Session-Id", "5ecret-5e55ion")
+	send("POST", ping, "Content-Type", "text/plain")
+	send("PUT", "")
+	for _, want := range []struct{ status, reason, text string }{
+		{"401", "unauthenticated", `token "[redacted]" has expired\nmcp.request`},
+		{"403", "origin", "serverhttp.Options.AllowedOrigins"},
+		{"403", "host", "serverhttp.Options.AllowedHosts"},
+		{"404", "session_gone", "SessionTimeout"},
+		{"415", "media_type", "Content-Type"},
+		{"405", "http_method", "POST"},
+	} {
+		r.wantValue(1, "rondo_http_refusals_total", "status", want.status, "reason", want.reason)
+		found := r.logs.FilterMessage("mcp.request_refused").FilterField(zap.String("reason", want.reason)).All()
+		if len(found) != 1 {
+			t.Errorf("%s: %d lines, want one", want.reason, len(found))
+			continue
+		}
+		fields := found[0].ContextMap()
+		if fmt.Sprint(fields["status"]) != want.status || fields["transport"] != "http" ||
+			!strings.HasPrefix(fmt.Sprint(fields["remote_addr"]), "127.0.0.1:") || !strings.Contains(fmt.Sprint(fields["error"]), want.text) {
+			t.Errorf("%s: got %v", want.reason, fields)
+		}
+	}
+	if id := r.logs.FilterField(zap.String("reason", "session_gone")).All()[0].ContextMap()["id"]; id != `"line\nbreak"` {
+		t.Errorf("got id %v", id)
+	}
+	everything := fmt.Sprint(r.logs.All(), r.exposition())
+	if strings.Contains(everything, "5ecret") {
+		t.Errorf("a secret is in log or metrics: %s", everything)
+	}
+	if n := r.logs.FilterMessage("mcp.request").Len(); n != 0 {
+		t.Errorf("%d requests passed the middleware", n)
+	}
+}
+
+// TestRefusalsOnLines is the same for a stream of lines.
+func TestRefusalsOnLines(t *testing.T) {
+	r := newRig(t)
+	var out strings.Builder
+	in := "{\n" + `{"jsonrpc":"2.0","id":5}` + "\n" + `{"jsonrpc":"2.0","id":6,"method":"ping"}` + "\n"
+	if err := r.ServeStream(t.Context(), strings.NewReader(in), &out, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.wantValue(2, "rondo_line_refusals_total", "reason", "malformed")
+	r.wantValue(0, "rondo_http_refusals_total")
+	lines := r.logs.FilterMessage("mcp.request_refused").All()
+	if len(lines) != 2 || lines[1].ContextMap()["id"] != "5" || lines[1].ContextMap()["transport"] != "stream" || lines[1].ContextMap()["status"] != nil {
+		t.Errorf("got %v", lines)
+	}
+	if r.logs.FilterMessage("mcp.request").Len() != 1 {
+		t.Error("the request that was served is not logged")
+	}
+}
+
+// TestFloodOfRefusals: a log says what is wrong and how much of it there is, and
+// a peer cannot fill it.
+func TestFloodOfRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zapcore.DebugLevel)
+		log := middleware.NewLog(zap.New(core), nil)
+		refuse := func(reason roundtrip.RefusalReason, n int) {
+			for range n {
+				log.Observe(t.Context(), roundtrip.RequestRefused{Transport: "http", Status: 403, Reason: reason, Err: errors.New("no")})
+			}
+		}
+		lines := func() int { return logs.FilterMessage("mcp.request_refused").Len() }
+		sums := func() []observer.LoggedEntry { return logs.FilterMessage("mcp.requests_refused").All() }
+
+		refuse(roundtrip.RefusedOrigin, 10)
+		time.Sleep(2 * time.Second)
+		if lines() != 10 || len(sums()) != 0 {
+			t.Fatalf("ten in a second: got %d lines and %d summaries", lines(), len(sums()))
+		}
+		refuse(roundtrip.RefusedOrigin, 4)
+		time.Sleep(900 * time.Millisecond)
+		refuse(roundtrip.RefusedOrigin, 6)
+		time.Sleep(99 * time.Millisecond)
+		refuse(roundtrip.RefusedOrigin, 3) // within a second of the first
+		refuse("made up", 2)
+		refuse(roundtrip.RefusedUnauthenticated, 1)
+		if lines() != 20 || len(sums()) != 0 {
+			t.Fatalf("more than ten in a second: got %d lines and %d summaries", lines()-10, len(sums()))
+		}
+		time.Sleep(2 * time.Second)
+		if s := sums(); len(s) != 1 || s[0].ContextMap()["count"] != int64(6) ||
+			fmt.Sprint(s[0].ContextMap()["reasons"]) != "[origin 3 other 2 unauthenticated 1]" {
+			t.Errorf("got %v", s)
+		}
+		// The bound holds for any second, and all are counted in the end.
+		logs.TakeAll()
+		const sent = 5000
+		for range sent {
+			refuse(roundtrip.RefusedOrigin, 1)
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(2 * time.Second)
+		var times []time.Time
+		for _, e := range logs.FilterMessage("mcp.request_refused").All() {
+			times = append(times, e.Time)
+		}
+		for i := 10; i < len(times); i++ {
+			if times[i].Sub(times[i-10]) < time.Second {
+				t.Fatalf("eleven lines within %s", times[i].Sub(times[i-10]))
+			}
+		}
+		total := int64(len(times))
+		for _, s := range sums() {
+			total += s.ContextMap()["count"].(int64)
+		}
+		if total != sent || len(sums()) > 7 {
+			t.Errorf("%d lines and %d summaries tell of %d refusals, want %d", len(times), len(sums()), total, sent)
+		}
+	})
+}
+
+// TestRefusalsWithoutMessages: what a hook says stays out where the operator
+// wants it.
+func TestRefusalsWithoutMessages(t *testing.T) {
+	core, logs := observer.New(zapcore.InfoLevel)
+	log := middleware.NewLog(zap.New(core), &middleware.LogOptions{OmitMessages: true})
+	log.Observe(t.Context(), roundtrip.RequestRefused{Reason: roundtrip.RefusedForbidden, Status: 403, Err: errors.New("ann may not"), Principal: roundtrip.Principal{Subject: "ann"}})
+	if got := fmt.Sprint(logs.All()); strings.Contains(got, "ann") || logs.Len() != 1 {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestRefusalMetricsAreBounded: neither a status nor a reason that is made up
+// makes a series.
+func TestRefusalMetricsAreBounded(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	m, err := middleware.NewMetrics(registry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]float64{"origin": 0, "unauthenticated": 0, "session_gone": 0, "too_many_sessions": 0} {
+		if got := value(t, registry, "rondo_http_refusals_total", "reason", name); got != want {
+			t.Errorf("%s starts at %v, want %v", name, got, want)
+		}
+	}
+	var wg sync.WaitGroup
+	for i := range 500 {
+		wg.Go(func() {
+			m.Observe(context.Background(), roundtrip.RequestRefused{Status: 1000 + i, Reason: roundtrip.RefusalReason(fmt.Sprint(i))})
+			m.Observe(context.Background(), roundtrip.RequestRefused{Reason: roundtrip.RefusalReason(fmt.Sprint(i)), Code: protocol.CodeBusy})
+		})
+	}
+	wg.Wait()
+	if got := value(t, registry, "rondo_http_refusals_total", "status", "other", "reason", "other"); got != 500 {
+		t.Errorf("got %v, want 500", got)
+	}
+	if got := value(t, registry, "rondo_line_refusals_total", "reason", "other"); got != 500 {
+		t.Errorf("got %v, want 500", got)
+	}
+}
