@@ -10,6 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // Handler wraps the HTTP handler that serves the server, usually a
@@ -31,17 +32,18 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(a.opts.MaxMessageBytes)))
 		if _, long := errors.AsType[*http.MaxBytesError](err); long {
-			writeError(w, http.StatusRequestEntityTooLarge, []byte("null"), tooLong(a.opts.MaxMessageBytes))
+			a.writeRefusal(w, r, refusal{http.StatusRequestEntityTooLarge, roundtrip.RefusedTooLarge, []byte("null"), tooLong(a.opts.MaxMessageBytes)})
 			return
 		}
 		if err != nil {
-			writeError(w, http.StatusBadRequest, []byte("null"), protocol.Errorf(protocol.CodeParseError, "the body could not be read"))
+			a.writeRefusal(w, r, refusal{http.StatusBadRequest, roundtrip.RefusedMalformed, []byte("null"),
+				protocol.Errorf(protocol.CodeParseError, "the body could not be read")})
 			return
 		}
 		modern := mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion))
 		clean, id, refused := strict(body, modern)
 		if refused != nil {
-			writeError(w, http.StatusBadRequest, id, refused)
+			a.writeRefusal(w, r, refusal{http.StatusBadRequest, roundtrip.RefusedMalformed, id, refused})
 			return
 		}
 		wire := &wire{}
@@ -51,12 +53,6 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 		next.ServeHTTP(out.writer(), leg)
 		out.finish()
 	})
-}
-
-func writeError(w http.ResponseWriter, status int, id []byte, e *protocol.Error) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(errorResponse(id, e), '\n'))
 }
 
 // response passes a response on, and holds one back that has to be changed.

@@ -10,6 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/internal/lineio"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // Listen serves s on a pair of streams, usually os.Stdin and os.Stdout, as
@@ -19,17 +20,21 @@ import (
 func (a *Adapter) Listen(ctx context.Context, s *server.StdioServer, in io.Reader, out io.Writer) error {
 	wire := &wire{}
 	w := &lineWriter{out: out, wire: wire}
-	r := &lineReader{lines: lineio.NewReader(in, a.opts.MaxMessageBytes), back: w, limit: a.opts.MaxMessageBytes}
+	refuse := func(f refusal) error {
+		a.reportRefusal(ctx, "stream", "", f)
+		return w.say(errorResponse(f.id, f.err))
+	}
+	r := &lineReader{lines: lineio.NewReader(in, a.opts.MaxMessageBytes), refuse: refuse, limit: a.opts.MaxMessageBytes}
 	return s.Listen(withWire(ctx, wire), r, w)
 }
 
 // lineReader reads messages strictly, and answers itself those that are
 // refused. It is for one goroutine.
 type lineReader struct {
-	lines *lineio.Reader
-	back  *lineWriter
-	limit int
-	rest  []byte
+	lines  *lineio.Reader
+	refuse func(refusal) error // answers a line
+	limit  int
+	rest   []byte
 }
 
 // Read returns lines that are fit for mcp-go.
@@ -37,7 +42,7 @@ func (r *lineReader) Read(p []byte) (int, error) {
 	for len(r.rest) == 0 {
 		line, err := r.lines.Next()
 		if errors.Is(err, lineio.ErrTooLong) {
-			if err := r.back.say(errorResponse([]byte("null"), tooLong(r.limit))); err != nil {
+			if err := r.refuse(refusal{0, roundtrip.RefusedTooLarge, []byte("null"), tooLong(r.limit)}); err != nil {
 				return 0, err
 			}
 			continue
@@ -47,7 +52,7 @@ func (r *lineReader) Read(p []byte) (int, error) {
 		}
 		clean, id, refused := strict(line, modernLine(line))
 		if refused != nil {
-			if err := r.back.say(errorResponse(id, refused)); err != nil {
+			if err := r.refuse(refusal{0, roundtrip.RefusedMalformed, id, refused}); err != nil {
 				return 0, err
 			}
 			continue

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -371,16 +372,51 @@ func TestLegacyPasses(t *testing.T) {
 	}
 }
 
-// TestTooLong: a message over the limit is answered and costs nothing more.
+// refusalReasons keeps why requests were refused.
+type refusalReasons struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (o *refusalReasons) Observe(_ context.Context, event roundtrip.Event) {
+	if e, ok := event.(roundtrip.RequestRefused); ok {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.list = append(o.list, fmt.Sprintf("%s %s %d", e.Transport, e.Reason, e.Status))
+		panic("on purpose") // which costs nobody the answer
+	}
+}
+
+func (o *refusalReasons) take() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	list := o.list
+	o.list = nil
+	return strings.Join(list, ", ")
+}
+
+// TestTooLong: a message over the limit is answered and costs nothing more. The
+// observer hears of it, as of one that is refused for its form.
 func TestTooLong(t *testing.T) {
-	over(t, &mcpgo.Options{MaxMessageBytes: 1000}, addGuard, func(t *testing.T, send sender) {
+	seen := &refusalReasons{}
+	over(t, &mcpgo.Options{MaxMessageBytes: 1000, Options: roundtrip.Options{Observer: seen}}, addGuard, func(t *testing.T, send sender) {
+		send(strings.Replace(typed.message(), `"jsonrpc"`, `"jsonrpc":"2.0","jsonrpc"`, 1))
+		if got := seen.take(); got != "http malformed 400" && got != "stream malformed 0" {
+			t.Errorf("a duplicate member: the observer was told %q", got)
+		}
 		r := typed
 		r.arguments = `{"pad":"` + strings.Repeat("x", 2000) + `"}`
 		if got := send(r.message()); got.text() != "-32600 the message is longer than 1000 bytes" {
 			t.Errorf("got %s", got.body)
 		}
+		if got := seen.take(); got != "http too_large 413" && got != "stream too_large 0" {
+			t.Errorf("too long: the observer was told %q", got)
+		}
 		if got := send(typed.message()); got.text() != "asks" {
 			t.Errorf("got %s", got.body)
+		}
+		if got := seen.take(); got != "" {
+			t.Errorf("served: the observer was told %q", got)
 		}
 	})
 }

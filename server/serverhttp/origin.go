@@ -75,7 +75,7 @@ func sharesOrigin(origin string, host authority) bool {
 func forbidden(reason roundtrip.RefusalReason, r *http.Request, message, advice string) *fault {
 	return &fault{status: http.StatusForbidden, reason: reason,
 		err:   protocol.Errorf(protocol.CodeInvalidRequest, "%s", message),
-		cause: fmt.Errorf("Host %s, Origin %s: %s", clipSource(r.Host), clipSource(first(r.Header["Origin"])), advice)}
+		cause: fmt.Errorf("host header %s, Origin %s: %s", clipSource(r.Host), clipSource(first(r.Header["Origin"])), advice)}
 }
 
 // clipSource quotes a Host or Origin without a user part, which may hold a
