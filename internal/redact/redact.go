@@ -12,9 +12,10 @@ const (
 	// minPart is from which length on a word that is part of a secret is masked:
 	// programs shorten what they quote, and quote tokens in parts.
 	minPart = 8
-	// maxSecrets bounds the work: each word is looked for in all secrets. It is
+	// MaxSecrets is how many bytes of secrets are looked for, one more counted for
+	// each. It bounds the work, for each word is looked for in all secrets, and is
 	// several times what headers hold as a rule.
-	maxSecrets = 16 << 10
+	MaxSecrets = 16 << 10
 	// tooMany is the text where there is more than that.
 	tooMany = "[redacted: the request is too large to be searched for secrets]"
 )
@@ -24,7 +25,7 @@ const (
 func Text(text string, secrets []string) string {
 	total := 0
 	for _, secret := range secrets {
-		if total += len(secret) + 1; total > maxSecrets {
+		if total += len(secret) + 1; total > MaxSecrets {
 			return tooMany
 		}
 	}

@@ -54,9 +54,10 @@
 //
 // Logs and metrics hold no arguments, answers, author's state, requestState,
 // tool results or URL queries. What an authentication hook says about a request
-// that it refuses is logged with the request's credentials masked. Names and messages that a peer can choose are
-// escaped and cut before they are logged, and never become label values, so that
-// a peer can neither forge log lines nor make up time series.
+// that it refuses is logged with the request's credentials masked. Names and
+// messages that a peer can choose are escaped and cut before they are logged, and
+// never become label values, so that a peer can neither forge log lines nor make
+// up time series.
 //
 // # Concurrency
 //

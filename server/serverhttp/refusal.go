@@ -87,13 +87,27 @@ func plainHeader(name string) bool {
 	return strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "Sec-")
 }
 
-// secretsOf returns what must not be repeated of a request.
+// secretsOf returns what must not be repeated of a request. Where that is more
+// than can be looked for it is not taken apart either: that would cost more than
+// serving the request.
 func secretsOf(r *http.Request) []string {
 	var secrets []string
+	total := 0
 	for name, lines := range r.Header {
-		if !plainHeader(name) {
-			secrets = append(secrets, lines...)
+		if plainHeader(name) {
+			continue
 		}
+		for _, line := range lines {
+			total += len(line) + 1
+		}
+		secrets = append(secrets, lines...)
+	}
+	if r.URL != nil {
+		total += len(r.URL.RawQuery)
+		secrets = append(secrets, r.URL.RawQuery)
+	}
+	if total > redact.MaxSecrets {
+		return secrets
 	}
 	for _, line := range r.Header["Authorization"] {
 		scheme, credentials, _ := strings.Cut(line, " ")
@@ -109,7 +123,6 @@ func secretsOf(r *http.Request) []string {
 		secrets = append(secrets, cookie.Value)
 	}
 	if r.URL != nil && r.URL.RawQuery != "" {
-		secrets = append(secrets, r.URL.RawQuery)
 		for _, values := range r.URL.Query() {
 			secrets = append(secrets, values...)
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -253,5 +255,47 @@ type panicking struct{}
 func (panicking) Observe(_ context.Context, event roundtrip.Event) {
 	if _, refused := event.(roundtrip.RequestRefused); refused {
 		panic("on purpose")
+	}
+}
+
+// TestRefusalIsCheap: whatever the headers hold, refusing a request allocates
+// little beside them.
+func TestRefusalIsCheap(t *testing.T) {
+	const size, most = 512 << 10, 64 << 10
+	long := errors.New(strings.Repeat("token ", size/6))
+	h := serverhttp.New(newServer(t, &server.Options{Observer: &refusals{}}), &serverhttp.Options{
+		AllowedOrigins: []string{page},
+		Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
+			return roundtrip.Principal{}, long
+		},
+	})
+	for name, prepare := range map[string]func(r *http.Request){
+		"long error":     func(*http.Request) {},
+		"token":          func(r *http.Request) { r.Header.Set("Authorization", "Basic "+strings.Repeat("YTph", size/4)) },
+		"cookies":        func(r *http.Request) { r.Header.Set("Cookie", strings.Repeat("a=b;", size/4)) },
+		"query":          func(r *http.Request) { r.URL.RawQuery = strings.Repeat("a=b&", size/4) },
+		"foreign origin": func(r *http.Request) { r.Header.Set("Origin", "https://"+strings.Repeat("a", size)) },
+		"host":           func(r *http.Request) { r.Header.Set("Origin", "http://a"); r.Host = strings.Repeat("a", size) },
+		"preflight": func(r *http.Request) {
+			r.Method = "OPTIONS"
+			r.Header.Set("Origin", page)
+			r.Header.Set("Access-Control-Request-Method", "POST")
+			r.Header.Set("Access-Control-Request-Headers", strings.Repeat("mcp-param-a,", size/12))
+		},
+	} {
+		r := httptest.NewRequest("POST", "/", strings.NewReader("{}"))
+		r = r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, &http.Server{}))
+		prepare(r)
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		const times = 10
+		for range times {
+			h.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		runtime.ReadMemStats(&after)
+		if each := (after.TotalAlloc - before.TotalAlloc) / times; each > most {
+			t.Errorf("%s: refusing %d bytes allocates %d, want at most %d", name, size, each, most)
+		}
 	}
 }
