@@ -188,6 +188,8 @@ func TestRebindingOfPrivateAddresses(t *testing.T) {
 		{"listed host", hosts, private, "mcp.corp.example", "http://mcp.corp.example", 200},
 		{"listed origin", origins, private, "mcp.corp.example", "http://mcp.corp.example", 200},
 		{"public address", none, public, "mcp.example.com", "http://mcp.example.com", 200},
+		{"public address beside the overlay's", none, "100.128.7.7:80", "mcp.example.com", "http://mcp.example.com", 200},
+		{"public address that ends like one", none, "8.101.7.7:80", "mcp.example.com", "http://mcp.example.com", 200},
 	}
 	srv, _ := legacyServer(t, nil)
 	for _, tt := range tests {

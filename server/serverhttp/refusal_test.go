@@ -2,6 +2,7 @@ package serverhttp_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -74,6 +75,9 @@ func observed(t *testing.T) (*legacyClient, *refusals, func() int, *serverhttp.H
 			case "nil":
 				return roundtrip.Principal{}, (*serverhttp.AuthError)(nil)
 			default:
+				if name, password, ok := r.BasicAuth(); ok {
+					return roundtrip.Principal{}, fmt.Errorf("password %s of %s: %w", password, name, errRevoked)
+				}
 				return roundtrip.Principal{}, fmt.Errorf("token %q of cookie %v: %w", token, r.Cookies(), errRevoked)
 			}
 		},
@@ -215,6 +219,7 @@ func TestRefusalsTellNoSecrets(t *testing.T) {
 	const token, cookie, session = "Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl", "5ecret-c00kie", "5ecret-5e55ion"
 	for name, change := range map[string][]string{
 		"token":                 {"Authorization", token},
+		"password":              {"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("ann:5ecret"))},
 		"token and cookie":      {"Authorization", token, "Cookie", "sid=" + cookie},
 		"cookie alone":          {"Authorization", "", "Cookie", "sid=" + cookie + "; lang=en"},
 		"session":               {"Mcp-Session-Id", session},
