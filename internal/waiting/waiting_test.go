@@ -2,6 +2,7 @@ package waiting_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -62,5 +63,33 @@ func TestManyGoroutinesAsk(t *testing.T) {
 	}
 	if len(*told) == 0 || len(*told)%2 != 0 {
 		t.Errorf("told %d times, want an even number above 0", len(*told))
+	}
+}
+
+func TestAnEndedWatchWithdrawsWhatIsOpenAndWhatFollows(t *testing.T) {
+	var outer, inner waiting.Watch
+	ctx := inner.Attach(outer.Attach(t.Context(), nil), nil)
+	why := errors.New("why")
+	var open, later error
+	end := waiting.BeginWith(ctx, func(cause error) { open = cause })
+	ended := waiting.BeginWith(ctx, func(error) { t.Error("a wait that is over was withdrawn") })
+	ended()
+	waiting.Begin(ctx)() // cannot be withdrawn
+	outer.End(why)
+	endLater := waiting.BeginWith(ctx, func(cause error) { later = cause })
+	if open != why || later != why {
+		t.Errorf("got %v for the open wait and %v for the later one, want %v for both", open, later, why)
+	}
+	end()
+	endLater()
+}
+
+func TestAForeignContextTellsTheWatchesOfItsCall(t *testing.T) {
+	ctx, told := record(t.Context())
+	waiting.Begin(waiting.WithWatchOf(context.Background(), ctx))()
+	waiting.Begin(waiting.WithWatchOf(ctx, ctx))() // once, not twice
+	waiting.Begin(waiting.WithWatchOf(context.Background(), context.Background()))()
+	if want := []bool{true, false, true, false}; !slices.Equal(*told, want) {
+		t.Errorf("told %v, want %v", *told, want)
 	}
 }
