@@ -99,11 +99,12 @@ type Timer struct {
 }
 
 // Start calls beat after [Delay], or after interval if that is shorter, and then
-// every interval, until [Timer.Stop]. One call ends before the next begins. beat
-// must watch its context, which Stop ends, and must not panic.
-func Start(interval time.Duration, beat func(context.Context)) *Timer {
+// every interval, until ctx ends or [Timer.Stop]. One call ends before the next
+// begins. beat must watch its context, a child of ctx that Stop ends, and must
+// not panic.
+func Start(ctx context.Context, interval time.Duration, beat func(context.Context)) *Timer {
 	t := &Timer{interval: interval, beat: beat}
-	t.ctx, t.cancel = context.WithCancel(context.Background())
+	t.ctx, t.cancel = context.WithCancel(ctx)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.timer = time.AfterFunc(min(Delay, interval), t.tick)
@@ -113,7 +114,7 @@ func Start(interval time.Duration, beat func(context.Context)) *Timer {
 func (t *Timer) tick() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.timer == nil {
+	if t.timer == nil || t.ctx.Err() != nil {
 		return
 	}
 	t.beat(t.ctx)

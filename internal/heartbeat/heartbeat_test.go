@@ -99,7 +99,7 @@ func TestTimerBeatsAfterTwoSecondsAndThenEveryInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		started := time.Now()
 		var at []time.Duration
-		timer := heartbeat.Start(15*time.Second, func(context.Context) { at = append(at, time.Since(started)) })
+		timer := heartbeat.Start(t.Context(), 15*time.Second, func(context.Context) { at = append(at, time.Since(started)) })
 		time.Sleep(40 * time.Second)
 		timer.Stop()
 		timer.Stop()
@@ -120,7 +120,7 @@ func TestTimerBeatsAfterTwoSecondsAndThenEveryInterval(t *testing.T) {
 func TestStopEndsAHeartbeatThatIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := false
-		timer := heartbeat.Start(time.Second, func(ctx context.Context) {
+		timer := heartbeat.Start(t.Context(), time.Second, func(ctx context.Context) {
 			<-ctx.Done()
 			ended = true
 		})
@@ -129,6 +129,16 @@ func TestStopEndsAHeartbeatThatIsStuck(t *testing.T) {
 		if !ended {
 			t.Error("Stop returned while a heartbeat was being sent")
 		}
+	})
+}
+
+func TestTimerEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		timer := heartbeat.Start(ctx, time.Second, func(context.Context) { t.Error("a heartbeat after the end") })
+		cancel()
+		time.Sleep(time.Minute)
+		timer.Stop()
 	})
 }
 

@@ -36,14 +36,20 @@ type Watch struct {
 	listener Listener
 
 	mu    sync.Mutex
-	waits []*wait // that are open
-	ended error   // why none may be open any more, nil: they may
+	waits []*Wait  // that are open
+	room  [1]*Wait // for one, as a rule
+	ended error    // why none may be open any more, nil: they may
 }
 
-// A wait is one or more questions that a call waits for.
-type wait struct {
+// A Canceler ends something with a cause, such as a context. Its Cancel must
+// return soon and may be called more than once.
+type Canceler interface{ Cancel(cause error) }
+
+// A Wait is one or more questions that a call waits for. It is used once and must
+// not be copied.
+type Wait struct {
 	innermost *Watch
-	withdraw  func(cause error) // nil: it cannot be ended from outside
+	questions Canceler // nil: they cannot be withdrawn from outside
 	over      atomic.Bool
 }
 
@@ -98,24 +104,24 @@ func from(ctx context.Context) *Watch {
 
 // Begin says that the call of ctx waits for a person from now on. The caller
 // calls end when it does not any more; further calls of end do nothing.
-func Begin(ctx context.Context) (end func()) { return BeginWith(ctx, nil) }
-
-// BeginWith is [Begin] for a wait that can be ended from outside: withdraw is
-// called with the cause, at once where the calls under ctx may not wait. It may
-// be called more than once, must return soon, and the caller still calls end.
-func BeginWith(ctx context.Context, withdraw func(cause error)) (end func()) {
-	innermost := from(ctx)
-	if innermost == nil {
-		return func() {}
-	}
-	one := &wait{innermost: innermost, withdraw: withdraw}
-	for w := innermost; w != nil; w = from(w.parent) {
-		w.add(one)
-	}
-	return one.end
+func Begin(ctx context.Context) (end func()) {
+	w := &Wait{}
+	w.Begin(ctx, nil)
+	return w.End
 }
 
-func (one *wait) end() {
+// Begin says that the call of ctx waits for a person from now on. questions, if
+// not nil, are cancelled when the wait is to end, at once where calls under ctx
+// may not wait; the caller still calls [Wait.End].
+func (one *Wait) Begin(ctx context.Context, questions Canceler) {
+	one.innermost, one.questions = from(ctx), questions
+	for w := one.innermost; w != nil; w = from(w.parent) {
+		w.add(one)
+	}
+}
+
+// End says that the call does not wait any more. Further calls do nothing.
+func (one *Wait) End() {
 	if one.over.Swap(true) {
 		return
 	}
@@ -124,19 +130,22 @@ func (one *wait) end() {
 	}
 }
 
-func (w *Watch) add(one *wait) {
+func (w *Watch) add(one *Wait) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(w.waits) == 0 {
+		w.waits = w.room[:0]
+	}
 	w.waits = append(w.waits, one)
 	if len(w.waits) == 1 && w.listener != nil {
 		w.listener.SetWaiting(true)
 	}
-	if w.ended != nil && one.withdraw != nil {
-		one.withdraw(w.ended)
+	if w.ended != nil && one.questions != nil {
+		one.questions.Cancel(w.ended)
 	}
 }
 
-func (w *Watch) remove(one *wait) {
+func (w *Watch) remove(one *Wait) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	i := slices.Index(w.waits, one)
@@ -159,8 +168,8 @@ func (w *Watch) End(cause error) {
 	open := slices.Clone(w.waits)
 	w.mu.Unlock()
 	for _, one := range open {
-		if one.withdraw != nil {
-			one.withdraw(cause)
+		if one.questions != nil {
+			one.questions.Cancel(cause)
 		}
 	}
 }

@@ -66,22 +66,31 @@ func TestManyGoroutinesAsk(t *testing.T) {
 	}
 }
 
+type questions struct{ cause error }
+
+func (q *questions) Cancel(cause error) { q.cause = cause }
+
 func TestAnEndedWatchWithdrawsWhatIsOpenAndWhatFollows(t *testing.T) {
 	var outer, inner waiting.Watch
 	ctx := inner.Attach(outer.Attach(t.Context(), nil), nil)
 	why := errors.New("why")
-	var open, later error
-	end := waiting.BeginWith(ctx, func(cause error) { open = cause })
-	ended := waiting.BeginWith(ctx, func(error) { t.Error("a wait that is over was withdrawn") })
-	ended()
-	waiting.Begin(ctx)() // cannot be withdrawn
+	var waits [3]waiting.Wait
+	var open, over, later questions
+	waits[0].Begin(ctx, &open)
+	waits[1].Begin(ctx, &over)
+	waits[1].End()
+	endOther := waiting.Begin(ctx) // cannot be withdrawn
 	outer.End(why)
-	endLater := waiting.BeginWith(ctx, func(cause error) { later = cause })
-	if open != why || later != why {
-		t.Errorf("got %v for the open wait and %v for the later one, want %v for both", open, later, why)
+	waits[2].Begin(ctx, &later)
+	if open.cause != why || later.cause != why {
+		t.Errorf("got %v for the open wait and %v for the later one, want %v for both", open.cause, later.cause, why)
 	}
-	end()
-	endLater()
+	if over.cause != nil {
+		t.Errorf("a wait that was over was withdrawn: %v", over.cause)
+	}
+	waits[0].End()
+	waits[2].End()
+	endOther()
 }
 
 func TestAForeignContextTellsTheWatchesOfItsCall(t *testing.T) {
