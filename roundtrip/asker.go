@@ -13,10 +13,11 @@ type asker struct {
 	call   *Call
 	where  Where
 	until  time.Time // when the flow of a live call ends; zero: something else ends it
+	wait   *callWait
 }
 
-func newAsker(f *Funnel, call *Call) asker {
-	return asker{funnel: f, call: call, where: Where{Version: call.Version, Method: call.Method, Target: call.Target}}
+func newAsker(f *Funnel, call *Call, wait *callWait) asker {
+	return asker{funnel: f, call: call, wait: wait, where: Where{Version: call.Version, Method: call.Method, Target: call.Target}}
 }
 
 func (p *asker) legacy() bool { return p.call.Version.Era() == protocol.Legacy }

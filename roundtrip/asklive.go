@@ -118,7 +118,7 @@ func (r *round) beginLive(missing []Question, again int) (asker, error) {
 		return r.pass.asker, nil
 	}
 	text := gaveUp(limit, questionKeys(missing), r.answered())
-	return asker{}, r.ends(&ending{errors.New(text), &refusal{protocol.CodeFlowEnded, text}, EndRounds})
+	return asker{}, r.ends(&ending{errors.New(text), &refusal{code: protocol.CodeFlowEnded, text: text}, EndRounds})
 }
 
 func (r *round) endLive() {
@@ -140,7 +140,7 @@ func gaveUp(limit int, last, before string) string {
 func (r *round) refuses(code int64, how FlowEnd, text string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.ends(&ending{errors.New(text), &refusal{code, text}, how})
+	return r.ends(&ending{errors.New(text), &refusal{code: code, text: text}, how})
 }
 
 // pushLive asks all questions at once and records the answers. It reports
@@ -208,25 +208,42 @@ func (r *round) recordLive(missing []Question, responses protocol.InputResponses
 	return heard, dropped
 }
 
-// pushAll asks all questions at once.
+// pushAll asks all questions at once. The call waits until all are answered.
 func (p *asker) pushAll(ctx context.Context, requests protocol.InputRequests) (protocol.InputResponses, error) {
-	if len(requests) == 1 {
-		return p.pushOne(ctx, requests[0])
+	if len(requests) == 0 {
+		return protocol.InputResponses{}, nil
 	}
-	return p.pushSeveral(ctx, requests)
+	w, err := p.beginWaiting(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer w.end()
+	if len(requests) == 1 {
+		answer, err := p.push(&w.Context, requests[0].Request)
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, cause
+		}
+		if err != nil {
+			return nil, fmt.Errorf("question %q: %w", requests[0].Key, err)
+		}
+		return protocol.InputResponses{{Key: requests[0].Key, Result: answer}}, nil
+	}
+	return p.pushSeveral(&w.Context, requests)
 }
 
-// pushSeveral withdraws all questions when one of them fails.
-func (p *asker) pushSeveral(ctx context.Context, requests protocol.InputRequests) (protocol.InputResponses, error) {
+// pushSeveral withdraws all questions, whose context ctx is, when one of them
+// fails.
+func (p *asker) pushSeveral(ctx *lazyctx.Context, requests protocol.InputRequests) (protocol.InputResponses, error) {
 	responses := make(protocol.InputResponses, len(requests))
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	var legs sync.WaitGroup
 	for i, q := range requests {
 		legs.Go(func() {
-			answer, err := p.push(ctx, q.Request)
+			one := &lazyctx.Context{}
+			one.Init(ctx)
+			defer one.Cancel(nil)
+			answer, err := p.push(one, q.Request)
 			if err != nil {
-				cancel(fmt.Errorf("question %q: %w", q.Key, err))
+				ctx.Cancel(fmt.Errorf("question %q: %w", q.Key, err))
 				return
 			}
 			responses[i] = protocol.KeyedResponse{Key: q.Key, Result: answer}
@@ -237,15 +254,4 @@ func (p *asker) pushSeveral(ctx context.Context, requests protocol.InputRequests
 		return nil, err
 	}
 	return responses, nil
-}
-
-func (p *asker) pushOne(ctx context.Context, q protocol.KeyedRequest) (protocol.InputResponses, error) {
-	answer, err := p.push(ctx, q.Request)
-	if cause := context.Cause(ctx); cause != nil {
-		return nil, cause
-	}
-	if err != nil {
-		return nil, fmt.Errorf("question %q: %w", q.Key, err)
-	}
-	return protocol.InputResponses{{Key: q.Key, Result: answer}}, nil
 }

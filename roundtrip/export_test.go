@@ -81,3 +81,8 @@ func ReencodeClaims(data []byte) ([]byte, error) {
 	}
 	return c.append(nil), nil
 }
+
+// Waiting returns how many calls wait, with how many bytes, and how many of them in sessions.
+func Waiting(f *Funnel) (calls, bytes, sessions int64) {
+	return f.waits.calls.Used(), f.waits.bytes.Used(), f.waits.sessions.Used()
+}

@@ -239,7 +239,7 @@ func (p *pass) overrule(ctx context.Context, result protocol.Result, err error) 
 		return nil, p.bug(ctx, f.end.err), true
 	case f.end != nil:
 		p.ended(ctx, f.end.how)
-		result, err = p.refuse(f.end.refusal.code, f.end.refusal.text)
+		result, err = p.refuseWith(f.end.refusal)
 		return result, err, true
 	case len(f.pending) == 0:
 		return result, err, false

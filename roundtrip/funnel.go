@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/heartbeat"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -63,8 +64,33 @@ type Options struct {
 	RestartExpired bool
 	// HumanTimeout is how long one question that is pushed to a client of a
 	// legacy revision may wait for its answer, or for the next sign of progress
-	// on it. 0: DefaultHumanTimeout.
+	// on it. 0: DefaultHumanTimeout. The package comment lists the other clocks
+	// that may run out on a person.
 	HumanTimeout time.Duration
+	// Heartbeat is the time between the progress notifications that show the
+	// caller of a request that it waits for a person, where the caller asked for
+	// progress; the first goes out after two seconds at most. Clients that give
+	// up what is silent for a minute wait as long as a person needs. 0: 15 s,
+	// negative: none are sent.
+	Heartbeat time.Duration
+	// MaxWaiting is how many calls may wait for a person at once. They do not
+	// run, so limits on what runs leave them out; a call that would wait beyond
+	// this limit is refused with [protocol.CodeBusy] before anything is asked. 0:
+	// DefaultMaxWaiting, negative: no limit.
+	MaxWaiting int
+	// MaxWaitingPerPrincipal is how many of them may be one authenticated
+	// principal's, 0: DefaultMaxWaitingPerPrincipal, negative: no limit.
+	// Anonymous callers have no limit each, since nobody can tell them apart:
+	// together they may use all of MaxWaiting, or all but a quarter once somebody
+	// has authenticated.
+	MaxWaitingPerPrincipal int
+	// MaxWaitingPerSession is how many of them may be of one session, 0:
+	// DefaultMaxWaitingPerSession, negative: no limit.
+	MaxWaitingPerSession int
+	// MaxWaitingBytes is how many bytes the arguments of all waiting calls may
+	// have together; one authenticated principal may use a quarter. 0:
+	// DefaultMaxWaitingBytes, negative: no limit.
+	MaxWaitingBytes int64
 	// RefuseLegacy refuses calls of legacy revisions that need to ask, instead
 	// of putting the questions to the client while the call runs.
 	RefuseLegacy bool
@@ -93,6 +119,7 @@ type Funnel struct {
 	opts   Options
 	silent bool // nobody observes
 	losers loserTable
+	waits  waitQuotas
 }
 
 // NewFunnel returns a funnel. It fails when the options contradict each other,
@@ -115,6 +142,9 @@ func NewFunnel(opts Options) (*Funnel, error) {
 	opts.RoundTTL = orDefault(opts.RoundTTL, DefaultRoundTTL)
 	opts.FlowTTL = orDefault(opts.FlowTTL, DefaultFlowTTL)
 	opts.HumanTimeout = orDefault(opts.HumanTimeout, DefaultHumanTimeout)
+	if opts.Heartbeat == 0 {
+		opts.Heartbeat = heartbeat.DefaultInterval
+	}
 	if ring, ok := opts.Sealer.(interface {
 		Ephemeral() bool
 		Primary() string
@@ -124,7 +154,7 @@ func NewFunnel(opts Options) (*Funnel, error) {
 		}
 		opts.Observer.Observe(context.Background(), EphemeralKey{ring.Primary()})
 	}
-	return &Funnel{opts: opts, silent: silent}, nil
+	return &Funnel{opts: opts, silent: silent, waits: newWaitQuotas(&opts)}, nil
 }
 
 func orDefault[T int | time.Duration](value, byDefault T) T {
@@ -150,6 +180,16 @@ type Call struct {
 	// Push puts questions to the client of a legacy revision. Nil where there
 	// is no session to carry them; it is not used in modern revisions.
 	Push Pusher
+	// Session tells the sessions of one funnel apart, for
+	// Options.MaxWaitingPerSession: any value that can be compared, such as a
+	// pointer or an id. Nil: the call belongs to none.
+	Session any
+	// Heartbeat sends one progress notification on the call's own token, while
+	// the call waits for a person; see Options.Heartbeat. The funnel makes one
+	// call at a time and none once the wait is over; ctx has the values of the
+	// call's context and ends with the wait. Nil: the client asked for no
+	// progress.
+	Heartbeat func(ctx context.Context)
 	// Lossy says that the host parsed the request before and cannot tell an
 	// absent state from an empty one; both then count as absent.
 	Lossy bool
@@ -171,7 +211,8 @@ type Handler func(ctx context.Context) (protocol.Result, error)
 // carries a state that is refused.
 func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.Result, error) {
 	p := &pass{arrived: call}
-	p.asker = newAsker(f, &p.arrived)
+	p.asker = newAsker(f, &p.arrived, &p.ownWait)
+	defer p.wait.close()
 	if call.Lossy {
 		if text, _ := call.State.Text(); text == "" {
 			p.call.State = protocol.RequestState{}
@@ -194,8 +235,9 @@ type pass struct {
 	prior *claims // of the state that came, nil on a first leg
 	round *round
 
-	arrived Call  // what call points to
-	first   round // what round points to at first: one piece of memory a request
+	arrived Call     // what call points to
+	first   round    // what round points to at first: one piece of memory a request
+	ownWait callWait // what wait points to
 
 	arguments [32]byte // digest, once it is needed
 	digested  bool     // it is known
@@ -341,6 +383,14 @@ func (p *pass) modernError(ctx context.Context, e *protocol.Error) *protocol.Err
 		return internalError()
 	}
 	return e
+}
+
+// refuseWith is refuse for a refusal that may have an error of its own.
+func (p *pass) refuseWith(no *refusal) (protocol.Result, error) {
+	if no.busy != nil {
+		return nil, no.busy
+	}
+	return p.refuse(no.code, no.text)
 }
 
 // refuse ends a flow with words for the person or the model.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rondo-mcp/rondo/internal/form"
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -62,8 +63,7 @@ func (p *pass) live(parent context.Context, handler Handler) (protocol.Result, e
 		}
 		if err := p.fulfil(ctx, parent, asks); err != nil {
 			p.ended(ctx, EndFailed)
-			no := cannotAsk(err)
-			return p.refuse(no.code, no.text)
+			return p.refuseWith(cannotAsk(err))
 		}
 		if recorded, err := p.open(ctx); err != nil || recorded != nil {
 			return recorded, err
@@ -109,12 +109,9 @@ func (p *pass) fulfil(ctx, parent context.Context, asks *protocol.InputRequiredR
 
 var errHumanTimeout = errors.New("nobody answered in time")
 
-// push asks one question. The client's progress shows that somebody is at it,
-// and starts the timeout over.
-func (p *asker) push(parent context.Context, question protocol.InputRequest) (json.RawMessage, error) {
-	ctx := &lazyctx.Context{}
-	ctx.Init(parent)
-	defer ctx.Cancel(nil)
+// push asks one question, whose context ctx is. The client's progress shows that
+// somebody is at it, and starts the timeout over.
+func (p *asker) push(ctx *lazyctx.Context, question protocol.InputRequest) (json.RawMessage, error) {
 	timer := time.AfterFunc(p.patience(), func() { ctx.Cancel(errHumanTimeout) })
 	defer timer.Stop()
 	answer, err := p.call.Push.Push(ctx, question, func() { timer.Reset(p.patience()) })
@@ -147,13 +144,19 @@ func pause(ctx context.Context, d time.Duration) error {
 // cannotAsk spells why a question was not answered. What the client itself
 // said is worth repeating; of other failures only that they happened.
 func cannotAsk(err error) *refusal {
+	if errors.Is(err, waiting.ErrClosing) {
+		return &refusal{code: protocol.CodeBusy, text: waiting.ErrClosing.Error()}
+	}
+	if busy, ok := errors.AsType[*waitRefusedError](err); ok {
+		return &refusal{code: busy.wire.Code, text: busy.wire.Message, busy: busy.wire}
+	}
 	text := "the client could not be asked"
 	if e, ok := protocol.AsError(err); ok {
 		text = "the client could not answer: " + e.Message
 	} else if errors.Is(err, errHumanTimeout) {
 		text = errHumanTimeout.Error()
 	}
-	return &refusal{protocol.CodeFlowEnded, text}
+	return &refusal{code: protocol.CodeFlowEnded, text: text}
 }
 
 // gateLive decides before any traffic whether all questions can be put to the
@@ -163,9 +166,9 @@ func (p *asker) gateLive(ctx context.Context, requests protocol.InputRequests) (
 	switch {
 	case p.funnel.opts.RefuseLegacy:
 		p.observe(ctx, ServerBug{p.where, fmt.Errorf("asked for input in revision %s, which the funnel is told to refuse", p.call.Version)})
-		return nil, &refusal{protocol.CodeCannotAsk, "this request asks questions, which needs a client of revision 2026-07-28"}
+		return nil, &refusal{code: protocol.CodeCannotAsk, text: "this request asks questions, which needs a client of revision 2026-07-28"}
 	case len(requests) > 0 && p.call.Push == nil:
-		return nil, &refusal{protocol.CodeCannotAsk, "this connection cannot carry questions to the client: it has no session"}
+		return nil, &refusal{code: protocol.CodeCannotAsk, text: "this connection cannot carry questions to the client: it has no session"}
 	}
 	var missing protocol.ClientCapabilities
 	for _, q := range requests {
@@ -173,13 +176,13 @@ func (p *asker) gateLive(ctx context.Context, requests protocol.InputRequests) (
 	}
 	if !missing.IsZero() {
 		p.observe(ctx, CapabilityRefused{p.where, missing})
-		return nil, &refusal{protocol.CodeCannotAsk, "the client does not support: " + missing.String()}
+		return nil, &refusal{code: protocol.CodeCannotAsk, text: "the client does not support: " + missing.String()}
 	}
 	copied := false
 	for i, q := range requests {
 		spelled, err := p.spell(q.Request)
 		if err != nil {
-			return nil, &refusal{protocol.CodeCannotAsk, fmt.Sprintf("question %q: %v", q.Key, err)}
+			return nil, &refusal{code: protocol.CodeCannotAsk, text: fmt.Sprintf("question %q: %v", q.Key, err)}
 		}
 		if spelled == q.Request {
 			continue
@@ -196,6 +199,7 @@ func (p *asker) gateLive(ctx context.Context, requests protocol.InputRequests) (
 type refusal struct {
 	code int64
 	text string
+	busy *protocol.Error // goes out as it is, whatever the family; nil: the family's words
 }
 
 // spell returns the question as the call's revision can carry it, or why it

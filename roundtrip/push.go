@@ -30,10 +30,11 @@ func (e *AnswerError) Unwrap() error { return e.Err }
 // Where the question cannot be asked Push fails before anything is sent, with a
 // [*PushError]: in modern revisions, without a [Call].Push, for clients that
 // lack the capability, and when the revision cannot carry it. An
-// [*protocol.Error] is what the client said instead of an answer, an
-// [*AnswerError] an answer that is no good. Calls may overlap.
+// [*protocol.Error] is what the client said instead of an answer, or, with
+// [protocol.CodeBusy], that too many calls wait already and nothing was sent; an
+// [*AnswerError] is an answer that is no good. Calls may overlap.
 func (f *Funnel) Push(ctx context.Context, call Call, question protocol.InputRequest) (json.RawMessage, error) {
-	p := newAsker(f, &call)
+	p := newAsker(f, &call, waitOf(ctx))
 	failed := func(format string, args ...any) error {
 		return &PushError{Method: question.Kind().Method(), Cause: fmt.Sprintf(format, args...)}
 	}
@@ -59,7 +60,12 @@ func (f *Funnel) Push(ctx context.Context, call Call, question protocol.InputReq
 	if err != nil {
 		return nil, failed("%v", err)
 	}
-	raw, err := p.push(ctx, spelled)
+	w, err := p.beginWaiting(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer w.end()
+	raw, err := p.push(&w.Context, spelled)
 	if err != nil || fields == nil {
 		return raw, err
 	}

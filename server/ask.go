@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -19,7 +20,8 @@ import (
 // On the modern wire, on connections without a session and for clients that
 // cannot be asked it fails before anything is sent, with a
 // [*roundtrip.PushError]. When the client refuses with an error, that is the
-// [*protocol.Error] returned. The wait ends with ctx, or after the HumanTimeout
+// [*protocol.Error] returned; with [protocol.CodeBusy] too many calls wait for
+// people already. The wait ends with ctx, or after the HumanTimeout
 // of the options since the client last reported progress; the client is told
 // that the question is withdrawn.
 func (c *Call) Elicit(ctx context.Context, q *protocol.ElicitForm) (*protocol.ElicitResult, error) {
@@ -63,6 +65,7 @@ func (c *Call) push(ctx context.Context, q protocol.InputRequest) ([]byte, error
 	if c.in == nil {
 		return nil, &roundtrip.PushError{Method: q.Kind().Method(), Cause: "there is no connection"}
 	}
+	ctx = waiting.WithWatchOf(ctx, c.ctx)
 	return c.in.server.funnel.Push(ctx, roundtripCall(c.in, nil, &protocol.Retry{}), q)
 }
 

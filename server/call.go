@@ -21,13 +21,14 @@ type Call struct {
 	Meta *protocol.RequestMeta
 
 	in     *Incoming
-	outlet *outlet // nil: nowhere
+	outlet *outlet         // nil: nowhere
+	ctx    context.Context // of the handler, for questions that are asked with another
 }
 
 // newCall returns what a handler is about to be called with.
-func newCall(in *Incoming) Call {
+func newCall(ctx context.Context, in *Incoming) Call {
 	in.outlet.enter()
-	return Call{Version: in.Version, Principal: in.Principal, Meta: in.Meta, in: in, outlet: in.outlet}
+	return Call{Version: in.Version, Principal: in.Principal, Meta: in.Meta, in: in, outlet: in.outlet, ctx: ctx}
 }
 
 // Capabilities returns what the client can do for this request.
@@ -90,6 +91,10 @@ func roundtripCall(in *Incoming, arguments json.RawMessage, retry *protocol.Retr
 	}
 	if in.session != nil { // neither member exists there
 		call.Responses, call.State = nil, protocol.RequestState{}
+		call.Session = in.session
+	}
+	if !in.Meta.ProgressToken.IsZero() && in.outlet != nil {
+		call.Heartbeat = in.sendHeartbeat
 	}
 	if in.pusher != nil {
 		call.Push = in.pusher

@@ -45,7 +45,7 @@ func (s *Server) complete(ctx context.Context, in *Incoming, p *protocol.Complet
 	where := roundtrip.Call{Version: in.Version, Method: in.Request.Method, Principal: in.Principal}
 	return s.funnel.Do(ctx, where, func(ctx context.Context) (protocol.Result, error) {
 		values, err := completer(ctx, &CompleteCall{
-			Call: newCall(in), Argument: p.Argument.Name, Value: p.Argument.Value, Known: p.Context,
+			Call: newCall(ctx, in), Argument: p.Argument.Name, Value: p.Argument.Value, Known: p.Context,
 		})
 		if err != nil {
 			if e, ok := protocol.AsError(err); ok {

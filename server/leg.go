@@ -2,6 +2,7 @@ package server
 
 import (
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -10,6 +11,7 @@ import (
 type leg struct {
 	incoming Incoming
 	ctx      lazyctx.Context
+	watch    waiting.Watch // in ctx
 	outlet   outlet
 	response protocol.Response
 	request  sessionRequest // in use where there is a session

@@ -23,7 +23,10 @@ type Middleware func(next Handler) Handler
 // [Server.Admit], completed by the transport, and read by middleware. It
 // belongs to one request and is not safe for concurrent writing.
 type Incoming struct {
-	// Request is the message as it came.
+	// Request is the message as it came. In a session, where a call may wait for
+	// a person, its parameters are dropped before the handler of a tool, prompt or
+	// resource runs if they are longer than what the handler is given: look at
+	// them before calling the next handler.
 	Request *protocol.Request
 	// Params are its parameters, nil when they could not be read.
 	Params protocol.Params
@@ -63,6 +66,7 @@ type Incoming struct {
 	opens   bool            // an initialize that opened session
 	pusher  *pusher         // nil where the client cannot be asked
 	outlet  *outlet         // Back for handlers, closed when the request is answered
+	copied  bool            // Params and Meta hold nothing of a long body
 	encoded *page           // the page that was dispatched, if its encoding may be reused
 }
 

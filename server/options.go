@@ -58,6 +58,12 @@ type Options struct {
 	// MaxSubscriptions is how many subscriptions may be open at once, 0:
 	// DefaultMaxSubscriptions.
 	MaxSubscriptions int
+	// ShutdownWaitsForPeople has shutdowns wait for requests whose questions are
+	// with clients, as they do for requests that run: of the server, and of the
+	// transports that serve it. Without it such requests end at once, and their
+	// callers are told to call again, for a person may take longer than any
+	// deployment.
+	ShutdownWaitsForPeople bool
 	// ModernOnly refuses sessions: initialize is answered with an error that
 	// names the revisions supported.
 	ModernOnly bool

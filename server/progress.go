@@ -8,6 +8,7 @@ import (
 	"math"
 	"sync"
 
+	"github.com/rondo-mcp/rondo/internal/heartbeat"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -23,12 +24,12 @@ type outlet struct {
 	back     protocol.Back // nil: nowhere
 	ended    bool
 	progress float64 // the last that the handler reported since it was entered
-	sent     float64 // the last that was sent
+	values   heartbeat.Sequence
 }
 
 // begin is called once, before the outlet is used.
 func (o *outlet) begin(back protocol.Back) {
-	o.back, o.progress, o.sent = back, math.Inf(-1), math.Inf(-1)
+	o.back, o.progress = back, math.Inf(-1)
 }
 
 // enter has a handler begin. In a session it does so several times while one
@@ -74,21 +75,15 @@ func (o *outlet) end() {
 // token nothing is sent. Progress that does not increase is an error and not
 // sent, and so is what comes after the request has ended. A handler that runs
 // again after a question may begin anew: what a client has heard already is not
-// sent to it again.
+// sent to it again. While the request waits for a person, heartbeats go out on the
+// same token, see [roundtrip.Options]; they rise by less than the handler's own
+// values do.
 func (c *Call) Progress(ctx context.Context, progress, total float64, message string) error {
 	if c.Meta.ProgressToken.IsZero() || c.outlet == nil {
 		return nil
 	}
 	if math.IsNaN(progress) || math.IsInf(progress, 0) || math.IsNaN(total) || math.IsInf(total, 0) {
 		return errors.New("server: progress: must be finite")
-	}
-	p := protocol.Progress{Token: c.Meta.ProgressToken, Progress: progress, Message: message}
-	if total != 0 {
-		p.Total = &total
-	}
-	params, err := jsonx.Encode(p)
-	if err != nil {
-		return fmt.Errorf("server: progress: %w", err)
 	}
 	c.outlet.mu.Lock()
 	defer c.outlet.mu.Unlock()
@@ -98,12 +93,60 @@ func (c *Call) Progress(ctx context.Context, progress, total float64, message st
 	case progress <= c.outlet.progress:
 		return fmt.Errorf("server: progress: %v is not more than %v before", progress, c.outlet.progress)
 	}
+	n, err := progressNotification(c.Meta.ProgressToken, progress, total, message)
+	if err != nil {
+		return err
+	}
 	c.outlet.progress = progress
-	if progress <= c.outlet.sent {
+	value, fresh := c.outlet.values.Report(progress, total)
+	if !fresh {
 		return nil
 	}
-	c.outlet.sent = progress
-	return c.outlet.send(ctx, &protocol.Notification{Method: protocol.NotifyProgress, Params: params})
+	if value != progress { // heartbeats have gone further
+		if n, err = progressNotification(c.Meta.ProgressToken, value, total, message); err != nil {
+			return err
+		}
+	}
+	return c.outlet.send(ctx, n)
+}
+
+func progressNotification(token protocol.ProgressToken, progress, total float64, message string) (*protocol.Notification, error) {
+	p := protocol.Progress{Token: token, Progress: progress, Message: message}
+	if total != 0 {
+		p.Total = &total
+	}
+	params, err := jsonx.Encode(p)
+	if err != nil {
+		return nil, fmt.Errorf("server: progress: %w", err)
+	}
+	return &protocol.Notification{Method: protocol.NotifyProgress, Params: params}, nil
+}
+
+// A transientSender is a way back that can send a notification which need not be
+// kept for a client that is not there at the moment.
+type transientSender interface {
+	SendTransient(ctx context.Context, n *protocol.Notification) error
+}
+
+// sendHeartbeat sends progress that says no more than that the request waits for
+// a person. A client that is gone finds out by itself.
+func (in *Incoming) sendHeartbeat(ctx context.Context) {
+	o := in.outlet
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	value, total, ok := o.values.Beat()
+	if !ok || o.ended {
+		return
+	}
+	n, err := progressNotification(in.Meta.ProgressToken, value, total, heartbeat.Message)
+	if err != nil {
+		return // cannot be: numbers and a constant
+	}
+	if back, ok := o.back.(transientSender); ok {
+		_ = back.SendTransient(ctx, n)
+		return
+	}
+	_ = o.send(ctx, n)
 }
 
 // Log sends a log message to the client, if it wants messages of this level: the

@@ -91,8 +91,9 @@ func (s *Server) getPrompt(ctx context.Context, in *Incoming, params *protocol.G
 	}
 	call := roundtripCall(in, params.Arguments, &params.Retry)
 	call.AcceptCold = p.acceptCold
+	in.releaseBody()
 	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
-		call := &PromptCall{Call: newCall(in), Name: params.Name}
+		call := &PromptCall{Call: newCall(ctx, in), Name: params.Name}
 		if err := call.decode(params, p.definition.Arguments); err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -201,6 +202,8 @@ func (p *pusher) withdraw(asked *push, why error) {
 	reason := "the request that asked has ended"
 	if errors.Is(why, errCancelled) {
 		reason = "the request that asked was cancelled"
+	} else if errors.Is(why, waiting.ErrClosing) {
+		reason = "the server is closing"
 	}
 	params, err := jsonx.Encode(protocol.Cancelled{RequestID: asked.id, Reason: reason})
 	if err == nil {

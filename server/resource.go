@@ -173,8 +173,9 @@ func (s *Server) readResource(ctx context.Context, in *Incoming, params *protoco
 	}
 	call := roundtripCall(in, nil, &params.Retry)
 	call.AcceptCold = r.acceptCold
+	in.releaseBody()
 	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
-		result, err := r.handle(ctx, &ResourceCall{Call: newCall(in), URI: params.URI, Variables: variables})
+		result, err := r.handle(ctx, &ResourceCall{Call: newCall(ctx, in), URI: params.URI, Variables: variables})
 		if read, ok := result.(*protocol.ReadResourceResult); ok && err == nil {
 			return withURI(read, params.URI), nil
 		}

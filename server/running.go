@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"sync"
+
+	"github.com/rondo-mcp/rondo/internal/waiting"
 )
 
 // running is the set of requests being served. Its zero value accepts.
@@ -24,7 +26,9 @@ func (r *running) begin(ctx context.Context, l *leg) bool {
 	if r.legs == nil {
 		r.legs = map[*leg]struct{}{}
 	}
+	l.watch.Init(ctx, nil)
 	l.ctx.Init(ctx)
+	l.ctx.SetValue(waiting.Key(), &l.watch)
 	r.legs[l] = struct{}{}
 	return true
 }
@@ -38,10 +42,17 @@ func (r *running) end(l *leg) {
 }
 
 // drain stops accepting and returns a channel that is closed once nothing runs.
-func (r *running) drain() <-chan struct{} {
+// Requests that wait for a person are ended, unless people are waited for, and so
+// are those that begin to wait.
+func (r *running) drain(people bool) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closing = true
+	for l := range r.legs {
+		if !people {
+			l.watch.End(ErrClosed)
+		}
+	}
 	if r.drained == nil {
 		r.drained = make(chan struct{})
 		r.settle()

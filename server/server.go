@@ -2,17 +2,25 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 
+	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // ErrClosed is the cause with which the contexts of running requests are
 // cancelled when their server closes.
-var ErrClosed = errors.New("server: closed")
+var ErrClosed error = &closedError{"server: closed"}
+
+// A closedError is why something ends when its server closes.
+type closedError struct{ text string }
+
+func (e *closedError) Error() string { return e.text }
+
+// Is makes it known to the funnel, which tells the caller.
+func (e *closedError) Is(target error) bool { return target == waiting.ErrClosing }
 
 // A Server answers the requests of clients. It is free of transports: they
 // hand it requests and send what it returns. All methods may be called
@@ -68,6 +76,9 @@ var _ protocol.Peer = (*Server)(nil)
 // context of [Server.Handle].
 func (s *Server) Notify(context.Context, *protocol.Notification) error { return nil }
 
+// ShutdownWaitsForPeople returns the option, for transports that shut down.
+func (s *Server) ShutdownWaitsForPeople() bool { return s.opts.ShutdownWaitsForPeople }
+
 // Done returns a channel that is closed once [Server.Close] or [Server.Shutdown]
 // has been called. Nothing is announced to clients from then on, so transports
 // end the streams that they keep open for that.
@@ -82,10 +93,13 @@ func (s *Server) Close() error {
 }
 
 // Shutdown refuses further requests, ends subscriptions in good order and waits
-// for the requests that run. When ctx ends first it cancels them as
-// [Server.Close] does and returns the context's error.
+// for the requests that run. It does not wait for people, unless
+// Options.ShutdownWaitsForPeople is set: questions that are with clients are
+// withdrawn, and their callers told that the server is closing and to call again;
+// so are those of requests that ask meanwhile. When ctx ends first it cancels
+// what runs as [Server.Close] does and returns the context's error.
 func (s *Server) Shutdown(ctx context.Context) error {
-	drained := s.running.drain()
+	drained := s.running.drain(s.opts.ShutdownWaitsForPeople)
 	s.hub.close()
 	select {
 	case <-drained:

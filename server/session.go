@@ -129,6 +129,7 @@ func (x *Session) Admit(req *protocol.Request) *Incoming {
 	}
 	if err == nil {
 		in.Params, in.Target = params, target(params)
+		in.copyFromBody(&meta)
 	}
 	// What the session says holds, whatever the keys of another era claim.
 	x.mu.Lock()

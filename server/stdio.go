@@ -13,6 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/lineio"
 	"github.com/rondo-mcp/rondo/internal/stack"
+	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -82,10 +83,13 @@ func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer, o
 	case err = <-read:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
+		st.endWaits()
 	case <-st.pumped:
 	}
 	idle := st.close()
-	st.hearNoMore()
+	if ctx.Err() == nil {
+		st.hearNoMore()
+	}
 	if err == nil {
 		err = st.grace(ctx, idle)
 	}
@@ -125,6 +129,7 @@ type stream struct {
 
 // streamRequest is a request that runs.
 type streamRequest struct {
+	watch     waiting.Watch
 	cancel    context.CancelCauseFunc
 	listens   bool
 	opens     bool // an initialize, which cannot be cancelled
@@ -240,6 +245,7 @@ func (st *stream) handle(ctx context.Context, message protocol.Message, reply fu
 func (st *stream) start(ctx context.Context, req *protocol.Request, reply func(*protocol.Response)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	r := &streamRequest{cancel: cancel, listens: req.Method == protocol.MethodListen, opens: req.Method == protocol.MethodInitialize}
+	ctx = r.watch.Attach(ctx, nil)
 	if reason, refusal := st.add(req.ID, r); refusal != nil {
 		cancel(nil)
 		reply(st.refuse(ctx, reason, req.ID, refusal))
@@ -249,18 +255,20 @@ func (st *stream) start(ctx context.Context, req *protocol.Request, reply func(*
 	if st.inSession(req) {
 		in = st.session.Admit(req) // here, for what follows depends on initialize
 	}
+	id := req.ID
 	go func() {
 		stack.Grow()
 		defer st.requests.Done()
 		defer cancel(nil)
 		// The request is answered even if a handler ends its goroutine, as
 		// testing.T.FailNow does: nobody else would tell the client.
-		response := &protocol.Response{ID: req.ID, Error: internalError()}
-		defer func() { st.answer(req.ID, r, response, reply) }()
+		response := &protocol.Response{ID: id, Error: internalError()}
+		defer func() { st.answer(id, r, response, reply) }()
 		if in == nil {
 			in = st.server.Admit(req)
 			in.Principal = st.opts.Principal
 		}
+		req = nil // its line need not be kept for as long as the handler runs
 		in.Back = &streamBack{st, r}
 		response = st.server.Serve(ctx, in)
 	}()
@@ -344,6 +352,17 @@ func (st *stream) close() <-chan struct{} {
 		close(idle)
 	}()
 	return idle
+}
+
+// endWaits withdraws what the client is being asked, and lets nothing more be
+// asked: people are not waited for.
+func (st *stream) endWaits() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.closed = true
+	for _, r := range st.running {
+		r.watch.End(waiting.ErrClosing)
+	}
 }
 
 // grace gives requests that run at the end of input time to be answered.

@@ -172,6 +172,7 @@ func (s *Server) callTool(ctx context.Context, in *Incoming, p *protocol.CallToo
 	}
 	call := roundtripCall(in, p.Arguments, &p.Retry)
 	call.AcceptCold, call.CheckOutput = t.acceptCold, t.check
+	in.releaseBody()
 	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
 		arguments := p.Arguments
 		if len(arguments) == 0 {
@@ -180,7 +181,7 @@ func (s *Server) callTool(ctx context.Context, in *Incoming, p *protocol.CallToo
 		if err := t.validate(arguments, same(p.Arguments, in.checked)); err != nil {
 			return badArguments(err), nil
 		}
-		result, err := t.handle(ctx, &ToolCall{Call: newCall(in), Name: p.Name, Arguments: arguments})
+		result, err := t.handle(ctx, &ToolCall{Call: newCall(ctx, in), Name: p.Name, Arguments: arguments})
 		return s.outcome(ctx, in, result, err)
 	})
 }

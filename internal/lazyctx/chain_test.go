@@ -151,3 +151,31 @@ func TestChainMakesOneContext(t *testing.T) {
 		t.Errorf("allocations: got %v for four links, %v for one, want at most %d more", four, one, 3*perLink)
 	}
 }
+
+// The real context of the last of a chain hangs on what is above the first; a value in between must be found all the same.
+func TestValueOfALinkIsFoundBelowIt(t *testing.T) {
+	var links [3]lazyctx.Context
+	parent := t.Context()
+	for i := range links {
+		links[i].Init(parent)
+		parent = &links[i]
+	}
+	links[1].SetValue(key{}, "v")
+	<-canceled(&links[2])
+	for i, want := range []any{nil, "v", "v"} {
+		if got := links[i].Value(key{}); got != want {
+			t.Errorf("link %d: got %v, want %v", i, got, want)
+		}
+	}
+	child, cancel := context.WithCancel(&links[2])
+	defer cancel()
+	if got := child.Value(key{}); got != "v" {
+		t.Errorf("child of package context: got %v, want v", got)
+	}
+}
+
+func canceled(c *lazyctx.Context) <-chan struct{} {
+	done := c.Done()
+	c.Cancel(nil)
+	return done
+}

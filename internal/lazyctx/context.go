@@ -17,7 +17,8 @@ import (
 //
 // It is made by [Context.Init] and must not be copied. All methods may be called concurrently.
 type Context struct {
-	parent context.Context
+	parent     context.Context
+	key, value any // see SetValue
 
 	mu     sync.Mutex
 	real   context.Context // nil until it is needed
@@ -30,6 +31,10 @@ var _ context.Context = (*Context)(nil)
 
 // Init makes c a child of parent. It is called once, before anything else.
 func (c *Context) Init(parent context.Context) { c.parent = parent }
+
+// SetValue has c answer key with value, as a child that context.WithValue returns would. It is called at most once, before c is
+// used.
+func (c *Context) SetValue(key, value any) { c.key, c.value = key, value }
 
 // Cancel ends the context with a cause, as a context.CancelCauseFunc does. It must be called in the end, nil will do, to release
 // what the context may have come to hold.
@@ -143,6 +148,12 @@ func (c *Context) String() string {
 // Value implements context.Context. Package context finds causes this way, and contexts it may attach others to, so it has to see
 // the real one.
 func (c *Context) Value(key any) any {
+	// The real context may hang on what is above several lazy ones.
+	for own := c; own != nil; own, _ = own.parent.(*Context) {
+		if own.key != nil && own.key == key {
+			return own.value
+		}
+	}
 	return c.holder().Value(key)
 }
 

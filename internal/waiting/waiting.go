@@ -1,67 +1,175 @@
 // Package waiting makes it visible to everything around a call that the call
-// waits for a person. While it does, clocks stop and slots are given back.
+// waits for a person. While it does, clocks stop and slots are given back, and
+// whoever shuts down can end the wait without ending calls that work.
 //
 // Whatever puts a question to a person calls [Begin] and, when the question is
 // answered or withdrawn, the function that Begin returns. What surrounds a call
-// (middleware, a transport, a router) puts a watch into its context with
-// [WithWatch] and is told when the call begins and ends to wait. A call waits
-// while any of its questions is open, however many goroutines ask.
+// (middleware, a transport, a router) puts a [Watch] into its context and is told
+// when the call begins and ends to wait. A call waits while any of its questions
+// is open, however many goroutines ask.
 package waiting
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
 )
 
-// A watch is one listener around a call.
-type watch struct {
-	outer *watch
-	tell  func(waiting bool)
+// ErrClosing is the cause with which waits end when a server closes. Its text
+// is for the caller. Causes of other packages match it with [errors.Is].
+var ErrClosing = errors.New("the server is closing; call again")
 
-	mu   sync.Mutex
-	open int // questions
+// A Listener hears when a call begins and ends to wait.
+type Listener interface {
+	// SetWaiting is called by one goroutine at a time, with true and false by
+	// turns; with false before the call goes on. It must return soon and must
+	// not call [Begin].
+	SetWaiting(waiting bool)
+}
+
+// A Watch follows the waits of all calls under the context that carries it. It
+// must not be copied. All methods may be called concurrently.
+type Watch struct {
+	parent   context.Context
+	listener Listener
+
+	mu    sync.Mutex
+	waits []*Wait  // that are open
+	room  [1]*Wait // for one, as a rule
+	ended error    // why none may be open any more, nil: they may
+}
+
+// A Canceler ends something with a cause, such as a context. Its Cancel must
+// return soon and may be called more than once.
+type Canceler interface{ Cancel(cause error) }
+
+// A Wait is one or more questions that a call waits for. It is used once and must
+// not be copied.
+type Wait struct {
+	innermost *Watch
+	questions Canceler // nil: they cannot be withdrawn from outside
+	over      atomic.Bool
 }
 
 type watchKey struct{}
 
-// WithWatch returns a context that has tell called with true when a call under
-// it begins to wait, and with false when its last question is answered or
-// withdrawn: before the call goes on. tell is called by one goroutine at a time,
-// with true and false by turns. It must return soon and must not call [Begin].
-func WithWatch(ctx context.Context, tell func(waiting bool)) context.Context {
-	return context.WithValue(ctx, watchKey{}, &watch{outer: from(ctx), tell: tell})
+// Key is the key under which a context carries a [Watch].
+func Key() any { return watchKey{} }
+
+// Init prepares a Watch for a context below parent, which answers [Key] with it.
+// listener may be nil. It is called once, before anything else.
+func (w *Watch) Init(parent context.Context, listener Listener) {
+	w.parent, w.listener = parent, listener
 }
 
-func from(ctx context.Context) *watch {
-	w, _ := ctx.Value(watchKey{}).(*watch)
+// Attach is [Watch.Init] for those who have no context of their own: it returns
+// one that carries the watch.
+func (w *Watch) Attach(parent context.Context, listener Listener) context.Context {
+	w.Init(parent, listener)
+	return context.WithValue(parent, watchKey{}, w)
+}
+
+type listenerFunc func(bool)
+
+func (f listenerFunc) SetWaiting(waiting bool) { f(waiting) }
+
+// WithWatch returns a context that has tell called with true when a call under
+// it begins to wait, and with false when its last question is answered or
+// withdrawn: before the call goes on. For tell holds what [Listener] says.
+func WithWatch(ctx context.Context, tell func(waiting bool)) context.Context {
+	return new(Watch).Attach(ctx, listenerFunc(tell))
+}
+
+// WithWatchOf returns a context whose waits the watches around of hear of: for a
+// call that asks with a context that is not its own.
+func WithWatchOf(ctx, of context.Context) context.Context {
+	own := from(of)
+	for w := from(ctx); w != nil; w = from(w.parent) {
+		if w == own {
+			return ctx
+		}
+	}
+	if own == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, watchKey{}, own)
+}
+
+func from(ctx context.Context) *Watch {
+	w, _ := ctx.Value(watchKey{}).(*Watch)
 	return w
 }
 
 // Begin says that the call of ctx waits for a person from now on. The caller
 // calls end when it does not any more; further calls of end do nothing.
 func Begin(ctx context.Context) (end func()) {
-	innermost := from(ctx)
-	if innermost == nil {
-		return func() {}
-	}
-	for w := innermost; w != nil; w = w.outer {
-		w.addOpen(1)
-	}
-	return sync.OnceFunc(func() {
-		for w := innermost; w != nil; w = w.outer {
-			w.addOpen(-1)
-		}
-	})
+	w := &Wait{}
+	w.Begin(ctx, nil)
+	return w.End
 }
 
-// addOpen counts questions and tells when the first one opens and the last one
-// closes.
-func (w *watch) addOpen(n int) {
+// Begin says that the call of ctx waits for a person from now on. questions, if
+// not nil, are cancelled when the wait is to end, at once where calls under ctx
+// may not wait; the caller still calls [Wait.End].
+func (one *Wait) Begin(ctx context.Context, questions Canceler) {
+	one.innermost, one.questions = from(ctx), questions
+	for w := one.innermost; w != nil; w = from(w.parent) {
+		w.add(one)
+	}
+}
+
+// End says that the call does not wait any more. Further calls do nothing.
+func (one *Wait) End() {
+	if one.over.Swap(true) {
+		return
+	}
+	for w := one.innermost; w != nil; w = from(w.parent) {
+		w.remove(one)
+	}
+}
+
+func (w *Watch) add(one *Wait) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := w.open
-	w.open += n
-	if (before == 0) != (w.open == 0) {
-		w.tell(w.open > 0)
+	if len(w.waits) == 0 {
+		w.waits = w.room[:0]
+	}
+	w.waits = append(w.waits, one)
+	if len(w.waits) == 1 && w.listener != nil {
+		w.listener.SetWaiting(true)
+	}
+	if w.ended != nil && one.questions != nil {
+		one.questions.Cancel(w.ended)
+	}
+}
+
+func (w *Watch) remove(one *Wait) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := slices.Index(w.waits, one)
+	w.waits = slices.Delete(w.waits, i, i+1)
+	if len(w.waits) == 0 {
+		w.waits = nil
+		if w.listener != nil {
+			w.listener.SetWaiting(false)
+		}
+	}
+}
+
+// End ends the waits of the calls under the watch, and those that begin later.
+// Calls that do not wait go on.
+func (w *Watch) End(cause error) {
+	w.mu.Lock()
+	if w.ended == nil {
+		w.ended = cause
+	}
+	open := slices.Clone(w.waits)
+	w.mu.Unlock()
+	for _, one := range open {
+		if one.questions != nil {
+			one.questions.Cancel(cause)
+		}
 	}
 }

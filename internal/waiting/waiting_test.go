@@ -2,6 +2,7 @@ package waiting_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -62,5 +63,42 @@ func TestManyGoroutinesAsk(t *testing.T) {
 	}
 	if len(*told) == 0 || len(*told)%2 != 0 {
 		t.Errorf("told %d times, want an even number above 0", len(*told))
+	}
+}
+
+type questions struct{ cause error }
+
+func (q *questions) Cancel(cause error) { q.cause = cause }
+
+func TestAnEndedWatchWithdrawsWhatIsOpenAndWhatFollows(t *testing.T) {
+	var outer, inner waiting.Watch
+	ctx := inner.Attach(outer.Attach(t.Context(), nil), nil)
+	why := errors.New("why")
+	var waits [3]waiting.Wait
+	var open, over, later questions
+	waits[0].Begin(ctx, &open)
+	waits[1].Begin(ctx, &over)
+	waits[1].End()
+	endOther := waiting.Begin(ctx) // cannot be withdrawn
+	outer.End(why)
+	waits[2].Begin(ctx, &later)
+	if open.cause != why || later.cause != why {
+		t.Errorf("got %v for the open wait and %v for the later one, want %v for both", open.cause, later.cause, why)
+	}
+	if over.cause != nil {
+		t.Errorf("a wait that was over was withdrawn: %v", over.cause)
+	}
+	waits[0].End()
+	waits[2].End()
+	endOther()
+}
+
+func TestAForeignContextTellsTheWatchesOfItsCall(t *testing.T) {
+	ctx, told := record(t.Context())
+	waiting.Begin(waiting.WithWatchOf(context.Background(), ctx))()
+	waiting.Begin(waiting.WithWatchOf(ctx, ctx))() // once, not twice
+	waiting.Begin(waiting.WithWatchOf(context.Background(), context.Background()))()
+	if want := []bool{true, false, true, false}; !slices.Equal(*told, want) {
+		t.Errorf("told %v, want %v", *told, want)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -14,11 +16,16 @@ import (
 type leg struct {
 	in      *server.Incoming
 	started time.Time
+	watch   waiting.Watch
+	waiting prometheus.Gauge // of calls that wait; nil: nobody counts them
 
 	mu       sync.Mutex
 	flow     string
 	round    int
 	timedOut bool
+	waits    time.Time     // since when it waits for a person, zero: it does not
+	waited   time.Duration // before that
+	over     bool
 }
 
 // legContext is a context that carries a leg, in one allocation.
@@ -30,8 +37,11 @@ type legContext struct {
 type legKey struct{}
 
 func (c *legContext) Value(key any) any {
-	if key == (legKey{}) {
+	switch key {
+	case legKey{}:
 		return &c.leg
+	case waiting.Key():
+		return &c.leg.watch
 	}
 	return c.Context.Value(key)
 }
@@ -44,7 +54,53 @@ func withLeg(ctx context.Context, in *server.Incoming) (context.Context, *leg) {
 		return ctx, l
 	}
 	c := &legContext{Context: ctx, leg: leg{in: in, started: time.Now()}}
+	c.leg.watch.Init(ctx, &c.leg)
 	return c, &c.leg
+}
+
+// SetWaiting implements [waiting.Listener].
+func (l *leg) SetWaiting(waiting bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.over:
+	case waiting:
+		l.waits = time.Now()
+		l.addWaitingLocked(1)
+	default:
+		l.endWaitLocked()
+	}
+}
+
+func (l *leg) endWaitLocked() {
+	if !l.waits.IsZero() {
+		l.waited += time.Since(l.waits)
+		l.waits = time.Time{}
+		l.addWaitingLocked(-1)
+	}
+}
+
+func (l *leg) addWaitingLocked(n float64) {
+	if l.waiting != nil {
+		l.waiting.Add(n)
+	}
+}
+
+// end returns how long the leg took: the work, and the time that it waited for
+// people. A goroutine that waits on after the handler has returned does not count.
+func (l *leg) end() (work, waited time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.endWaitLocked()
+	l.over = true
+	return time.Since(l.started) - l.waited, l.waited
+}
+
+// countWaiting has the leg counted in a gauge while it waits.
+func (l *leg) countWaiting(gauge prometheus.Gauge) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = gauge
 }
 
 func legFrom(ctx context.Context) *leg {

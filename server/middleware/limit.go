@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -50,15 +52,21 @@ type LimitOptions struct {
 }
 
 // Limit returns a middleware that bounds how many requests run at once, in all
-// and for each authenticated principal. Anonymous and local callers are bound
-// by the first number only: who they are is not known, so one would use up the
-// share of another. opts may be nil.
+// and for each authenticated principal. Nobody can tell anonymous callers apart,
+// so they are one account: together they may use the first number, or all but a
+// quarter of it once somebody has authenticated. The local caller is bound by the
+// first number only. opts may be nil.
 //
 // A request beyond a limit is refused at once with [protocol.CodeBusy], whose
 // data tells retryAfterMs and whether the "server" or the "principal" limit is
 // reached; nothing ever waits. A refused leg may be sent again as it is, its
 // answers and state are not used up. Requests that are refused anyway take no
 // slot.
+//
+// A call that waits for a person, see [roundtrip.WatchWaiting], does not run: its
+// slot is free for others, and limits of its own hold for it, see
+// [roundtrip.Options].MaxWaiting. When it goes on it takes a slot at once, above
+// the limit if it must; others are refused then until there is room again.
 //
 // The limits are those of the returned value: servers that share it share them.
 // Place it above [Timeout] and below what sets the principal.
@@ -70,23 +78,24 @@ func Limit(opts *LimitOptions) server.Middleware {
 	if o.RetryAfter <= 0 {
 		o.RetryAfter = DefaultRetryAfter
 	}
-	calls := newSlots(orDefault(o.Calls, DefaultMaxCalls), orDefault(o.CallsPerPrincipal, DefaultMaxCallsPerPrincipal))
-	listens := newSlots(orDefault(o.Listens, DefaultMaxListens), orDefault(o.ListensPerPrincipal, DefaultMaxListensPerPrincipal))
+	calls := newSlots(o.Calls, DefaultMaxCalls, o.CallsPerPrincipal, DefaultMaxCallsPerPrincipal)
+	listens := newSlots(o.Listens, DefaultMaxListens, o.ListensPerPrincipal, DefaultMaxListensPerPrincipal)
 	return func(next server.Handler) server.Handler {
 		return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
 			if in.Refusal() != nil {
 				return next(ctx, in)
 			}
-			s := calls
+			pool := calls
 			if in.Request.Method == protocol.MethodListen {
-				s = listens
+				pool = listens
 			}
-			who := in.Principal
-			if full := s.take(who); full != "" {
-				return nil, busy(full, o.RetryAfter)
+			if limit := pool.Take(in.Principal, 1); limit != quota.None {
+				return nil, busy(limit, o.RetryAfter)
 			}
-			defer s.give(who)
-			return next(ctx, in)
+			s := &slot{Context: ctx, pool: pool, who: in.Principal, held: true}
+			defer s.release()
+			s.watch.Init(ctx, s)
+			return next(s, in)
 		}
 	}
 }
@@ -99,59 +108,65 @@ func orDefault(n, byDefault int) int {
 	return n
 }
 
-func busy(full string, retryAfter time.Duration) *protocol.Error {
+func busy(limit quota.Limit, retryAfter time.Duration) *protocol.Error {
 	e := protocol.Errorf(protocol.CodeBusy, "too many requests at once; try again in %s", retryAfter)
 	return e.WithData(struct {
-		RetryAfterMs int64  `json:"retryAfterMs"`
-		Limit        string `json:"limit"`
-	}{max(1, retryAfter.Milliseconds()), full})
+		RetryAfterMs int64       `json:"retryAfterMs"`
+		Limit        quota.Limit `json:"limit"`
+	}{max(1, retryAfter.Milliseconds()), limit})
 }
 
 // slots counts requests that run.
-type slots struct {
-	max, maxEach int // negative: no limit
+type slots = quota.Pool[roundtrip.Principal]
 
-	mu    sync.Mutex
-	taken int
-	each  map[roundtrip.Principal]int // of authenticated principals with a slot
+func newSlots(limit, byDefault, limitEach, eachByDefault int) *slots {
+	return quota.New(quota.Options[roundtrip.Principal]{
+		Total: int64(orDefault(limit, byDefault)), Share: int64(orDefault(limitEach, eachByDefault)), Local: roundtrip.Local(),
+	})
 }
 
-func newSlots(limit, limitEach int) *slots {
-	return &slots{max: limit, maxEach: limitEach, each: map[roundtrip.Principal]int{}}
+// A slot is the context of a request that runs, with the slot that it has while
+// it does not wait for a person.
+type slot struct {
+	context.Context
+	watch waiting.Watch
+	pool  *slots
+	who   roundtrip.Principal
+
+	mu   sync.Mutex
+	held bool
+	over bool // the request has been answered; a goroutine of its may still wait
 }
 
-// take takes a slot for who. When there is none it returns which limit is
-// reached. The principal's comes first: it is the one that the caller can do
-// something about.
-func (s *slots) take(who roundtrip.Principal) (full string) {
+// Value implements context.Context.
+func (s *slot) Value(key any) any {
+	if key == waiting.Key() {
+		return &s.watch
+	}
+	return s.Context.Value(key)
+}
+
+// SetWaiting implements [waiting.Listener].
+func (s *slot) SetWaiting(waiting bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.maxEach >= 0 && s.each[who] >= s.maxEach && authenticated(who):
-		return "principal"
-	case s.max >= 0 && s.taken >= s.max:
-		return "server"
+	case s.over || s.held != waiting:
+	case waiting:
+		s.pool.Give(s.who, 1)
+		s.held = false
+	default:
+		s.pool.ForceTake(s.who, 1)
+		s.held = true
 	}
-	s.taken++
-	if authenticated(who) {
-		s.each[who]++
-	}
-	return ""
 }
 
-// give returns a slot that who has taken.
-func (s *slots) give(who roundtrip.Principal) {
+// release ends the request.
+func (s *slot) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.taken--
-	if !authenticated(who) {
-		return
+	if s.held {
+		s.pool.Give(s.who, 1)
 	}
-	if s.each[who]--; s.each[who] == 0 {
-		delete(s.each, who)
-	}
-}
-
-func authenticated(who roundtrip.Principal) bool {
-	return !who.Anonymous() && who != roundtrip.Local()
+	s.held, s.over = false, true
 }

@@ -35,7 +35,9 @@ type LogOptions struct {
 //
 // The entry of a leg holds method, target, era, version, principal ("local",
 // "anonymous" or "authenticated"), outcome, duration_ms and, where there are
-// any, the code and the error message, the flow and the round. Outcomes are
+// any, waited_ms, the code and the error message, the flow and the round.
+// duration_ms is the time for work; the time for which the call waited for people
+// is waited_ms and not part of it. Outcomes are
 // "complete", "input_required", "tool_error", "timeout", "cancelled", "panic"
 // or the name of an error code, such as "invalid_params".
 //
@@ -82,7 +84,7 @@ func (l *Log) Wrap(next server.Handler) server.Handler {
 		ctx, leg := withLeg(ctx, in)
 		outcome := outcomePanic
 		// Deferred, so that a panic is logged on its way to who recovers it.
-		defer func() { l.request(leg, outcome, err, time.Since(leg.started)) }()
+		defer func() { l.request(leg, outcome, err) }()
 		result, err = next(ctx, in)
 		outcome = outcomeOf(ctx, leg, result, err)
 		return result, err
@@ -90,7 +92,8 @@ func (l *Log) Wrap(next server.Handler) server.Handler {
 }
 
 // request writes the entry of one leg.
-func (l *Log) request(leg *leg, outcome string, err error, took time.Duration) {
+func (l *Log) request(leg *leg, outcome string, err error) {
+	work, waited := leg.end()
 	level := l.opts.Level
 	if outcome == outcomeInternalError || outcome == outcomePanic {
 		level = max(level, zapcore.WarnLevel)
@@ -100,7 +103,7 @@ func (l *Log) request(leg *leg, outcome string, err error, took time.Duration) {
 		return
 	}
 	in := leg.in
-	fields := make([]zap.Field, 0, 12)
+	fields := make([]zap.Field, 0, 13)
 	fields = append(fields,
 		zap.String("method", safe(in.Request.Method, maxText)),
 		zap.String("target", target(in.Target)),
@@ -108,8 +111,11 @@ func (l *Log) request(leg *leg, outcome string, err error, took time.Duration) {
 		zap.String("version", safe(string(in.Version), maxText)),
 		zap.String("principal", principalKind(in.Principal)),
 		zap.String("outcome", outcome),
-		zap.Float64("duration_ms", milliseconds(took)),
+		zap.Float64("duration_ms", milliseconds(work)),
 	)
+	if waited > 0 {
+		fields = append(fields, zap.Float64("waited_ms", milliseconds(waited)))
+	}
 	if flow, round := leg.position(); round > 0 {
 		fields = append(fields, zap.Int("round", round))
 		if flow != "" {

@@ -42,7 +42,7 @@ func newEventMetrics(r *registration) eventMetrics {
 			"Legs of a flow that had more than one, the last included.", prometheus.LinearBuckets(2, 1, 8)),
 		humanWait: r.histogram("human_wait_seconds",
 			"Time from sending questions to the return of their answers.",
-			[]float64{.1, .5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600}),
+			waitBuckets()),
 		stateBytes: r.histogram("state_bytes",
 			"Size of the requestState that was sent.", prometheus.ExponentialBuckets(256, 2, 9)),
 		httpRefusals: newHTTPRefusals(r),
@@ -51,6 +51,12 @@ func newEventMetrics(r *registration) eventMetrics {
 		panics: r.counter("handler_panics_total", "Panics of handlers and middleware that were recovered."),
 		bugs:   r.counter("server_bugs_total", "Mistakes of handlers that clients got as internal errors."),
 	}
+}
+
+// waitBuckets covers people who answer at once and those who come back from
+// lunch, in seconds.
+func waitBuckets() []float64 {
+	return []float64{.1, .5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600}
 }
 
 // reasons lists why a state can be refused.

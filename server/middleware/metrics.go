@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -33,7 +32,13 @@ type MetricsOptions struct {
 //
 //	rondo_requests_total{method,era,outcome}
 //	rondo_request_duration_seconds{method,era}
+//	rondo_request_waiting_seconds{method,era}
 //	rondo_requests_in_flight
+//	rondo_requests_waiting
+//
+// The durations are those of work. The time for which a call waits for people,
+// as calls of legacy sessions do, is observed apart, for calls that waited at all.
+// Requests that wait are also in flight.
 //
 // As an observer:
 //
@@ -63,7 +68,9 @@ type MetricsOptions struct {
 type Metrics struct {
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
+	waits     *prometheus.HistogramVec
 	inFlight  prometheus.Gauge
+	waiting   prometheus.Gauge
 	events    eventMetrics
 }
 
@@ -97,11 +104,19 @@ func NewMetrics(registerer prometheus.Registerer, opts *MetricsOptions) (*Metric
 			"Requests answered, each leg of a flow for itself.", "method", "era", "outcome"),
 		durations: register(r, "request_duration_seconds", prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: o.Namespace, Name: "request_duration_seconds",
-			Help:    "Time from the arrival of a request to its answer, each leg of a flow for itself.",
+			Help:    "Time from the arrival of a request to its answer, less that for which it waited for people, each leg of a flow for itself.",
 			Buckets: o.DurationBuckets,
+		}, []string{"method", "era"})),
+		waits: register(r, "request_waiting_seconds", prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: o.Namespace, Name: "request_waiting_seconds",
+			Help:    "Time for which requests that asked people waited for them, each leg of a flow for itself.",
+			Buckets: waitBuckets(),
 		}, []string{"method", "era"})),
 		inFlight: register(r, "requests_in_flight", prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: o.Namespace, Name: "requests_in_flight", Help: "Requests being served.",
+		})),
+		waiting: register(r, "requests_waiting", prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: o.Namespace, Name: "requests_waiting", Help: "Requests being served that wait for people.",
 		})),
 	}
 	m.events = newEventMetrics(r)
@@ -125,10 +140,15 @@ func (m *Metrics) Wrap(next server.Handler) server.Handler {
 		method, era := methodLabel(in.Request.Method), in.Version.Era().String()
 		outcome := outcomePanic
 		m.inFlight.Inc()
+		leg.countWaiting(m.waiting)
 		defer func() {
+			work, waited := leg.end()
 			m.inFlight.Dec()
 			m.requests.WithLabelValues(method, era, outcome).Inc()
-			m.durations.WithLabelValues(method, era).Observe(time.Since(leg.started).Seconds())
+			m.durations.WithLabelValues(method, era).Observe(work.Seconds())
+			if waited > 0 {
+				m.waits.WithLabelValues(method, era).Observe(waited.Seconds())
+			}
 		}()
 		result, err = next(ctx, in)
 		outcome = outcomeOf(ctx, leg, result, err)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -16,14 +18,22 @@ import (
 const DefaultTimeout = 60 * time.Second
 
 // errTimedOut is the cause with which [Timeout] ends contexts.
-var errTimedOut = errors.New("middleware: the time limit of the server is over")
+var errTimedOut = fmt.Errorf("middleware: the time limit of the server is over: %w", context.DeadlineExceeded)
 
-// Timeout returns a middleware that ends the context of a request after limit.
-// A limit of 0 or less means [DefaultTimeout].
+// Timeout returns a middleware that ends the context of a request that has run
+// for limit. A limit of 0 or less means [DefaultTimeout].
 //
-// The limit is one leg's: the time that a person takes to answer lies between
-// legs and does not count. subscriptions/listen, which is meant to stay open,
-// has no limit.
+// The limit is for work. The clock stands still while the call waits for a
+// person, see [roundtrip.WatchWaiting], and goes on with what was left; in modern
+// revisions that time lies between legs and does not count anyway.
+// subscriptions/listen, which is meant to stay open, has no limit. The package
+// comment of roundtrip lists the clocks that may run out on a person.
+//
+// The context has no Deadline of the middleware's: when it will end is not known
+// as long as somebody may still be asked, and package context takes a deadline
+// that was seen once for final. When the limit is over its Err is
+// [context.DeadlineExceeded]; contexts derived from it are [context.Canceled] and
+// have an error as [context.Cause] that matches context.DeadlineExceeded.
 //
 // The handler runs on the goroutine of the request, and the answer waits for
 // it to return. A handler that ignores its context therefore outlasts the
@@ -46,15 +56,91 @@ func Timeout(limit time.Duration) server.Middleware {
 			if in.Request.Method == protocol.MethodListen {
 				return next(ctx, in)
 			}
-			ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimedOut)
-			defer cancel()
-			result, err := next(ctx, in)
-			if context.Cause(ctx) != errTimedOut {
+			c := startClock(ctx, limit)
+			defer c.stop()
+			result, err := next(c, in)
+			if context.Cause(c) != errTimedOut {
 				return result, err
 			}
 			return timedOut(ctx, limit, result, err)
 		}
 	}
+}
+
+// A workClock is the context of a request that ends when the request has run for
+// long enough.
+type workClock struct {
+	context.Context // ended by cancel
+	cancel          context.CancelCauseFunc
+	watch           waiting.Watch
+
+	mu    sync.Mutex
+	timer *time.Timer
+	left  time.Duration // as of since, or of when the call began to wait
+	since time.Time     // zero: the call waits
+	over  bool
+}
+
+func startClock(ctx context.Context, limit time.Duration) *workClock {
+	c := &workClock{left: limit, since: time.Now()}
+	c.Context, c.cancel = context.WithCancelCause(ctx)
+	c.watch.Init(ctx, c)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timer = time.AfterFunc(limit, c.expire)
+	return c
+}
+
+// expire is what the timer calls. It may come late, after the call began to wait.
+func (c *workClock) expire() {
+	c.mu.Lock()
+	passed := !c.over && !c.since.IsZero() && time.Since(c.since) >= c.left
+	c.mu.Unlock()
+	if passed {
+		c.cancel(errTimedOut)
+	}
+}
+
+// SetWaiting implements [waiting.Listener].
+func (c *workClock) SetWaiting(waiting bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.over || waiting == c.since.IsZero():
+	case waiting:
+		c.timer.Stop()
+		c.left -= time.Since(c.since)
+		c.since = time.Time{}
+	default:
+		c.since = time.Now()
+		c.timer.Reset(max(c.left, 0))
+	}
+}
+
+// stop ends the request.
+func (c *workClock) stop() {
+	c.mu.Lock()
+	c.over = true
+	c.timer.Stop()
+	c.mu.Unlock()
+	c.cancel(nil)
+}
+
+// Err implements context.Context.
+func (c *workClock) Err() error {
+	err := c.Context.Err()
+	if err != nil && context.Cause(c.Context) == errTimedOut {
+		return context.DeadlineExceeded
+	}
+	return err
+}
+
+// Value implements context.Context.
+func (c *workClock) Value(key any) any {
+	if key == waiting.Key() {
+		return &c.watch
+	}
+	return c.Context.Value(key)
 }
 
 // timedOut says of a failure that it came after the limit.

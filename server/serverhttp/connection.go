@@ -24,11 +24,12 @@ type connection struct {
 	wake chan struct{} // holds a signal when take has something new
 
 	// Guarded by the mutex of the log.
-	stream   *stream
-	room     chan struct{} // closed when the stream takes more; nil: nobody waits
-	replaced bool          // another connection sends the stream
-	hangUp   bool
-	retry    time.Duration
+	stream    *stream
+	transient []byte        // to be sent once, nil: nothing
+	room      chan struct{} // closed when the stream takes more; nil: nobody waits
+	replaced  bool          // another connection sends the stream
+	hangUp    bool
+	retry     time.Duration
 }
 
 func newConnection(x *exchange) *connection {
@@ -143,6 +144,9 @@ func (c *connection) sendEvents(d delivery) error {
 			continue
 		}
 		out = sse.AppendEventID(out, eventID{log.tag, d.stream, d.after + uint64(i) + 1}.append(room[:0]), e)
+	}
+	if d.last != nil {
+		out = sse.AppendEvent(out, d.last)
 	}
 	if d.hangUp && d.retry > 0 {
 		out = sse.AppendEvent(sse.AppendRetry(out, d.retry), nil)

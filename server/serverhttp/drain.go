@@ -2,18 +2,26 @@ package serverhttp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/server"
 )
 
 // ErrShutdown is the cause with which the contexts of requests are cancelled
 // that outlast the patience of [Handler.Shutdown].
-var ErrShutdown = errors.New("serverhttp: shutting down")
+var ErrShutdown error = &shutdownError{"serverhttp: shutting down"}
+
+// A shutdownError is why something ends when a handler shuts down.
+type shutdownError struct{ text string }
+
+func (e *shutdownError) Error() string { return e.text }
+
+// Is makes it known to the funnel, which tells the caller.
+func (e *shutdownError) Is(target error) bool { return target == waiting.ErrClosing }
 
 // cancelGrace is how long cancelled requests have to send what they have to
 // say. Handlers that watch their context need milliseconds.
@@ -22,6 +30,7 @@ const cancelGrace = time.Second
 // A task is a request that runs.
 type task struct {
 	ctx     lazyctx.Context // it runs under it, once it has begun
+	watch   waiting.Watch   // in ctx
 	endless bool            // it ends only when one side wants it to
 }
 
@@ -44,7 +53,9 @@ func (r *running) begin(ctx context.Context, t *task) (context.Context, bool) {
 	if r.tasks == nil {
 		r.tasks = make(map[*task]struct{})
 	}
+	t.watch.Init(ctx, nil)
 	t.ctx.Init(ctx)
+	t.ctx.SetValue(waiting.Key(), &t.watch)
 	r.tasks[t] = struct{}{}
 	return &t.ctx, true
 }
@@ -59,9 +70,10 @@ func (r *running) end(t *task) {
 	}
 }
 
-// close takes no more requests and ends those that would run for ever. The
-// channel is closed once none is left.
-func (r *running) close() <-chan struct{} {
+// close takes no more requests and ends those that would run for ever, or wait
+// for people, unless people are waited for. The channel is closed once none is
+// left.
+func (r *running) close(people bool) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.closing {
@@ -70,6 +82,9 @@ func (r *running) close() <-chan struct{} {
 		for t := range r.tasks {
 			if t.endless {
 				t.ctx.Cancel(server.ErrClosed) // which is answered with a result
+			}
+			if !people {
+				t.watch.End(ErrShutdown)
 			}
 		}
 		if len(r.tasks) == 0 {
@@ -91,13 +106,14 @@ func (r *running) cancel(cause error) int {
 
 // Shutdown ends the handler: from now on requests get 503, those that run are
 // waited for, and subscriptions end in good order; then all legacy sessions
-// end. When ctx ends first, their contexts are cancelled with
+// end. Calls of legacy clients that wait for a person end at once, see
+// [server.Options].ShutdownWaitsForPeople. When ctx ends first, their contexts are cancelled with
 // [ErrShutdown], they have another second to answer, and the error of ctx is
 // returned. Shutdown leaves the connections to the [http.Server], whose own
 // Shutdown should follow, and the [server.Server] to its owner. It may be
 // called more than once.
 func (h *Handler) Shutdown(ctx context.Context) error {
-	idle := h.running.close()
+	idle := h.running.close(h.srv.ShutdownWaitsForPeople())
 	h.sessions.close()
 	defer h.sessions.end()
 	select {

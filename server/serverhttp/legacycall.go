@@ -140,6 +140,19 @@ func (s *stream) say(ctx context.Context, m protocol.Message) error {
 	return s.send(ctx, message)
 }
 
+// SendTransient says a notification unless the client is away; see package server.
+func (b notifyBack) SendTransient(ctx context.Context, n *protocol.Notification) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	message, err := protocol.AppendMessage(nil, n)
+	if err != nil {
+		return err
+	}
+	b.stream.sendTransient(message)
+	return nil
+}
+
 // sessionBack is the way back to the client of a session.
 type sessionBack struct{ notifyBack }
 

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -144,9 +145,10 @@ func TestEventsAge(t *testing.T) {
 }
 
 // TestShutdownEndsSessions holds that requests are finished, with their
-// questions answered, streams end and sessions are gone.
+// questions answered where people are waited for, streams end and sessions are
+// gone.
 func TestShutdownEndsSessions(t *testing.T) {
-	srv, _ := legacyServer(t, nil)
+	srv, _ := legacyServer(t, &server.Options{ShutdownWaitsForPeople: true})
 	ts, h := serve(t, srv, nil)
 	c := openSession(t, ts, "2025-11-25")
 	get, f := c.listen(""), c.callFlow(1, "elicit")

@@ -55,6 +55,9 @@ func (s *stream) add(message []byte) {
 	}
 	s.events = append(s.events, message)
 	s.ahead += len(message)
+	if s.conn != nil {
+		s.conn.transient = nil // it would come behind what is newer
+	}
 	if s.number != 0 {
 		s.log.count(cost(message))
 	}
@@ -94,6 +97,20 @@ func (s *stream) send(ctx context.Context, message []byte) error {
 	s.wakeUp()
 	l.settle()
 	return nil
+}
+
+// sendTransient says a message that is not kept: it goes to the client that is
+// connected, unless something else does before it. A later one replaces it.
+func (s *stream) sendTransient(message []byte) {
+	l := s.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended || s.done || s.conn == nil || s.ahead > 0 {
+		return
+	}
+	l.number(s)
+	s.conn.transient = message
+	s.wakeUp()
 }
 
 // finish says a response, nil for none. Nothing follows the last one.
@@ -215,6 +232,7 @@ func (s *stream) detach(c *connection) {
 // A delivery is what a connection is to send next.
 type delivery struct {
 	events [][]byte
+	last   []byte // an event without an id behind them, nil: none
 	stream uint64 // number of the stream, 0: the events are responses, for a body of JSON
 	after  uint64 // the place before that of the first event
 	over   bool   // nothing follows on this connection
@@ -237,6 +255,10 @@ func (s *stream) take(c *connection) (d delivery) {
 	if s.number == 0 && !d.over {
 		return d // until there is something else, responses may still be a body of JSON
 	}
+	if !d.over {
+		d.last = c.transient
+	}
+	c.transient = nil
 	d.events = append(c.given[:0], s.events[max(s.sent, s.lost)-s.lost:]...)
 	s.sent, s.ahead = s.end(), 0
 	for l.tag == "" && len(s.events) > 0 {

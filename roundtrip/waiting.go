@@ -1,0 +1,245 @@
+package roundtrip
+
+import (
+	"context"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/heartbeat"
+	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/waiting"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// The defaults of the limits on calls that wait for a person.
+const (
+	// DefaultMaxWaiting is how many calls may wait in all: with 8 KiB each, 32
+	// MiB beside their arguments.
+	DefaultMaxWaiting = 4096
+	// DefaultMaxWaitingPerPrincipal is how many of them may be one principal's.
+	// A person answers one at a time; a gateway is one principal for many people.
+	DefaultMaxWaitingPerPrincipal = 256
+	// DefaultMaxWaitingPerSession is how many may be of one session, behind which
+	// there is one person, as a rule.
+	DefaultMaxWaitingPerSession = 64
+	// DefaultMaxWaitingBytes is how many bytes their arguments may have together:
+	// 64 of the largest messages that a server reads by default.
+	DefaultMaxWaitingBytes = 256 << 20
+)
+
+// waitRetryAfter is when a client may try again that was refused for want of
+// room: people need seconds at least.
+const waitRetryAfter = 5 * time.Second
+
+// byteShare is how many principals have to come together to use all the bytes
+// that waiting calls may hold.
+const byteShare = 4
+
+// WatchWaiting returns a context under which tell is called with true when a call
+// begins to wait for a person, and with false when it goes on. A call waits while
+// any of its questions is with the client, however many goroutines ask; calls of
+// modern revisions do not wait, their questions are returned. Middleware that
+// limits or measures work uses it to leave the time out that a person takes:
+//
+//	ctx = roundtrip.WatchWaiting(ctx, func(waiting bool) { clock.SetPaused(waiting) })
+//	return next(ctx, in)
+//
+// tell is called by one goroutine at a time, with true and false by turns, and
+// with false before the handler goes on. It must return soon, must not ask, and
+// is not called any more when the call has returned.
+func WatchWaiting(ctx context.Context, tell func(waiting bool)) context.Context {
+	return waiting.WithWatch(ctx, tell)
+}
+
+// waitQuotas bounds the calls of a funnel that wait for a person.
+type waitQuotas struct {
+	calls    *quota.Pool[Principal]
+	bytes    *quota.Pool[Principal]
+	sessions *quota.Pool[any]
+}
+
+func newWaitQuotas(o *Options) waitQuotas {
+	limit := func(n, byDefault int64) int64 {
+		if n == 0 {
+			return byDefault
+		}
+		return n
+	}
+	bytes := limit(o.MaxWaitingBytes, DefaultMaxWaitingBytes)
+	byteLimit := bytes // of one principal
+	if bytes > 0 {
+		byteLimit = max(1, bytes/byteShare)
+	}
+	return waitQuotas{
+		calls: quota.New(quota.Options[Principal]{
+			Total: limit(int64(o.MaxWaiting), DefaultMaxWaiting),
+			Share: limit(int64(o.MaxWaitingPerPrincipal), DefaultMaxWaitingPerPrincipal),
+			Local: Local(),
+		}),
+		bytes: quota.New(quota.Options[Principal]{Total: bytes, Share: byteLimit, Local: Local()}),
+		sessions: quota.New(quota.Options[any]{
+			Total: -1, Share: limit(int64(o.MaxWaitingPerSession), DefaultMaxWaitingPerSession),
+		}),
+	}
+}
+
+// limitSession names the bound of one session, beside those of package quota.
+const limitSession quota.Limit = "session"
+
+// take makes room for a call that is about to wait, or returns the bound that it
+// would pass.
+func (q *waitQuotas) take(c *Call) quota.Limit {
+	if limit := q.calls.Take(c.Principal, 1); limit != quota.None {
+		return limit
+	}
+	if limit := q.bytes.Take(c.Principal, int64(len(c.Arguments))); limit != quota.None {
+		q.calls.Give(c.Principal, 1)
+		return limit
+	}
+	if q.sessions.Take(c.Session, 1) != quota.None {
+		q.bytes.Give(c.Principal, int64(len(c.Arguments)))
+		q.calls.Give(c.Principal, 1)
+		return limitSession
+	}
+	return quota.None
+}
+
+func (q *waitQuotas) give(c *Call) {
+	q.sessions.Give(c.Session, 1)
+	q.bytes.Give(c.Principal, int64(len(c.Arguments)))
+	q.calls.Give(c.Principal, 1)
+}
+
+// A waitRefusedError says that too many calls wait already. Nothing was asked.
+type waitRefusedError struct{ wire *protocol.Error }
+
+func (e *waitRefusedError) Error() string { return e.wire.Error() }
+func (e *waitRefusedError) Unwrap() error { return e.wire }
+
+func refuseWait(limit quota.Limit) error {
+	e := protocol.Errorf(protocol.CodeBusy, "too many calls wait for a person; try again in %s", waitRetryAfter)
+	return &waitRefusedError{e.WithData(struct {
+		RetryAfterMs int64       `json:"retryAfterMs"`
+		Limit        quota.Limit `json:"limit"`
+	}{waitRetryAfter.Milliseconds(), limit})}
+}
+
+// A callWait is how one call waits for a person. Its room is kept from the first
+// question to the end of the call: so a call which asks again is never refused
+// after a person has answered, and calls that are answered in turn do not get
+// past a limit either.
+type callWait struct {
+	mu     sync.Mutex
+	quotas *waitQuotas // of which room was taken, nil: none was
+	call   *Call
+	open   int // waits under way
+	closed bool
+	beats  *heartbeat.Timer
+}
+
+// enter counts one more wait, the first of which takes room. It reports false
+// when the call has ended.
+func (c *callWait) enter(ctx context.Context, p *asker) (quota.Limit, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return quota.None, false
+	}
+	if c.quotas == nil {
+		if limit := p.funnel.waits.take(p.call); limit != quota.None {
+			return limit, true
+		}
+		c.quotas, c.call = &p.funnel.waits, p.call
+	}
+	if c.open++; c.open == 1 && p.call.Heartbeat != nil && p.funnel.opts.Heartbeat > 0 {
+		c.beats = heartbeat.Start(ctx, p.funnel.opts.Heartbeat, p.beat)
+	}
+	return quota.None, true
+}
+
+// leave ends what enter began.
+func (c *callWait) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open--; c.open == 0 {
+		c.stopBeatsLocked()
+	}
+}
+
+// close gives the room back. Nothing waits for the call any more, although a
+// goroutine that its handler left behind may not have noticed yet.
+func (c *callWait) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	c.stopBeatsLocked()
+	if c.quotas != nil {
+		c.quotas.give(c.call)
+		c.quotas = nil
+	}
+}
+
+func (c *callWait) stopBeatsLocked() {
+	c.beats.Stop()
+	c.beats = nil
+}
+
+// beat sends one heartbeat. It runs on a goroutine of its own, where a panic
+// would end the process.
+func (p *asker) beat(ctx context.Context) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.observe(ctx, HandlerPanicked{p.where, v, debug.Stack()})
+		}
+	}()
+	p.call.Heartbeat(ctx)
+}
+
+// waitOf returns how the call waits whose handler ctx is of, nil outside of one.
+func waitOf(ctx context.Context) *callWait {
+	if r := roundFrom(ctx); r != nil {
+		return r.pass.wait
+	}
+	return nil
+}
+
+// An openWait is the context of questions that a call waits for. Its end
+// withdraws them.
+type openWait struct {
+	lazyctx.Context
+	watched waiting.Wait
+	wait    *callWait
+	own     bool // the questions are of no call that runs
+}
+
+// beginWaiting has the call wait for a person from now on, until what it returns
+// is ended. Where too many calls wait it returns a [*waitRefusedError]. All
+// questions that a client is asked while a call runs pass here.
+func (p *asker) beginWaiting(ctx context.Context) (*openWait, error) {
+	w := &openWait{wait: p.wait, own: p.wait == nil}
+	if w.own {
+		w.wait = &callWait{}
+	}
+	limit, ok := w.wait.enter(ctx, p)
+	if !ok { // asked by a goroutine that a handler left behind
+		w.wait, w.own = &callWait{}, true
+		limit, _ = w.wait.enter(ctx, p)
+	}
+	if limit != quota.None {
+		return nil, refuseWait(limit)
+	}
+	w.Init(ctx)
+	w.watched.Begin(ctx, &w.Context)
+	return w, nil
+}
+
+func (w *openWait) end() {
+	w.wait.leave()
+	w.watched.End()
+	if w.own {
+		w.wait.close()
+	}
+	w.Cancel(nil)
+}

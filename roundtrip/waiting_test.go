@@ -1,0 +1,424 @@
+package roundtrip_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/waiting"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// askers are the ways in which a handler asks a client of a legacy revision one
+// question and waits for the answer.
+var askers = []struct {
+	name string
+	ask  func(f *roundtrip.Funnel, call roundtrip.Call) roundtrip.Handler
+}{
+	{"returned", func(*roundtrip.Funnel, roundtrip.Call) roundtrip.Handler {
+		return func(ctx context.Context) (protocol.Result, error) {
+			if reply := roundtrip.Answer[Confirmation](ctx, "q"); reply.Outcome == roundtrip.Accepted {
+				return say("done")
+			}
+			return ask(roundtrip.Elicit[Confirmation]("q", "Why?"))
+		}
+	}},
+	{"asked in place", func(*roundtrip.Funnel, roundtrip.Call) roundtrip.Handler {
+		return func(ctx context.Context) (protocol.Result, error) {
+			if _, err := roundtrip.Ask[Confirmation](ctx, "q", "Why?"); err != nil {
+				return nil, err
+			}
+			return say("done")
+		}
+	}},
+	{"pushed", func(f *roundtrip.Funnel, call roundtrip.Call) roundtrip.Handler {
+		return func(ctx context.Context) (protocol.Result, error) {
+			if _, err := f.Push(ctx, call, question()); err != nil {
+				return nil, err
+			}
+			return say("done")
+		}
+	}},
+}
+
+func question() protocol.InputRequest {
+	return &protocol.ElicitForm{Message: "Why?", Schema: json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}}}`)}
+}
+
+// A waiter is a funnel whose clients answer when the test says so.
+type waiter struct {
+	testing.TB
+	funnel *roundtrip.Funnel
+	events *events
+	asked  chan struct{} // one for each question
+	answer chan struct{}
+	calls  sync.WaitGroup
+}
+
+func newWaiter(t testing.TB, opts roundtrip.Options) *waiter {
+	t.Helper()
+	w := &waiter{TB: t, events: &events{}, asked: make(chan struct{}, 20_000), answer: make(chan struct{})}
+	opts.Observer = w.events
+	var err error
+	if w.funnel, err = roundtrip.NewFunnel(opts); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// Push implements [roundtrip.Pusher].
+func (w *waiter) Push(ctx context.Context, _ protocol.InputRequest, _ func()) (json.RawMessage, error) {
+	w.asked <- struct{}{}
+	select {
+	case <-w.answer:
+		return json.RawMessage(accepted), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (w *waiter) call(who roundtrip.Principal, session any) roundtrip.Call {
+	call := toolCall()
+	call.Version, call.Principal, call.Session, call.Push = protocol.V20251125, who, session, w
+	return call
+}
+
+// leave makes a call that waits until the test answers.
+func (w *waiter) leave(call roundtrip.Call, handler roundtrip.Handler) {
+	w.Helper()
+	result := make(chan error, 1)
+	w.calls.Go(func() {
+		_, err := w.funnel.Do(context.Background(), call, handler)
+		result <- err
+	})
+	select {
+	case <-w.asked:
+	case err := <-result:
+		w.Fatalf("the call does not wait: %v", err)
+	}
+}
+
+// empty answers everything and checks that all room is free again.
+func (w *waiter) empty() {
+	w.Helper()
+	close(w.answer)
+	w.calls.Wait()
+	w.wantRoom(0, 0, 0)
+}
+
+func (w *waiter) wantRoom(calls, bytes, sessions int64) {
+	w.Helper()
+	if c, b, s := roundtrip.Waiting(w.funnel); c != calls || b != bytes || s != sessions {
+		w.Errorf("%d calls wait with %d bytes in sessions of %d, want %d, %d, %d", c, b, s, calls, bytes, sessions)
+	}
+}
+
+var ann, bob = roundtrip.Principal{Issuer: "https://id.example", Subject: "ann"}, roundtrip.Principal{Issuer: "https://id.example", Subject: "bob"}
+
+// wantBusy checks the refusal of a call that may not wait.
+func wantBusy(t testing.TB, err error, limit string) {
+	t.Helper()
+	e, ok := protocol.AsError(err)
+	if want := fmt.Sprintf(`{"retryAfterMs":5000,"limit":%q}`, limit); !ok || e.Code != protocol.CodeBusy || string(e.Data) != want {
+		t.Errorf("got %v, want busy with data %s", err, want)
+	}
+}
+
+func TestCallsThatWaitHaveBounds(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		opts  roundtrip.Options
+		there []roundtrip.Call // as principals and sessions
+		next  roundtrip.Call
+		limit string
+	}{
+		{"in all", roundtrip.Options{MaxWaiting: 2}, []roundtrip.Call{{Principal: ann}, {Principal: bob}}, roundtrip.Call{}, "server"},
+		{"of one principal", roundtrip.Options{MaxWaitingPerPrincipal: 1}, []roundtrip.Call{{Principal: ann, Session: 1}}, roundtrip.Call{Principal: ann, Session: 2}, "principal"},
+		{"of one session", roundtrip.Options{MaxWaitingPerSession: 1}, []roundtrip.Call{{Session: 1}, {Session: 2}}, roundtrip.Call{Session: 1}, "session"},
+		{"of anonymous callers where others authenticate", roundtrip.Options{MaxWaiting: 4},
+			[]roundtrip.Call{{Principal: ann}, {}, {}}, roundtrip.Call{}, "server"},
+		{"in bytes", roundtrip.Options{MaxWaitingBytes: 40}, []roundtrip.Call{{Arguments: json.RawMessage(`{"a":"12345678901234567890123"}`)}},
+			roundtrip.Call{Arguments: json.RawMessage(`{"a":"123456"}`)}, "server"},
+	} {
+		if c.name == "of anonymous callers where others authenticate" {
+			c.there, c.limit = append(c.there, roundtrip.Call{}), "principal"
+		}
+		for _, way := range askers {
+			for _, method := range families {
+				t.Run(c.name+"/"+way.name+"/"+method, func(t *testing.T) {
+					w := newWaiter(t, c.opts)
+					defer w.empty()
+					make := func(like roundtrip.Call) (roundtrip.Call, roundtrip.Handler) {
+						call := w.call(like.Principal, like.Session)
+						call.Method, call.Arguments = method, like.Arguments
+						inner := way.ask(w.funnel, call)
+						return call, func(ctx context.Context) (protocol.Result, error) {
+							result, err := inner(ctx)
+							if _, done := result.(*protocol.CallToolResult); done {
+								return completes(method)
+							}
+							return result, err
+						}
+					}
+					for _, like := range c.there {
+						w.leave(make(like))
+					}
+					call, handler := make(c.next)
+					_, err := w.funnel.Do(t.Context(), call, handler)
+					wantBusy(t, err, c.limit)
+					if len(w.asked) > 0 {
+						t.Error("the question went out all the same")
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestBoundsOfWaitingCallsCanBeTurnedOff(t *testing.T) {
+	w := newWaiter(t, roundtrip.Options{MaxWaiting: -1, MaxWaitingPerPrincipal: -1, MaxWaitingPerSession: -1, MaxWaitingBytes: -1})
+	defer w.empty()
+	for range roundtrip.DefaultMaxWaitingPerPrincipal + 1 {
+		call := w.call(ann, 1)
+		w.leave(call, askers[0].ask(w.funnel, call))
+	}
+}
+
+// A principal cannot take what others need by opening sessions.
+func TestOnePrincipalOpensManyWaitsFromManySessions(t *testing.T) {
+	w := newWaiter(t, roundtrip.Options{})
+	defer w.empty()
+	waits, refused := 0, 0
+	for i := range 10_000 {
+		call := w.call(ann, i%100)
+		if waits < roundtrip.DefaultMaxWaitingPerPrincipal {
+			w.leave(call, askers[2].ask(w.funnel, call))
+			waits++
+			continue
+		}
+		_, err := w.funnel.Do(t.Context(), call, askers[i%len(askers)].ask(w.funnel, call))
+		wantBusy(t, err, "principal")
+		refused++
+	}
+	if waits != roundtrip.DefaultMaxWaitingPerPrincipal || waits+refused != 10_000 {
+		t.Errorf("%d calls wait and %d were refused, want %d of 10000", waits, refused, roundtrip.DefaultMaxWaitingPerPrincipal)
+	}
+	other := w.call(bob, "b")
+	w.leave(other, askers[0].ask(w.funnel, other))
+}
+
+// The room of a call is its own until it ends: the second question of a flow is
+// not refused because somebody else came in between.
+func TestACallThatAsksAgainIsNotRefused(t *testing.T) {
+	w := newWaiter(t, roundtrip.Options{MaxWaiting: 1})
+	defer w.empty()
+	between := make(chan struct{})
+	call := w.call(ann, 1)
+	w.leave(call, func(ctx context.Context) (protocol.Result, error) {
+		_, first := roundtrip.Ask[Confirmation](ctx, "first", "Why?")
+		between <- struct{}{}
+		<-between
+		_, second := roundtrip.Ask[Confirmation](ctx, "second", "Why?")
+		return say(fmt.Sprint(first, second))
+	})
+	w.answer <- struct{}{}
+	<-between
+	other := w.call(bob, 2)
+	_, err := w.funnel.Do(t.Context(), other, askers[0].ask(w.funnel, other))
+	wantBusy(t, err, "server")
+	between <- struct{}{}
+	<-w.asked
+}
+
+func TestRoomComesBackWhateverAHandlerDoes(t *testing.T) {
+	for name, handler := range map[string]func(w *waiter, ctx context.Context) (protocol.Result, error){
+		"panics while a goroutine of its waits": func(w *waiter, ctx context.Context) (protocol.Result, error) {
+			go func() { _, _ = roundtrip.Ask[Confirmation](ctx, "q", "Why?") }()
+			<-w.asked
+			panic("oh no")
+		},
+		"returns while a goroutine of its waits": func(w *waiter, ctx context.Context) (protocol.Result, error) {
+			go func() { _, _ = roundtrip.Ask[Confirmation](ctx, "q", "Why?") }()
+			<-w.asked
+			return say("done")
+		},
+		"withdraws its question": func(w *waiter, ctx context.Context) (protocol.Result, error) {
+			ctx, cancel := context.WithCancel(ctx)
+			go func() { <-w.asked; cancel() }()
+			_, err := roundtrip.Ask[Confirmation](ctx, "q", "Why?")
+			return nil, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWaiter(t, roundtrip.Options{})
+				told := 0
+				ctx := roundtrip.WatchWaiting(t.Context(), func(waits bool) {
+					if told++; waits != (told%2 == 1) {
+						t.Errorf("told %v at %d", waits, told)
+					}
+				})
+				_, _ = w.funnel.Do(ctx, w.call(ann, 1), func(ctx context.Context) (protocol.Result, error) { return handler(w, ctx) })
+				w.wantRoom(0, 0, 0)
+				synctest.Wait()
+				if told != 2 {
+					t.Errorf("told %d times, want that it waits and that it does not", told)
+				}
+			})
+		})
+	}
+}
+
+func TestWatchersHearWhenACallWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaiter(t, roundtrip.Options{})
+		var told []string
+		started := time.Now()
+		ctx := roundtrip.WatchWaiting(t.Context(), func(waits bool) {
+			told = append(told, fmt.Sprint(waits, " ", time.Since(started)))
+		})
+		handler := func(ctx context.Context) (protocol.Result, error) {
+			time.Sleep(time.Second)
+			var asking sync.WaitGroup
+			for i := range 3 { // which are answered after 1, 2 and 3 s
+				asking.Go(func() { _, _ = roundtrip.Ask[Confirmation](ctx, fmt.Sprint(i), "Why?") })
+			}
+			asking.Wait()
+			time.Sleep(time.Second)
+			if reply := roundtrip.Answer[Confirmation](ctx, "returned"); reply.Outcome != roundtrip.Accepted {
+				return ask(roundtrip.Elicit[Confirmation]("returned", "And?"))
+			}
+			return say("done")
+		}
+		go func() {
+			time.Sleep(500 * time.Millisecond)
+			for range 4 {
+				time.Sleep(time.Second)
+				<-w.asked
+				w.answer <- struct{}{}
+			}
+		}()
+		if _, err := w.funnel.Do(ctx, w.call(ann, 1), handler); err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range told {
+			if !strings.HasPrefix(line, fmt.Sprint(i%2 == 0)) {
+				t.Fatalf("told %v, want true and false by turns", told)
+			}
+		}
+		// Three questions at 1.5, 2.5 and 3.5 s, then the returned one: the handler
+		// sleeps a second before it returns it.
+		if want := "true 1s false 3.5s"; strings.Join(told[:2], " ") != want || len(told) != 4 {
+			t.Errorf("told %v, want %s and the wait for the returned question", told, want)
+		}
+	})
+}
+
+func TestHeartbeatsWhileACallWaits(t *testing.T) {
+	for _, way := range askers {
+		for _, c := range []struct {
+			name     string
+			interval time.Duration
+			want     []time.Duration
+		}{
+			{"by default", 0, []time.Duration{2 * time.Second, 17 * time.Second, 32 * time.Second}},
+			{"often", time.Second, []time.Duration{1 * time.Second, 2 * time.Second, 3 * time.Second}},
+			{"off", -1, nil},
+		} {
+			t.Run(way.name+"/"+c.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWaiter(t, roundtrip.Options{Heartbeat: c.interval})
+					started := time.Now()
+					var at []time.Duration
+					call := w.call(ann, 1)
+					call.Heartbeat = func(ctx context.Context) {
+						if at = append(at, time.Since(started)); ctx.Err() != nil {
+							t.Error("the context of a heartbeat has ended")
+						}
+						if len(at) == 1 {
+							panic("of the host")
+						}
+					}
+					w.leave(call, way.ask(w.funnel, call))
+					time.Sleep(3 * time.Second)
+					if c.interval == 0 {
+						time.Sleep(30 * time.Second)
+					}
+					synctest.Wait()
+					w.empty()
+					time.Sleep(time.Hour)
+					if !slices.Equal(at, c.want) {
+						t.Errorf("heartbeats after %v, want %v", at, c.want)
+					}
+					if panics := len(all[roundtrip.HandlerPanicked](w.events)); panics != min(1, len(c.want)) {
+						t.Errorf("%d panics were reported", panics)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestAClosingServerEndsWaitsAndSaysSo(t *testing.T) {
+	for _, way := range askers {
+		for _, method := range families {
+			for _, when := range []string{"while it waits", "before it waits"} {
+				t.Run(way.name+"/"+method+"/"+when, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						w := newWaiter(t, roundtrip.Options{})
+						var watch waiting.Watch
+						ctx := watch.Attach(t.Context(), nil)
+						call := w.call(ann, 1)
+						call.Method = method
+						if when == "before it waits" {
+							watch.End(waiting.ErrClosing)
+						} else {
+							go func() { <-w.asked; watch.End(waiting.ErrClosing) }()
+						}
+						result, err := w.funnel.Do(ctx, call, way.ask(w.funnel, call))
+						text := show(result)
+						if err != nil {
+							text = err.Error()
+						}
+						contains(t, text, "the server is closing; call again")
+						e, failed := protocol.AsError(err)
+						if method != protocol.MethodCallTool && way.name != "pushed" && (!failed || e.Code != protocol.CodeBusy) {
+							t.Errorf("got %v, want busy", err)
+						}
+						if ctx.Err() != nil {
+							t.Error("the call was cancelled, not the wait")
+						}
+						w.wantRoom(0, 0, 0)
+					})
+				})
+			}
+		}
+	}
+}
+
+// An answer that arrives before the wait is ended counts, and the handler works on
+// undisturbed.
+func TestAClosingServerLetsACallWork(t *testing.T) {
+	w := newWaiter(t, roundtrip.Options{})
+	var watch waiting.Watch
+	close(w.answer)
+	_, err := w.funnel.Do(watch.Attach(t.Context(), nil), w.call(ann, 1), func(ctx context.Context) (protocol.Result, error) {
+		_, err := roundtrip.Ask[Confirmation](ctx, "q", "Why?")
+		watch.End(waiting.ErrClosing)
+		if err := errors.Join(err, ctx.Err()); err != nil {
+			t.Error(err)
+		}
+		return say("done")
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
