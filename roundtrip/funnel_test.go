@@ -167,6 +167,23 @@ func TestStateSetAfterwards(t *testing.T) {
 	}
 }
 
+// mistaken has a bound that is misspelled.
+type mistaken struct {
+	Amount int `json:"amount" minumum:"1"`
+}
+
+// TestMistakenTagsAreBugsOfTheServer where a question is built in a handler, in
+// both eras.
+func TestMistakenTagsAreBugsOfTheServer(t *testing.T) {
+	handler := func(context.Context) (protocol.Result, error) { return ask(roundtrip.Elicit[mistaken]("k", "?")) }
+	contains(t, newClient(t, roundtrip.Options{}, handler).bug(), `"k"`, "mistaken.Amount", `minumum:"1"`)
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, handler)
+	contains(t, c.bug(), `"k"`, "mistaken.Amount", `minumum:"1"`)
+	if h.traffic() != 0 {
+		t.Error("somebody was asked")
+	}
+}
+
 func TestMustQuestionPanics(t *testing.T) {
 	for name, tc := range map[string]struct {
 		build func()
@@ -174,6 +191,7 @@ func TestMustQuestionPanics(t *testing.T) {
 	}{
 		"inexpressible": {func() { roundtrip.MustQuestion[nested]("k") }, []string{`"k"`, `"inner"`}},
 		"secret":        {func() { roundtrip.MustQuestion[secretive]("k") }, []string{`"k"`, `"password"`}},
+		"mistaken tag":  {func() { roundtrip.MustQuestion[mistaken]("k") }, []string{`"k"`, "roundtrip_test.mistaken.Amount", `minumum:"1"`, "minimum"}},
 		"empty key":     {func() { roundtrip.MustQuestion[Confirmation]("") }, []string{"empty key"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -182,7 +182,10 @@ func deriveForm[T any](opts []FormOption) (*form.Form, error) {
 //	format:"email"                email, uri, date or date-time
 //	minLength, maxLength, minimum, maximum, minItems, maxItems
 //
-// The error names the field that cannot be expressed.
+// A tag that looks like one of these and is not ("minumum", "min", "pattern",
+// "required"), and one that makes no sense, is an error: it would be a bound that
+// does not hold. Tags of other libraries are left alone. The error names type,
+// field and tag.
 func Form[T any](opts ...FormOption) (json.RawMessage, error) {
 	f, err := deriveForm[T](opts)
 	if err != nil {

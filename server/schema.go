@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/rondo-mcp/rondo/internal/fields"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/schema"
 )
@@ -16,8 +17,12 @@ import (
 // anyObject is the input schema of tools that take what they are given.
 const anyObject = `{"type":"object"}`
 
-// inferSchema derives a schema from a Go type, as encoding/json would write it.
-func inferSchema(t reflect.Type) (json.RawMessage, error) {
+// inferSchema derives a schema from a Go type, as encoding/json would write it,
+// and adds what the struct tags say.
+func inferSchema(t reflect.Type, g tagger) (json.RawMessage, error) {
+	if err := fields.CheckType(t); err != nil {
+		return nil, err
+	}
 	inferred, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[json.RawMessage](): {},
 		reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
@@ -26,15 +31,19 @@ func inferSchema(t reflect.Type) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := applyTags(inferred, t); err != nil {
+	if err := g.apply(inferred, t, nil); err != nil {
 		return nil, err
 	}
-	return jsonx.Marshal(inferred)
+	raw, err := jsonx.Marshal(inferred)
+	if err != nil {
+		return nil, err
+	}
+	return g.restore(raw)
 }
 
 // inputSchema compiles the schema of a tool's arguments, which must describe an
-// object (server/tools). explicit is used as it is; without it the schema is
-// that of t.
+// object (server/tools). explicit is used as it is, but must fit t; without it
+// the schema is that of t.
 func inputSchema(explicit json.RawMessage, t reflect.Type) (*schema.Schema, error) {
 	raw := explicit
 	if raw == nil {
@@ -42,7 +51,7 @@ func inputSchema(explicit json.RawMessage, t reflect.Type) (*schema.Schema, erro
 			t = t.Elem()
 		}
 		var err error
-		if raw, err = inferSchema(t); err != nil {
+		if raw, err = inferSchema(t, tagger{arguments: true}); err != nil {
 			return nil, fmt.Errorf("input schema: %w", err)
 		}
 		if t.Kind() == reflect.Interface || t == reflect.TypeFor[json.RawMessage]() {
@@ -59,6 +68,15 @@ func inputSchema(explicit json.RawMessage, t reflect.Type) (*schema.Schema, erro
 	if err := jsonx.Unmarshal(compiled.Raw(), &top); err != nil || top.Type != "object" {
 		return nil, fmt.Errorf(`input schema: type must be "object": arguments are an object`)
 	}
+	if explicit == nil {
+		return compiled, nil
+	}
+	if err := fields.CheckType(t); err != nil {
+		return nil, fmt.Errorf("input type: %w", err)
+	}
+	if err := checkFit(compiled.Raw(), t); err != nil {
+		return nil, fmt.Errorf("input schema: does not fit %v: %w", t, err)
+	}
 	return compiled, nil
 }
 
@@ -68,7 +86,7 @@ func outputSchema(explicit json.RawMessage, t reflect.Type) (*schema.Schema, err
 	raw := explicit
 	if raw == nil && t != nil {
 		var err error
-		if raw, err = inferSchema(t); err != nil {
+		if raw, err = inferSchema(t, tagger{}); err != nil {
 			return nil, fmt.Errorf("output schema: %w", err)
 		}
 	}

@@ -100,13 +100,13 @@ func addTyped[In any](s *server.Server) {
 	})
 }
 
-// wrong wants a panic that names the field and the tag.
+// wrong wants a panic that names type, field and tag.
 func wrong(t *testing.T, tag string, register func()) {
 	t.Helper()
 	defer func() {
 		t.Helper()
 		said, _ := recover().(string)
-		if !strings.Contains(said, "bound") || !strings.Contains(said, tag) {
+		if !strings.Contains(said, ".Bound") || !strings.Contains(said, tag) {
 			t.Errorf("%s: registering panics with %q", tag, said)
 		}
 	}()

@@ -65,19 +65,25 @@ func (t *tool) key() string { return t.definition.Name }
 // AddTool registers a tool whose arguments are decoded into In. The input
 // schema is inferred from In unless t has one: fields are named and omitted as
 // by encoding/json, required unless they omit empty values, and described by a
-// tag such as `jsonschema:"what it means"`. The tags that forms have bound them
-// too: title, minimum, maximum, minLength, maxLength, minItems, maxItems, format
-// and enum, but not default. Other constraints go into t.InputSchema. Arguments that do not match never reach the handler; the caller is told which
-// field is wrong.
+// tag such as `jsonschema:"what it means"`. The tags that forms have hold for
+// them, too: title, minimum, maximum, minLength, maxLength, minItems, maxItems,
+// format, enum, enumTitles and default. What has a default may be left out; In
+// has it then, call.Arguments has not. Other constraints go into t.InputSchema,
+// which is used as it is. Arguments that do not match never reach the handler;
+// the caller is told which field is wrong.
 //
 // AddTool may be called while the server runs. It panics, as registering with
 // net/http does, when the tool is wrong in itself: no name or one that is
-// taken, no handler, a type or schema that cannot be used.
+// taken, no handler, a type or schema that cannot be used. So it does for a tag
+// that looks like one of these and is not ("minumum", "pattern", "required"), for
+// one that makes no sense, and for an InputSchema that does not fit In: a property
+// that In has no field for, a type that its field cannot be decoded from, a bound
+// in a tag that the schema lacks. Tags of other libraries are left alone.
 func AddTool[In any](s *Server, t Tool, handler func(ctx context.Context, call *ToolCall, in In) (protocol.CallToolOutcome, error)) {
 	must("tool", t.Name, present(handler != nil))
-	decoder := jsonx.NewDecoder[In]()
+	decoder, absent := jsonx.NewDecoder[In](), defaultsOf(reflect.TypeFor[In]())
 	s.addTool(t, reflect.TypeFor[In](), nil, func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error) {
-		in, err := decodeArguments(decoder, call.Arguments)
+		in, err := decodeArguments(decoder, absent.fill(call.Arguments))
 		if err != nil {
 			return badArguments(err), nil
 		}
@@ -89,12 +95,12 @@ func AddTool[In any](s *Server, t Tool, handler func(ctx context.Context, call *
 // structured content and, for clients that do not know it, as the same JSON in
 // a text block. The output schema is inferred from Out unless t has one. To ask
 // the client for input the handler returns an [*InputRequiredError]. Otherwise
-// it is like [AddTool].
+// it is like [AddTool]; so are the tags of Out.
 func AddToolOut[In, Out any](s *Server, t Tool, handler func(ctx context.Context, call *ToolCall, in In) (Out, error)) {
 	must("tool", t.Name, present(handler != nil))
-	decoder := jsonx.NewDecoder[In]()
+	decoder, absent := jsonx.NewDecoder[In](), defaultsOf(reflect.TypeFor[In]())
 	s.addTool(t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error) {
-		in, err := decodeArguments(decoder, call.Arguments)
+		in, err := decodeArguments(decoder, absent.fill(call.Arguments))
 		if err != nil {
 			return badArguments(err), nil
 		}

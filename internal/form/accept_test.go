@@ -54,6 +54,7 @@ func TestAccept(t *testing.T) {
 		{"integer with fraction of zero", `{"count":2.0}`, `{"text":"abc","count":2}`},
 		{"integer with exponent", `{"wide":1e3}`, `{"text":"abc","count":1,"wide":1000}`},
 		{"minus zero", `{"wide":-0}`, `{"text":"abc","count":1,"wide":-0}`},
+		{"minus zero without a sign", `{"uwide":-0}`, `{"text":"abc","count":1,"uwide":0}`},
 		{"largest int64", `{"wide":9223372036854775807}`, `{"text":"abc","count":1,"wide":9223372036854775807}`},
 		{"largest uint64", `{"uwide":18446744073709551615}`, `{"text":"abc","count":1,"uwide":18446744073709551615}`},
 		{"choices", `{"some":["a", "c"]}`, `{"text":"abc","count":1,"some":["a", "c"]}`},

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
+	"github.com/rondo-mcp/rondo/internal/fields"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
@@ -25,17 +25,17 @@ func Derive(t reflect.Type, o Options) (*Form, error) {
 	if t == nil || t.Kind() != reflect.Struct || t == timeType {
 		return nil, &Error{Reason: fmt.Sprintf("a form is derived from a struct, not from %v", t)}
 	}
-	fields, err := deriveFields(nil, t)
+	derived, err := deriveFields(nil, t)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkFields(fields, o.AllowSecrets); err != nil {
+	if err := checkFields(derived, o.AllowSecrets); err != nil {
 		return nil, err
 	}
-	return newForm(fields, encode(fields))
+	return newForm(derived, encode(derived))
 }
 
-func deriveFields(fields []field, t reflect.Type) ([]field, error) {
+func deriveFields(derived []field, t reflect.Type) ([]field, error) {
 	for i := range t.NumField() {
 		sf := t.Field(i)
 		tag, tagged := sf.Tag.Lookup("json")
@@ -47,8 +47,11 @@ func deriveFields(fields []field, t reflect.Type) ([]field, error) {
 			if sf.Type.Kind() != reflect.Struct || sf.Type == timeType || tagged {
 				return nil, fieldError(sf.Name, "is embedded; only a plain struct can be, without a json tag, and its fields become the form's")
 			}
-			var err error
-			if fields, err = deriveFields(fields, sf.Type); err != nil {
+			err := fields.Refuse(t, sf)
+			if err != nil {
+				return nil, fieldError(sf.Name, err.Error())
+			}
+			if derived, err = deriveFields(derived, sf.Type); err != nil {
 				return nil, err
 			}
 			continue
@@ -59,16 +62,16 @@ func deriveFields(fields []field, t reflect.Type) ([]field, error) {
 		if name == "" {
 			name = sf.Name
 		}
-		f, err := deriveField(sf, name, options)
+		f, err := deriveField(t, sf, name, options)
 		if err != nil {
 			return nil, fieldError(name, err.Error())
 		}
-		fields = append(fields, f)
+		derived = append(derived, f)
 	}
-	return fields, nil
+	return derived, nil
 }
 
-func deriveField(sf reflect.StructField, name, options string) (field, error) {
+func deriveField(owner reflect.Type, sf reflect.StructField, name, options string) (field, error) {
 	f := field{name: name, key: append(jsonx.AppendText(nil, name), ':'), required: true}
 	if strings.ContainsFunc(name, badInName) {
 		return f, errors.New("has a character in its name that encoding/json does not allow there")
@@ -89,7 +92,14 @@ func deriveField(sf reflect.StructField, name, options string) (field, error) {
 	if err := f.setType(t); err != nil {
 		return f, err
 	}
-	return f, f.readTags(sf.Tag)
+	tags, err := fields.Read(owner, sf)
+	if err != nil {
+		return f, err
+	}
+	if err := f.setTags(&tags); err != nil {
+		return f, &fields.Error{Type: owner, Field: sf.Name, Reason: err.Error()}
+	}
+	return f, nil
 }
 
 // badInName reports whether r makes encoding/json ignore the name in a tag and take the Go field's instead.
@@ -119,14 +129,10 @@ func (f *field) setType(t reflect.Type) error {
 		f.kind = boolean
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		f.kind, f.target = integer, int64Target
-		if bits := t.Bits(); bits < 64 {
-			f.minimum, f.maximum = newBound(-1<<(bits-1)), newBound(1<<(bits-1)-1)
-		}
+		f.minimum, f.maximum = fields.Range(t)
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		f.kind, f.target, f.minimum = integer, uint64Target, newBound(0)
-		if bits := t.Bits(); bits < 64 {
-			f.maximum = newBound(1<<bits - 1)
-		}
+		f.kind, f.target = integer, uint64Target
+		f.minimum, f.maximum = fields.Range(t)
 	case reflect.Float32:
 		f.kind, f.target = number, float32Target
 	case reflect.Float64:
@@ -142,12 +148,58 @@ func (f *field) setType(t reflect.Type) error {
 	return nil
 }
 
+// setTags completes f, whose kind follows from the Go type, with what the struct tags say.
+func (f *field) setTags(tags *fields.Tags) error {
+	f.title, f.description = tags.Title, tags.Description
+	if tags.Values != nil {
+		f.values, f.titles = tags.Values, tags.Titles
+		if f.kind == text {
+			f.kind = choice
+		}
+	} else if f.kind == choices {
+		return errors.New(`a []string needs an enum tag with the values to choose from, such as enum:"a,b,c"`)
+	}
+	if tags.Format != "" {
+		if !isFormat(tags.Format) {
+			return fmt.Errorf("format %q is none of email, uri, date and date-time, and a form has no others", tags.Format)
+		}
+		f.format = tags.Format
+	}
+	for _, size := range []struct {
+		from *int
+		to   *limit
+	}{{tags.MinLength, &f.minSize}, {tags.MaxLength, &f.maxSize}, {tags.MinItems, &f.minSize}, {tags.MaxItems, &f.maxSize}} {
+		if size.from != nil {
+			*size.to = limitOf(*size.from)
+		}
+	}
+	if tags.Minimum != nil {
+		f.minimum = tags.Minimum
+	}
+	if tags.Maximum != nil {
+		f.maximum = tags.Maximum
+	}
+	if reason := f.selfCheck(); reason != "" {
+		return errors.New(reason)
+	}
+	if tags.Default == nil {
+		return nil
+	}
+	if reason := f.check(tags.Default); reason != "" {
+		return fmt.Errorf("default is %s, but it %s", tags.Default, reason)
+	}
+	f.fallback = tags.Default
+	return nil
+}
+
+func isFormat(s string) bool {
+	return s == "email" || s == "uri" || s == "date" || s == "date-time"
+}
+
 func decodesItself(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return p.Implements(jsonUnmarshalerType) || p.Implements(textUnmarshalerType)
 }
-
-func newBound(n int64) *bound { return &bound{strconv.FormatInt(n, 10), true, n} }
 
 // allowed ends the errors about types.
 const allowed = "a form is flat: string, bool, integers, floats, time.Time, []string with an enum, and pointers to these"

@@ -8,15 +8,8 @@
 // # Struct tags
 //
 //	json:"name,omitempty"     the member's name; omitempty, omitzero or a pointer make it optional; "-" leaves it out
-//	jsonschema:"text"         its description
-//	title:"text"              its title
-//	format:"email"            email, uri, date or date-time
-//	minLength:"1" maxLength:"80"
-//	minimum:"0" maximum:"10"
-//	minItems:"1" maxItems:"3"
-//	enum:"a,b,c"              the choices, for a string or a []string
-//	enumTitles:"A,B,C"        their titles
-//	default:"a"               what an absent member counts as; commas separate the items of a []string
+//
+// The others are those of package fields, which tools' arguments share, with fewer formats: email, uri, date and date-time. A []string needs an enum.
 //
 // # Secrets
 //

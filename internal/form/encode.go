@@ -52,10 +52,10 @@ func (f *field) appendSchema(b []byte) []byte {
 		b = appendLimit(b, "maxLength", f.maxSize)
 	}
 	if f.minimum != nil {
-		b = append(append(b, `,"minimum":`...), f.minimum.text...)
+		b = append(append(b, `,"minimum":`...), f.minimum.String()...)
 	}
 	if f.maximum != nil {
-		b = append(append(b, `,"maximum":`...), f.maximum.text...)
+		b = append(append(b, `,"maximum":`...), f.maximum.String()...)
 	}
 	if f.kind == choice {
 		b = f.appendChoices(append(b, ','), "oneOf")

@@ -3,12 +3,12 @@ package form
 import (
 	"bytes"
 	"encoding/json"
-	"math/big"
 	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
 
+	"github.com/rondo-mcp/rondo/internal/fields"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/schema"
 )
@@ -37,7 +37,7 @@ type field struct {
 
 	format           string // "" for none
 	minSize, maxSize limit  // characters of a text, items of choices
-	minimum, maximum *bound
+	minimum, maximum *fields.Number
 
 	values []string
 	lookup map[string]struct{} // the values; nil for a short list, which is searched in order
@@ -197,15 +197,15 @@ func (f *field) checkNumber(s string) string {
 	if schema.CheckNumber(json.Number(s)) != nil {
 		return "is out of range"
 	}
-	n := parseBound(s)
-	if f.kind == integer && !n.isInteger() {
+	n := fields.NumberText(s)
+	if f.kind == integer && !n.IsInteger() {
 		return "must be an integer, got number"
 	}
-	if f.minimum != nil && n.compare(f.minimum) < 0 {
-		return "must be at least " + f.minimum.text
+	if f.minimum != nil && n.Compare(*f.minimum) < 0 {
+		return "must be at least " + f.minimum.String()
 	}
-	if f.maximum != nil && n.compare(f.maximum) > 0 {
-		return "must be at most " + f.maximum.text
+	if f.maximum != nil && n.Compare(*f.maximum) > 0 {
+		return "must be at most " + f.maximum.String()
 	}
 	if !f.target.holds(n) {
 		return "is out of range"
@@ -214,69 +214,32 @@ func (f *field) checkNumber(s string) string {
 }
 
 // holds reports whether n can be decoded into the target.
-func (t target) holds(n bound) bool {
-	var err error
+func (t target) holds(n fields.Number) bool {
 	switch t {
 	case int64Target:
-		return n.small || n.exact().Num().IsInt64()
+		return n.FitsInt64()
 	case uint64Target:
-		return n.small && n.value >= 0 || !n.small && n.exact().Num().IsUint64()
+		return n.FitsUint64()
 	case float32Target:
-		_, err = strconv.ParseFloat(n.text, 32)
+		return n.FitsFloat(32)
 	case float64Target:
-		_, err = strconv.ParseFloat(n.text, 64)
+		return n.FitsFloat(64)
 	}
-	return err == nil
-}
-
-// bound is a number, compared exactly. Most are small integers, and those need no big arithmetic.
-type bound struct {
-	text  string
-	small bool
-	value int64
-}
-
-func parseBound(s string) bound {
-	value, err := strconv.ParseInt(s, 10, 64)
-	return bound{s, err == nil, value}
-}
-
-// exact returns n as a rational. Numbers have passed schema.CheckNumber, so it is not large.
-func (n bound) exact() *big.Rat {
-	r, ok := new(big.Rat).SetString(n.text)
-	if !ok {
-		return new(big.Rat)
-	}
-	return r
-}
-
-func (n bound) isInteger() bool { return n.small || n.exact().IsInt() }
-
-func (n bound) compare(m *bound) int {
-	if n.small && m.small {
-		switch {
-		case n.value < m.value:
-			return -1
-		case n.value > m.value:
-			return 1
-		}
-		return 0
-	}
-	return n.exact().Cmp(m.exact())
+	return true
 }
 
 // appendValue appends raw, which has passed check, the way a Go type reads it: an integer written as 1.0 or 1e3 is an
-// integer to JSON Schema but not to a Go decoder.
+// integer to JSON Schema but not to a Go decoder. Nor is -0 to one of a type without a sign.
 func (f *field) appendValue(dst, raw []byte) []byte {
 	if f.rewrites(raw) {
-		return append(dst, parseBound(string(raw)).exact().Num().String()...)
+		return append(dst, fields.NumberText(string(raw)).Exact().Num().String()...)
 	}
 	return append(dst, raw...)
 }
 
 // rewrites reports whether [field.appendValue] writes something else than raw.
 func (f *field) rewrites(raw []byte) bool {
-	return f.kind == integer && bytes.ContainsAny(raw, ".eE")
+	return f.kind == integer && (bytes.ContainsAny(raw, ".eE") || f.target == uint64Target && string(raw) == "-0")
 }
 
 // selfCheck returns what is wrong with the field's own definition, or "".
@@ -285,7 +248,7 @@ func (f *field) selfCheck() string {
 	switch {
 	case f.minSize.set() && f.maxSize.set() && f.minSize > f.maxSize:
 		return "min" + unit + " is above max" + unit
-	case f.minimum != nil && f.maximum != nil && f.minimum.compare(f.maximum) > 0:
+	case f.minimum != nil && f.maximum != nil && f.minimum.Compare(*f.maximum) > 0:
 		return "minimum is above maximum"
 	case f.kind != choice && f.kind != choices:
 		return ""

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/rondo-mcp/rondo/internal/fields"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/schema"
 )
@@ -306,16 +307,16 @@ func (p *parser) format(f *field, raw []byte) error {
 }
 
 func (l *limit) read(raw []byte) error {
-	n, err := readNumber(string(raw))
-	if err != nil || !n.isInteger() || n.compare(newBound(0)) < 0 || n.compare(newBound(1<<31-1)) > 0 {
+	n, err := fields.ParseNumber(string(raw))
+	if err != nil || !n.IsInteger() || n.Compare(fields.NumberOf(0)) < 0 || n.Compare(fields.NumberOf(1<<31-1)) > 0 {
 		return errors.New("is not a count")
 	}
-	*l = limitOf(int(n.exact().Num().Int64()))
+	*l = limitOf(int(n.Exact().Num().Int64()))
 	return nil
 }
 
-func readBound(to **bound, raw []byte) error {
-	n, err := readNumber(string(raw))
+func readBound(to **fields.Number, raw []byte) error {
+	n, err := fields.ParseNumber(string(raw))
 	if err != nil {
 		return errors.New("is not a number, or is out of range")
 	}

@@ -1,0 +1,216 @@
+package fields
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// keywords are the tags that are read.
+var keywords = [...]string{
+	"jsonschema", "title", "format", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems", "enum", "enumTitles", "default",
+}
+
+// IsFormat reports whether format is one that the validator checks. A form may use fewer, see package form.
+func IsFormat(format string) bool { return slices.Contains(formats[:], format) }
+
+// formats are the formats of JSON Schema that are checked; the others would be listed and not hold.
+var formats = [...]string{
+	"email", "uri", "date", "date-time", "time", "duration", "uuid", "hostname", "ipv4", "ipv6", "uri-reference", "uri-template",
+	"iri", "iri-reference", "json-pointer", "relative-json-pointer",
+}
+
+// inSchema is where to say what no tag of ours says.
+const inSchema = "write an InputSchema for the tool, or ask with a form that has another rule"
+
+// foreign are the keywords of JSON Schema, and short forms of them, that an author may mistake for tags of ours, each with what to do instead.
+// Where they come from, and which are missing on purpose, is in the package's documentation.
+var foreign = [...]struct{ key, instead string }{
+	// Other spellings of ours.
+	{"min", "write minimum, minLength or minItems"},
+	{"max", "write maximum, maxLength or maxItems"},
+	{"minLen", "write minLength"},
+	{"maxLen", "write maxLength"},
+	{"minimumLength", "write minLength"},
+	{"maximumLength", "write maxLength"},
+	{"minSize", "write minLength or minItems"},
+	{"maxSize", "write maxLength or maxItems"},
+	{"minCount", "write minItems"},
+	{"maxCount", "write maxItems"},
+	{"minimumItems", "write minItems"},
+	{"maximumItems", "write maxItems"},
+	{"minValue", "write minimum"},
+	{"maxValue", "write maximum"},
+	{"description", `write jsonschema:"…"`},
+	{"enumNames", "write enumTitles"},
+	{"oneOf", "write enum"},
+	{"anyOf", "write enum"},
+	{"const", "write an enum of one value"},
+	{"required", "leave it out: a field is required unless its json tag says omitempty or omitzero"},
+	// What forms and tags cannot say.
+	{"pattern", inSchema},
+	{"multipleOf", inSchema},
+	{"exclusiveMinimum", inSchema},
+	{"exclusiveMaximum", inSchema},
+	{"exclusiveMin", inSchema},
+	{"exclusiveMax", inSchema},
+	{"uniqueItems", inSchema},
+	{"minContains", inSchema},
+	{"maxContains", inSchema},
+	{"minProperties", inSchema},
+	{"maxProperties", inSchema},
+	{"additionalProperties", inSchema},
+	{"patternProperties", inSchema},
+	{"propertyNames", inSchema},
+	{"dependentRequired", inSchema},
+	{"contentEncoding", inSchema},
+	{"contentMediaType", inSchema},
+	{"readOnly", inSchema},
+	{"writeOnly", inSchema},
+	{"deprecated", "say it in the description"},
+	{"examples", "say it in the description"},
+}
+
+// readPairs splits the tag and refuses keys that an author has mistaken for ours.
+func (r *reader) readPairs() error {
+	r.pairs = map[string]string{}
+	rest := string(r.field.Tag)
+	for rest != "" {
+		key, value, after, ok := cutPair(rest)
+		if !ok {
+			if mentionsKeyword(rest) {
+				return r.fault("", "the struct tag `%s` is not a list of key:\"value\" pairs, so it is not read", strings.TrimSpace(rest))
+			}
+			return nil
+		}
+		if key == "" { // spaces at the end
+			return nil
+		}
+		if _, twice := r.pairs[key]; twice && slices.Contains(keywords[:], key) {
+			return r.fault(key, "is there twice, and only the first is read")
+		} else if !twice {
+			r.pairs[key] = value
+		}
+		if reason := mistaken(key); reason != "" {
+			return r.fault(key, "%s", reason)
+		}
+		rest = after
+	}
+	return nil
+}
+
+// cutPair splits the first pair off a struct tag, as package reflect does. The key is empty when only spaces are left.
+func cutPair(tag string) (key, value, rest string, ok bool) {
+	tag = strings.TrimLeft(tag, " ")
+	if tag == "" {
+		return "", "", "", true
+	}
+	end := strings.IndexFunc(tag, func(r rune) bool { return r <= ' ' || r == ':' || r == '"' || r == 0x7f })
+	if end <= 0 || !strings.HasPrefix(tag[end:], `:"`) {
+		return "", "", "", false
+	}
+	quoted, err := strconv.QuotedPrefix(tag[end+1:])
+	if err != nil {
+		return "", "", "", false
+	}
+	if value, err = strconv.Unquote(quoted); err != nil {
+		return "", "", "", false
+	}
+	return tag[:end], value, tag[end+1+len(quoted):], true
+}
+
+// mentionsKeyword reports whether a text that is no list of pairs tries to be one of ours, such as minimum:5.
+func mentionsKeyword(s string) bool {
+	for word, after := "", s; after != ""; {
+		word, after, _ = strings.Cut(after, ":")
+		start := strings.LastIndexFunc(word, func(r rune) bool { return !unicode.IsLetter(r) }) + 1
+		word = word[start:]
+		if after != "" && (slices.Contains(keywords[:], word) || mistaken(word) != "") {
+			return true
+		}
+	}
+	return false
+}
+
+// mistaken returns what to write instead of a key that is not ours but looks like it, or "".
+func mistaken(key string) string {
+	if slices.Contains(keywords[:], key) {
+		return ""
+	}
+	for _, f := range foreign {
+		if key == f.key {
+			return "is not read here; " + f.instead
+		}
+	}
+	nearest, least := "", len(key)
+	for _, keyword := range keywords {
+		low, most := strings.ToLower(key), 2
+		if len(keyword) < 7 { // short words are close to many others, such as num to enum
+			if most = 1; low == "" || low[0] != keyword[0] {
+				continue
+			}
+		}
+		if d := distance(low, strings.ToLower(keyword), most); d <= most && d < least {
+			nearest, least = keyword, d
+		}
+	}
+	if nearest == "" {
+		return ""
+	}
+	return "is not read here; do you mean " + nearest + "?"
+}
+
+// distance returns how many letters have to be put in, left out, replaced or swapped with their neighbour to make b of a. It returns most+1
+// for anything above most.
+func distance(a, b string, most int) int {
+	if len(a)-len(b) > most || len(b)-len(a) > most {
+		return most + 1
+	}
+	before, previous, current := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range previous {
+		previous[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		current[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			current[j] = min(previous[j]+1, current[j-1]+1, previous[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				current[j] = min(current[j], before[j-2]+1)
+			}
+		}
+		before, previous, current = previous, current, before
+	}
+	return min(previous[len(b)], most+1)
+}
+
+// pairIn returns the part of a description that was meant for another library, where the jsonschema tag holds key=value pairs, or "".
+func pairIn(text string) string {
+	if text == "required" || text == "-" {
+		return text
+	}
+	for i, part := range strings.Split(text, ",") {
+		part = strings.TrimSpace(part)
+		key, _, paired := strings.Cut(part, "=")
+		word := strings.IndexFunc(key, unicode.IsSpace) < 0
+		switch {
+		case !paired || !word:
+		case i == 0, isSchemaWord(key):
+			return part
+		}
+	}
+	return ""
+}
+
+// isSchemaWord reports whether key is one that other libraries read in their jsonschema tag.
+func isSchemaWord(key string) bool {
+	switch key {
+	case "type", "example", "nullable", "oneof_required", "oneof_type", "anchor":
+		return true
+	}
+	return slices.Contains(keywords[:], key) || mistaken(key) != ""
+}

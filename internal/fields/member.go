@@ -1,0 +1,106 @@
+package fields
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// A Member is a field of a struct that encoding/json writes as a member of an object.
+type Member struct {
+	Name    string
+	Options []string // of the json tag, such as omitempty
+	Owner   reflect.Type
+	Field   reflect.StructField
+}
+
+// Members returns the members of the struct t, those of the structs that it embeds included, in the order of the fields. Of two that have the same
+// name the outer one is returned, which is the one that encoding/json takes.
+func Members(t reflect.Type) []Member {
+	var list []Member
+	var named [][]int // embedded structs that are members of their own
+	at := map[string]int{}
+	for _, field := range reflect.VisibleFields(t) {
+		m, ok := memberOf(t, field)
+		if !ok || slices.ContainsFunc(named, func(outer []int) bool { return isWithin(field.Index, outer) }) {
+			continue
+		}
+		if field.Anonymous {
+			named = append(named, field.Index)
+		}
+		if i, twice := at[m.Name]; !twice {
+			at[m.Name] = len(list)
+			list = append(list, m)
+		} else if len(field.Index) < len(list[i].Field.Index) {
+			list[i] = m
+		}
+	}
+	return list
+}
+
+// memberOf reports false for a field that is left out, and for an embedded struct whose fields are members instead.
+func memberOf(t reflect.Type, field reflect.StructField) (Member, bool) {
+	tag := field.Tag.Get("json")
+	name, options, _ := strings.Cut(tag, ",")
+	if !field.IsExported() || tag == "-" || field.Anonymous && name == "" && deref(field.Type).Kind() == reflect.Struct {
+		return Member{}, false
+	}
+	m := Member{Name: name, Owner: t, Field: field}
+	if name == "" {
+		m.Name = field.Name
+	}
+	if options != "" {
+		m.Options = strings.Split(options, ",")
+	}
+	if len(field.Index) > 1 {
+		m.Owner = deref(t.FieldByIndex(field.Index[:len(field.Index)-1]).Type)
+	}
+	return m, true
+}
+
+func isWithin(index, outer []int) bool {
+	return len(index) > len(outer) && slices.Equal(index[:len(outer)], outer)
+}
+
+// HasOption reports whether the json tag has that option.
+func (m *Member) HasOption(option string) bool { return slices.Contains(m.Options, option) }
+
+// Read reads the member's tags.
+func (m *Member) Read() (Tags, error) { return Read(m.Owner, m.Field) }
+
+// CheckType reads the tags of t and of every struct that it is made of, so that a mistake is found wherever it is. The error is an *[Error].
+func CheckType(t reflect.Type) error { return checkType(t, map[reflect.Type]bool{}) }
+
+func checkType(t reflect.Type, seen map[reflect.Type]bool) error {
+	t = deref(t)
+	if seen[t] {
+		return nil
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Slice, reflect.Array, reflect.Map:
+		return checkType(t.Elem(), seen)
+	case reflect.Struct:
+	default:
+		return nil
+	}
+	for i := range t.NumField() {
+		field := t.Field(i)
+		if field.Tag.Get("json") == "-" || !field.IsExported() && !field.Anonymous {
+			continue
+		}
+		err := error(nil)
+		if _, ok := memberOf(t, field); ok {
+			_, err = Read(t, field)
+		} else {
+			err = Refuse(t, field)
+		}
+		if err == nil {
+			err = checkType(field.Type, seen)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package fields
+
+import (
+	"reflect"
+	"time"
+)
+
+// A Kind says what a Go type holds, as far as tags tell types apart.
+type Kind byte
+
+const (
+	Other   Kind = iota // an object, anything, a text in base64
+	Text                // a string
+	Time                // a time.Time
+	Integer             // a number without a fraction
+	Float               // a number
+	Boolean
+	Texts // a list of strings
+	List  // any other list
+)
+
+// String returns the kind with its article, as error messages use it.
+func (k Kind) String() string {
+	return [...]string{"a value of this type", "a string", "a time", "an integer", "a number", "a boolean", "a list of strings", "a list"}[k]
+}
+
+// KindOf returns what t, or what it points to, holds. A type that decodes itself counts as its Go kind.
+func KindOf(t reflect.Type) Kind {
+	t = deref(t)
+	if t == reflect.TypeFor[time.Time]() {
+		return Time
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return Text
+	case reflect.Bool:
+		return Boolean
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return Integer
+	case reflect.Float32, reflect.Float64:
+		return Float
+	case reflect.Slice, reflect.Array:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return Other
+		}
+		if KindOf(t.Elem()) == Text {
+			return Texts
+		}
+		return List
+	}
+	return Other
+}
+
+func deref(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t
+}
+
+// Range returns the bounds that an integer type has of itself, nil where JSON Schema lists none: those of 64 bits with a sign.
+func Range(t reflect.Type) (minimum, maximum *Number) {
+	bound := func(n int64) *Number { b := NumberOf(n); return &b }
+	t = deref(t)
+	switch t.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		if bits := t.Bits(); bits < 64 {
+			return bound(-1 << (bits - 1)), bound(1<<(bits-1) - 1)
+		}
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		if bits := t.Bits(); bits < 64 {
+			return bound(0), bound(1<<bits - 1)
+		}
+		return bound(0), nil
+	}
+	return nil, nil
+}
+
+// fits returns what keeps t from holding n, or "".
+func (n Number) fits(t reflect.Type) string {
+	t = deref(t)
+	minimum, maximum := Range(t)
+	switch {
+	case minimum != nil && n.Compare(*minimum) < 0:
+		return "the Go type ends at " + minimum.text
+	case maximum != nil && n.Compare(*maximum) > 0:
+		return "the Go type ends at " + maximum.text
+	}
+	switch t.Kind() {
+	case reflect.Int, reflect.Int64:
+		if !n.FitsInt64() {
+			return "the Go type ends at 64 bits"
+		}
+	case reflect.Uint, reflect.Uint64:
+		if !n.FitsUint64() {
+			return "the Go type ends at 64 bits"
+		}
+	case reflect.Float32, reflect.Float64:
+		if !n.FitsFloat(t.Bits()) {
+			return "it is out of the range of the Go type"
+		}
+		if n.isRounded(t.Bits()) {
+			return "the Go type cannot hold it and rounds it"
+		}
+	}
+	return ""
+}
