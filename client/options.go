@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -61,9 +62,10 @@ type Options struct {
 
 	// AllowURL decides whether the person may be asked to visit a URL; an
 	// error refuses, and the call fails with it. It narrows nothing by itself:
-	// when it is set it decides alone, except that URLs with credentials and
-	// the schemes javascript, file and data are refused whatever it says.
-	// Default: https, and http to loopback hosts.
+	// when it is set it decides alone, except that URLs with credentials, with
+	// characters that people read differently from programs, of more than 8 KiB
+	// and with the schemes javascript, vbscript, file, data and blob are refused
+	// whatever it says. Default: https, and http to loopback hosts.
 	AllowURL func(*url.URL) error
 
 	// MaxRounds is how many times one call may be sent again.
@@ -147,7 +149,7 @@ func (o *Options) withDefaults() Options {
 		out.Info.Version = "0"
 	}
 	if out.AllowURL == nil {
-		out.AllowURL = allowSecureURL
+		out.AllowURL = urlrule.CheckSecure
 	}
 	if out.MaxRounds == 0 {
 		out.MaxRounds = DefaultMaxRounds

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -180,5 +181,25 @@ func TestURLPolicy(t *testing.T) {
 	refused(t, err, elicitation.ErrInvalidQuestion, -32602, "Invalid elicitation request: the URL is not allowed")
 	if f := r.logs.All()[0].ContextMap(); f["error"] != "not listed: https://id.example/x?…" {
 		t.Errorf("the log says %v", f["error"])
+	}
+}
+
+// What no person should be sent to, no policy of the host's can allow, but it can
+// allow another scheme.
+func TestURLPolicyCannotLiftTheRule(t *testing.T) {
+	r := newRig(t, elicitation.Options{URLPolicy: func(context.Context, elicitation.URLVisit) error { return nil }})
+	s := r.attach(elicitation.SessionInfo{ID: "s1"})
+	sc := r.answers(s, `{"action":"accept"}`)
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+	defer call.End()
+	for i, url := range []string{"javascript:alert(1)", "/relative", "https://user@id.example/", "https://id.example/" + strings.Repeat("a", 8<<10)} {
+		_, err := call.Elicit(t.Context(), visit("m", url, fmt.Sprint("e", i)), nil)
+		refused(t, err, elicitation.ErrInvalidQuestion, -32602, "Invalid elicitation request: the URL is not allowed")
+	}
+	if len(sc.frames) != 0 {
+		t.Error("something was sent")
+	}
+	if _, err := call.Elicit(t.Context(), visit("m", "http://intranet.example/", "e"), nil); err != nil {
+		t.Error(err)
 	}
 }

@@ -87,7 +87,9 @@ type Options struct {
 	Validation Validation
 	// URLPolicy decides whether a client may be sent to a URL; an error refuses
 	// the question, and its text goes to the host and not to the upstream. Nil:
-	// [DefaultURLPolicy]. Calls may overlap.
+	// [DefaultURLPolicy]. URLs that carry a user name, are longer than 8 KiB, have
+	// characters that people read differently from programs or are of a scheme
+	// such as javascript are refused whatever it says. Calls may overlap.
 	URLPolicy func(ctx context.Context, visit URLVisit) error
 	// Redactor makes the text of a question fit for logs and audit. Nil leaves
 	// it as it is. What it returns is escaped and cut in any case.

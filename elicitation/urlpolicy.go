@@ -2,10 +2,8 @@ package elicitation
 
 import (
 	"context"
-	"errors"
-	"net/netip"
-	"net/url"
 
+	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -17,33 +15,20 @@ type URLVisit struct {
 }
 
 // DefaultURLPolicy allows https, and http to the client's own machine. URLs that
-// carry a user name or have no host are refused: they show people one site and
-// lead to another.
+// carry a user name, have no host, are longer than 8 KiB or have characters that
+// people read differently from programs are refused.
 func DefaultURLPolicy(_ context.Context, visit URLVisit) error {
-	u, err := url.Parse(visit.URL)
-	switch {
-	case err != nil:
-		return errors.New("the URL is malformed") // err quotes it
-	case u.Host == "" || u.Hostname() == "":
-		return errors.New("the URL has no host")
-	case u.User != nil:
-		return errors.New("the URL has a user name")
-	case u.Scheme == "https", u.Scheme == "http" && loopback(u.Hostname()):
-		return nil
-	}
-	return errors.New("the URL is neither https nor http on loopback")
+	_, err := urlrule.Check(visit.URL)
+	return err
 }
 
-func loopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.IsLoopback()
-}
-
+// checkURL holds a URL against the rule that no policy can lift, then against
+// the policy of the options.
 func (r *Router) checkURL(ctx context.Context, c *Call, url string) *Error {
-	err := r.opts.URLPolicy(ctx, URLVisit{URL: url, Upstream: c.upstream, Call: c})
+	_, err := urlrule.Parse(url)
+	if err == nil {
+		err = r.opts.URLPolicy(ctx, URLVisit{URL: url, Upstream: c.upstream, Call: c})
+	}
 	if err == nil {
 		return nil
 	}

@@ -3,6 +3,7 @@ package elicitation
 import (
 	"context"
 
+	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -49,6 +50,8 @@ func (c *Call) URLRequired(ctx context.Context, wire *protocol.Error) (*protocol
 func (c *Call) require(ctx context.Context, q *protocol.ElicitURL) (*visit, *Error) {
 	r := c.router
 	if refused := r.checkURL(ctx, c, q.URL); refused != nil {
+		// The client is told, not the upstream, and it has made no mistake.
+		refused.Wire = (&urlrule.Refusal{Key: urlrule.Keys([]*protocol.ElicitURL{q}, 1)[0]}).Wire()
 		return nil, refused
 	}
 	v, refused := r.visitFor(c.origin.Session, c, q.ElicitationID)

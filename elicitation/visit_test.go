@@ -167,7 +167,7 @@ func TestURLRequired(t *testing.T) {
 		t.Fatalf("the client gets %s", got.Data)
 	}
 	_, err = call.URLRequired(t.Context(), upstreams("javascript:alert(1)", "2"))
-	refused(t, err, elicitation.ErrInvalidQuestion, -32602, "Invalid elicitation request: the URL is not allowed")
+	refused(t, err, elicitation.ErrInvalidQuestion, -32603, `internal error: the URL of question "2" is not allowed, so nothing was asked`)
 	_, err = call.URLRequired(t.Context(), &protocol.Error{Code: -32042, Message: "m"})
 	refused(t, err, elicitation.ErrInvalidQuestion, -32603, "The server's error is malformed")
 	other := protocol.Errorf(-32000, "busy")

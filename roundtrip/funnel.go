@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"runtime/debug"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/heartbeat"
+	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -108,6 +110,14 @@ type Options struct {
 	// RefuseURLErrors answers a handler's URLElicitationRequiredError with an
 	// internal error instead of turning it into questions.
 	RefuseURLErrors bool
+	// AllowURL decides whether the person may be asked to visit a URL; an error,
+	// which goes to the observer, refuses it. It can only refuse more: URLs that
+	// reach it are absolute, https or http to a loopback host, carry no user
+	// name and no control characters and have at most 8 KiB. What is refused
+	// ends the call with an internal error that names the question, and nothing
+	// is asked. Calls may overlap, and a URL may be seen several times. Nil:
+	// all of these are allowed.
+	AllowURL func(*url.URL) error
 }
 
 // A Funnel is the path that every multi round-trip request takes from its
@@ -413,6 +423,9 @@ func errorResult(text string) *protocol.CallToolResult {
 func (p *pass) bug(ctx context.Context, err error) *protocol.Error {
 	p.observe(ctx, ServerBug{p.where, err})
 	p.ended(ctx, EndFailed)
+	if refusal, ok := errors.AsType[*urlrule.Refusal](err); ok {
+		return refusal.Wire()
+	}
 	return internalError()
 }
 

@@ -51,7 +51,8 @@ func TestChangedQuestion(t *testing.T) {
 			return roundtrip.AskURL(ctx, "k", "?", fmt.Sprint("https://x.example/", n))
 		}, accepted},
 		{"boundary of message and url", func(ctx context.Context, n int) error {
-			return roundtrip.AskURL(ctx, "k", "mhttp"[:n], "mhttp"[n:]+"s://x.example")
+			text, at := "https://a.example/https://b.example/", (n-1)*len("https://a.example/")
+			return roundtrip.AskURL(ctx, "k", "m"+text[:at], text[at:])
 		}, accepted},
 		{"sampling", func(ctx context.Context, n int) error {
 			_, err := roundtrip.Sample(ctx, "k", text(fmt.Sprint(n)))

@@ -281,6 +281,9 @@ func (p *pass) legacyURLs(ctx context.Context, e *protocol.URLElicitationRequire
 	if err != nil {
 		return nil, p.bug(ctx, err)
 	}
+	if refusal := p.funnel.allowURL().RefuseAny(e.Elicitations); refusal != nil {
+		return nil, p.bug(ctx, refusal)
+	}
 	return nil, spelled
 }
 
@@ -293,6 +296,10 @@ func (p *pass) legacyError(ctx context.Context, e *protocol.Error) *protocol.Err
 		return &c
 	case protocol.CodeURLElicitationRequired:
 		if p.call.Version == protocol.V20251125 {
+			if refusal := p.funnel.allowURL().RefuseRequired(e); refusal != nil {
+				p.observe(ctx, ServerBug{p.where, refusal})
+				return refusal.Wire()
+			}
 			return e
 		}
 	case protocol.CodeHeaderMismatch, protocol.CodeUnsupportedProtocolVersion:

@@ -30,9 +30,10 @@ func (e *AnswerError) Unwrap() error { return e.Err }
 // Where the question cannot be asked Push fails before anything is sent, with a
 // [*PushError]: in modern revisions, without a [Call].Push, for clients that
 // lack the capability, and when the revision cannot carry it. An
-// [*protocol.Error] is what the client said instead of an answer, or, with
-// [protocol.CodeBusy], that too many calls wait already and nothing was sent; an
-// [*AnswerError] is an answer that is no good. Calls may overlap.
+// [*protocol.Error] is what the client said instead of an answer, or, before
+// anything is sent, that too many calls wait already ([protocol.CodeBusy]) or that
+// the question's URL must not be sent (see [Options].AllowURL); an [*AnswerError]
+// is an answer that is no good. Calls may overlap.
 func (f *Funnel) Push(ctx context.Context, call Call, question protocol.InputRequest) (json.RawMessage, error) {
 	p := newAsker(f, &call, waitOf(ctx))
 	failed := func(format string, args ...any) error {
@@ -52,6 +53,9 @@ func (f *Funnel) Push(ctx context.Context, call Call, question protocol.InputReq
 		p.observe(ctx, CapabilityRefused{p.where, missing})
 		return nil, &PushError{Method: question.Kind().Method(), Cause: "the client does not support: " + missing.String(), Missing: missing}
 	}
+	if err := p.checkPushedURL(ctx, question); err != nil {
+		return nil, err
+	}
 	fields, err := pushedForm(question)
 	if err != nil {
 		return nil, err
@@ -70,6 +74,21 @@ func (f *Funnel) Push(ctx context.Context, call Call, question protocol.InputReq
 		return raw, err
 	}
 	return acceptForm(fields, raw)
+}
+
+// checkPushedURL refuses a visit to a URL that must not be sent. A question that
+// is pushed has no key, so the refusal names the elicitation, if that has an id.
+func (p *asker) checkPushedURL(ctx context.Context, question protocol.InputRequest) error {
+	visit, ok := question.(*protocol.ElicitURL)
+	if !ok {
+		return nil
+	}
+	refusal := p.funnel.allowURL().RefuseAny([]*protocol.ElicitURL{visit})
+	if refusal == nil {
+		return nil
+	}
+	p.observe(ctx, ServerBug{p.where, refusal})
+	return refusal.Wire()
 }
 
 // pushedForm reads the form of a question, nil if it has none.

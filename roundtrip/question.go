@@ -82,6 +82,11 @@ func RawForm(key, message string, schema json.RawMessage, opts ...FormOption) Qu
 // client: credentials, payments, consent of a third party. An accepted answer
 // says that the person agreed to go there, not that they finished; there is no
 // completion notification on the modern wire. See [Outcome] for reading it.
+//
+// The URL must be absolute and https, or http to a loopback host, without user
+// name and control characters, and have at most 8 KiB; [Options].AllowURL may
+// refuse more. Any other ends the call with an internal error that names the
+// question, and nothing is asked.
 func ElicitURL(key, message, url string) Question {
 	return Question{key: key, request: &protocol.ElicitURL{Message: message, URL: url}}
 }

@@ -114,7 +114,10 @@ func (p *asker) drafted(asks *protocol.InputRequiredResult) (*draft, error) {
 			return nil, err
 		}
 	}
-	return d, p.encodable(d)
+	if err := p.encodable(d); err != nil {
+		return nil, err
+	}
+	return d, p.checkURLs(d.questions)
 }
 
 // describes reports whether questions and state are still those of the draft:

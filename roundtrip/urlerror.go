@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -19,26 +20,31 @@ func (p *pass) convertURLs(e *protocol.URLElicitationRequiredError) (*protocol.I
 	if len(e.Elicitations) == 0 {
 		return nil, errors.New("handler returned a URL elicitation error without elicitations")
 	}
-	// Ids that authors chose keep their keys even when a fallback, earlier in
-	// the list, would have liked one.
-	taken := map[string]bool{}
-	keys := make([]string, len(e.Elicitations))
 	for i, u := range e.Elicitations {
 		if u == nil {
 			return nil, fmt.Errorf("handler returned a URL elicitation error whose entry %d is nil", i)
 		}
-		if id := u.ElicitationID; id != "" && !taken[id] {
-			keys[i], taken[id] = id, true
-		}
 	}
+	keys := urlrule.Keys(e.Elicitations, len(e.Elicitations))
 	items := make([]Item, len(keys))
 	for i, u := range e.Elicitations {
-		for n := i + 1; keys[i] == ""; n++ {
-			if key := fmt.Sprintf("url-elicitation-%d", n); !taken[key] {
-				keys[i], taken[key] = key, true
-			}
-		}
 		items[i] = ElicitURL(keys[i], u.Message, u.URL)
 	}
 	return InputRequired(items...), nil
 }
+
+// checkURLs refuses the first question that asks for a visit to a URL which must
+// not be sent (client/elicitation, "Safe URL Handling"). The error is an
+// [*urlrule.Refusal].
+func (p *asker) checkURLs(questions []Question) error {
+	for _, q := range questions {
+		if visit, ok := q.request.(*protocol.ElicitURL); ok && visit != nil {
+			if refusal := p.funnel.allowURL().Refuse(q.key, visit.URL); refusal != nil {
+				return refusal
+			}
+		}
+	}
+	return nil
+}
+
+func (f *Funnel) allowURL() urlrule.Hook { return f.opts.AllowURL }

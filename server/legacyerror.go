@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -23,6 +24,11 @@ func (s *Server) legacyError(ctx context.Context, in *Incoming, e *protocol.Erro
 		c.Code = protocol.CodeInvalidParams
 	case e.Code == protocol.CodeURLElicitationRequired && in.Version != protocol.V20251125:
 		return s.bug(ctx, in, fmt.Errorf("code %d does not exist in revision %s", e.Code, in.Version))
+	case e.Code == protocol.CodeURLElicitationRequired: // of middleware, which the funnel has not seen
+		if refusal := urlrule.Hook(s.opts.Roundtrip.AllowURL).RefuseRequired(e); refusal != nil {
+			_ = s.bug(ctx, in, refusal)
+			return refusal.Wire()
+		}
 	case e.Code == protocol.CodeInvalidParams && missingURI(in, e):
 		c.Code = protocol.CodeResourceNotFound
 	}

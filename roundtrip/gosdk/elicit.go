@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -39,7 +40,8 @@ import (
 // [roundtrip.AskRequest].
 //
 // Outside of a handler of tools, prompts and resources of a server with
-// [Install] it is session.Elicit, and nothing else.
+// [Install] it is session.Elicit, and nothing else, except that a URL that nobody
+// may be sent to is refused there, too.
 func Elicit(ctx context.Context, session *mcp.ServerSession, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	return ask(ctx, session, params, session.Elicit)
 }
@@ -82,10 +84,23 @@ func ListRoots(ctx context.Context, session *mcp.ServerSession, params *mcp.List
 func ask[P mcp.InputRequest, R any](ctx context.Context, session *mcp.ServerSession, params P, live func(context.Context, P) (*R, error)) (*R, error) {
 	l := legOf(ctx, session)
 	if l == nil {
+		if refusal := refuseVisit(nil, params); refusal != nil {
+			return new(R), refusal
+		}
 		return live(ctx, params)
 	}
 	result := new(R)
 	return result, l.ask(ctx, params, result)
+}
+
+// refuseVisit refuses a URL that nobody may be sent to, where no funnel does. The
+// refusal names the elicitation, for such questions have no key.
+func refuseVisit(hook urlrule.Hook, params any) *urlrule.Refusal {
+	visit, ok := params.(*mcp.ElicitParams)
+	if !ok || visit == nil || visit.Mode == "form" || visit.Mode == "" && visit.URL == "" && visit.ElicitationID == "" {
+		return nil
+	}
+	return hook.RefuseAny([]*protocol.ElicitURL{{URL: visit.URL, ElicitationID: visit.ElicitationID}})
 }
 
 // WithKey names the question that is asked with the returned context, which

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // pusher puts the funnel's questions to a legacy client, over its session.
@@ -109,6 +110,10 @@ func (a *adapter) send(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		if shadow {
 			return behind.(*leg).answer(ctx, method, req.GetParams())
+		}
+		if refusal := refuseVisit(a.funnel.AllowURL, req.GetParams()); refusal != nil {
+			a.observe(ctx, roundtrip.ServerBug{Err: refusal})
+			return nil, wireError(refusal.Wire())
 		}
 		return next(ctx, method, req)
 	}

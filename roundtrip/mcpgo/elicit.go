@@ -8,6 +8,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
@@ -22,9 +23,15 @@ import (
 // RequestElicitation; the content of an accepted form fits the form and has
 // its defaults filled in, as a map[string]any. Calls may overlap; their keys
 // must differ. Outside of a handler behind the adapter, such as that of a task,
-// it is RequestElicitation and nothing else.
+// it is RequestElicitation and nothing else, except that a URL that nobody may be
+// sent to is refused there, too.
 func Elicit(ctx context.Context, key string, request mcp.ElicitationRequest, opts ...roundtrip.AskOption) (*mcp.ElicitationResult, error) {
 	if s := roundless(ctx); s != nil {
+		if visit := request.Params; visit.Mode == mcp.ElicitationModeURL {
+			if refusal := urlrule.Hook(nil).Refuse(key, visit.URL); refusal != nil {
+				return nil, refusal
+			}
+		}
 		return s.RequestElicitation(ctx, request)
 	}
 	raw, err := askHost(ctx, key, elicitInput(request), opts)

@@ -1,0 +1,89 @@
+// Package urlrule says which URLs a person may be asked to visit (client/elicitation of the specification, "Safe URL Handling"). Servers, gateways and
+// clients keep to the same rule: what one of them would not open, another does not send.
+//
+// The rule has two parts. [Parse] holds for everybody. [CheckSecure] is what holds unless somebody decides otherwise: https, and http to the
+// machine of the person.
+//
+// Errors say what is wrong and never repeat the URL, which often holds a secret.
+package urlrule
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxBytes is the longest URL, in bytes. Common servers and proxies read request lines of up to 8 KiB, so a longer one would lead to an error page.
+const MaxBytes = 8 << 10
+
+// Check is [Parse] and then [CheckSecure].
+func Check(text string) (*url.URL, error) {
+	u, err := Parse(text)
+	if err == nil {
+		err = CheckSecure(u)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return u, nil
+}
+
+// Parse reads an absolute URL. It refuses one that people and programs may read differently, that carries credentials, that runs code or reads
+// files instead of opening a page, or that is too long.
+func Parse(text string) (*url.URL, error) {
+	if len(text) > MaxBytes {
+		return nil, fmt.Errorf("URL is longer than %d bytes", MaxBytes)
+	}
+	if !utf8.ValidString(text) {
+		return nil, errors.New("URL is not UTF-8")
+	}
+	// Text that a person or a terminal would read differently from a parser is refused before anything looks at its meaning: control characters,
+	// white space of all kinds, and format characters, which reorder text or cannot be seen.
+	for _, r := range text {
+		if r <= ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) || r == '\\' || unicode.In(r, unicode.Cf, unicode.Z) {
+			return nil, fmt.Errorf("URL has a character that may not stand in one: %U", r)
+		}
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		// The error of net/url repeats the URL.
+		return nil, errors.New("URL cannot be parsed")
+	}
+	switch strings.ToLower(u.Scheme) {
+	case "":
+		return nil, errors.New("URL is not absolute: it must begin with https://")
+	case "javascript", "vbscript", "file", "data", "blob":
+		return nil, fmt.Errorf("URL scheme %s is never opened", u.Scheme)
+	}
+	if u.User != nil {
+		return nil, errors.New("URL carries credentials: take the user name out")
+	}
+	return u, nil
+}
+
+// CheckSecure refuses what is neither https nor http to a loopback host. u must come from [Parse].
+func CheckSecure(u *url.URL) error {
+	switch {
+	case u.Hostname() == "":
+		return errors.New("URL has no host")
+	case u.Scheme == "https":
+		return nil
+	case u.Scheme == "http" && isLoopback(u.Hostname()):
+		return nil
+	case u.Scheme == "http":
+		return errors.New("URL scheme http is allowed to loopback hosts only; use https")
+	}
+	return errors.New("URL scheme is not allowed; use https")
+}
+
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
+}
