@@ -24,7 +24,7 @@
 // # What is left alone
 //
 // Every other tag belongs to another library: json, yaml, validate, db, env, mapstructure and so on. A few keywords of JSON Schema are
-// left alone, too. "type", "id" and "properties" are tags of kong, of identity libraries and of magiconair/properties, and the Go
+// left alone, too. "type", "id" and "properties" are tags of kong, of several mappers and of magiconair/properties, and the Go
 // type already says what they would say. Keywords whose value is a schema ("items", "if", "not") cannot be written in a tag. "example"
 // is documentation in swag, huma and others. Some libraries do have tags of the refused names: "required" and "min" in kong, envconfig and the AWS
 // SDK, "description" in go-flags. They are refused all the same, because the same word on an argument is far more often a bound that its
