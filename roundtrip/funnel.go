@@ -185,6 +185,8 @@ type Call struct {
 	Capabilities protocol.ClientCapabilities
 	// Principal is who calls; the zero value is anonymous.
 	Principal Principal
+	// Responses and State are the retry members of the request. Calls of legacy
+	// revisions have none: what a host passes there is dropped unread.
 	Responses protocol.InputResponses
 	State     protocol.RequestState
 	// Push puts questions to the client of a legacy revision. Nil where there
@@ -223,16 +225,26 @@ func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.R
 	p := &pass{arrived: call}
 	p.asker = newAsker(f, &p.arrived, &p.ownWait)
 	defer p.wait.close()
-	if call.Lossy {
-		if text, _ := call.State.Text(); text == "" {
-			p.call.State = protocol.RequestState{}
-		}
-	}
+	p.dropAbsentMembers()
 	result, err := p.do(ctx, handler)
 	if err != nil {
 		return nil, asProtocolError(err)
 	}
 	return result, nil
+}
+
+// dropAbsentMembers removes from the call what its revision cannot carry, or
+// what the host cannot tell from absence. Retry members came with 2026-07-28
+// (basic/patterns/mrtr): in an older revision they are unknown members, which
+// a server ignores whatever they contain.
+func (p *pass) dropAbsentMembers() {
+	if p.legacy() {
+		p.call.Responses, p.call.State = nil, protocol.RequestState{}
+		return
+	}
+	if text, _ := p.call.State.Text(); p.call.Lossy && text == "" {
+		p.call.State = protocol.RequestState{}
+	}
 }
 
 // pass is one call on its way through the funnel.

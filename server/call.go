@@ -89,8 +89,7 @@ func roundtripCall(in *Incoming, arguments json.RawMessage, retry *protocol.Retr
 	if in.Meta.Capabilities != nil {
 		call.Capabilities = *in.Meta.Capabilities
 	}
-	if in.session != nil { // neither member exists there
-		call.Responses, call.State = nil, protocol.RequestState{}
+	if in.session != nil {
 		call.Session = in.session
 	}
 	if !in.Meta.ProgressToken.IsZero() && in.outlet != nil {
