@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -13,7 +13,7 @@ import (
 // not name its revision, as modern requests do, and there is a session, or it
 // is one that may come before.
 func (st *stream) inSession(req *protocol.Request) bool {
-	if st.session == nil || namesVersion(req.Params) {
+	if st.session == nil || revision.IsNamedIn(req.Params) {
 		return false
 	}
 	switch req.Method {
@@ -21,24 +21,6 @@ func (st *stream) inSession(req *protocol.Request) bool {
 		return true
 	}
 	return st.session.Version() != ""
-}
-
-// namesVersion reports whether the _meta of parameters names a revision.
-func namesVersion(params []byte) bool {
-	found := false
-	if params == nil {
-		return false
-	}
-	_ = jsonx.Members(params, func(key, value []byte) error {
-		if string(key) != "_meta" || jsonx.KindOf(value) != jsonx.Object {
-			return nil
-		}
-		return jsonx.Members(value, func(key, _ []byte) error {
-			found = found || string(key) == protocol.MetaProtocolVersion
-			return nil
-		})
-	})
-	return found
 }
 
 // tell sends a message that belongs to no request that could be cancelled.

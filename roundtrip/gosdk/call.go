@@ -105,8 +105,7 @@ func (a *adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 // than what it was given.
 func (c *call) describe(meta mcp.Meta, version string, said *mcp.ClientCapabilities, client *mcp.Implementation) {
 	c.Version = protocol.Version(version)
-	named, _ := meta[protocol.MetaProtocolVersion].(string)
-	if named == "" && (c.Version == "" || c.Version.Era() != protocol.Legacy) {
+	if namedRevision(meta) == "" && (c.Version == "" || c.Version.Era() != protocol.Legacy) {
 		c.misled = c.Version != ""
 		c.Version = protocol.V20251125
 	}
@@ -117,16 +116,21 @@ func (c *call) describe(meta mcp.Meta, version string, said *mcp.ClientCapabilit
 	}
 }
 
+// namedRevision returns the revision that a request names in its _meta, as the
+// SDK has decoded it; empty where it names none.
+func namedRevision(meta mcp.Meta) string {
+	named, _ := meta[protocol.MetaProtocolVersion].(string)
+	return named
+}
+
 // inSession reports whether a request is of an older revision.
 func inSession(req mcp.Request) bool {
 	session, ok := req.GetSession().(*mcp.ServerSession)
 	if !ok || session.InitializeParams() == nil {
 		return false
 	}
-	if params := req.GetParams(); params != nil {
-		if named, _ := params.GetMeta()[protocol.MetaProtocolVersion].(string); named != "" {
-			return false
-		}
+	if params := req.GetParams(); params != nil && namedRevision(params.GetMeta()) != "" {
+		return false
 	}
 	return protocol.Version(session.InitializeParams().ProtocolVersion).Era() == protocol.Legacy
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -69,7 +70,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	message, err := protocol.DecodeMessage(body)
 	req, _ := message.(*protocol.Request)
-	modern = modern || err == nil && req != nil && namesRevision(req)
+	modern = modern || err == nil && req != nil && revision.IsNamedIn(req.Params)
 	r = r.Clone(r.Context())
 	switch {
 	case !modern:
@@ -113,12 +114,6 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		http.Error(w, "the request body cannot be read", http.StatusBadRequest)
 	}
 	return body, err
-}
-
-// namesRevision reports whether a request says in its _meta what it speaks.
-func namesRevision(req *protocol.Request) bool {
-	params, _ := protocol.DecodeParams(req.Method, req.Params)
-	return params != nil && params.RequestMetadata().Version != ""
 }
 
 // refuse answers with a JSON-RPC error, with the status that the SDK gives those

@@ -48,7 +48,7 @@ func CheckHost(b BrokenHost) error {
 	return h.check()
 }
 
-// Strict reads a message as Handler and Listen do.
-func Strict(message []byte, modern bool) ([]byte, json.RawMessage, *protocol.Error) {
-	return strict(message, modern)
+// Strict reads a message as Handler does, and Listen with an empty header.
+func Strict(message []byte, header string) ([]byte, json.RawMessage, *protocol.Error) {
+	return strict(message, header)
 }

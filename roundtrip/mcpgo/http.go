@@ -40,8 +40,8 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 				protocol.Errorf(protocol.CodeParseError, "the body could not be read")})
 			return
 		}
-		modern := mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion))
-		clean, id, refused := strict(body, modern)
+		header := r.Header.Get(mcp.HeaderProtocolVersion)
+		clean, id, refused := strict(body, header)
 		if refused != nil {
 			a.writeRefusal(w, r, refusal{http.StatusBadRequest, roundtrip.RefusedMalformed, id, refused})
 			return
@@ -49,7 +49,7 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 		wire := &wire{}
 		leg := r.WithContext(withWire(r.Context(), wire))
 		leg.Body, leg.ContentLength = io.NopCloser(bytes.NewReader(clean)), int64(len(clean))
-		out := &response{ResponseWriter: w, wire: wire, modern: modern}
+		out := &response{ResponseWriter: w, wire: wire, modern: mcp.IsModernProtocol(header)}
 		next.ServeHTTP(out.writer(), leg)
 		out.finish()
 	})

@@ -50,7 +50,7 @@ func (r *lineReader) Read(p []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		clean, id, refused := strict(line, modernLine(line))
+		clean, id, refused := strict(line, "")
 		if refused != nil {
 			if err := r.refuse(refusal{0, roundtrip.RefusedMalformed, id, refused}); err != nil {
 				return 0, err

@@ -1,7 +1,6 @@
 package mcpgo
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -14,16 +13,15 @@ import (
 
 // strict reads a message before mcp-go does. mcp-go takes a member for another
 // that differs in case, and of two with one name the last; where the two halves
-// of a round trip are concerned that lets a client say two things at once. A
-// modern request that can have rounds therefore keeps of its envelope only the
-// members that are spelled exactly, and is refused where it is ambiguous. All
-// else passes as it is: what older revisions made of it is not changed. modern
-// is what the transport makes of the message: over HTTP its header decides, on
-// a stream of lines that it speaks of a revision at all.
+// of a round trip are concerned that lets a client say two things at once. Of a
+// modern message mcp-go therefore gets only the members that are spelled
+// exactly, and a request that can have rounds is refused where it is ambiguous.
+// All else passes as it is: what older revisions made of it is not changed.
+// Header is the MCP-Protocol-Version header, empty on a stream of lines.
 //
 // The error, if any, is to be sent for id, which is JSON.
-func strict(message []byte, modern bool) (clean []byte, id json.RawMessage, refused *protocol.Error) {
-	if !modern {
+func strict(message []byte, header string) (clean []byte, id json.RawMessage, refused *protocol.Error) {
+	if !readsAsModern(message, header) {
 		return message, nil, nil
 	}
 	null := json.RawMessage("null")
@@ -33,56 +31,67 @@ func strict(message []byte, modern bool) (clean []byte, id json.RawMessage, refu
 	if jsonx.KindOf(message) != jsonx.Object {
 		return message, nil, nil // mcp-go refuses it
 	}
-	head, err := membersOf(message, "jsonrpc", "id", "method", "params")
-	if err != nil || head.method() == "" || !protocol.MultiRoundTrip(head.method()) {
-		return message, nil, nil
+	head, err := membersOf(message, "jsonrpc", "id", "method", "params", "result", "error")
+	if err != nil {
+		return nil, null, protocol.Errorf(protocol.CodeParseError, "parse error: %s", err)
 	}
 	if id = head.value("id"); id == nil {
 		id = null
 	}
-	params := head.value("params")
-	if jsonx.KindOf(params) != jsonx.Object {
+	if params := head.value("params"); jsonx.KindOf(params) == jsonx.Object && protocol.MultiRoundTrip(head.method()) {
+		cleaned, refused := strictParams(params)
+		if refused != nil {
+			return nil, id, refused
+		}
+		if cleaned != nil {
+			head.set("params", cleaned)
+		}
+	}
+	if !head.changed {
 		return message, nil, nil
 	}
-	inner, err := membersOf(params, "name", "uri", "arguments", "_meta", "task", "inputResponses", "requestState")
-	if err != nil {
-		return message, nil, nil
-	}
-	if !modernMeta(inner.value("_meta")) && !head.dropped && !inner.dropped {
-		return message, nil, nil
-	}
-	if raw := inner.value("inputResponses"); raw != nil && jsonx.KindOf(raw) != jsonx.Object {
-		return nil, id, protocol.Errorf(protocol.CodeInvalidParams, "inputResponses: must be an object")
-	}
-	if raw := inner.value("requestState"); raw != nil && jsonx.KindOf(raw) != jsonx.String {
-		return nil, id, protocol.Errorf(protocol.CodeInvalidParams, "requestState: must be a string")
-	}
-	if !head.dropped && !inner.dropped {
-		return message, nil, nil
-	}
-	head.set("params", inner.encode())
 	return head.encode(), nil, nil
 }
 
-// modernLine reports whether a line may be of a revision without handshake.
-func modernLine(line []byte) bool {
-	return bytes.Contains(line, []byte(protocol.MetaProtocolVersion))
+// strictParams returns the parameters of a request that can have rounds without
+// the members that mcp-go would take for others, nil where there are none.
+func strictParams(params json.RawMessage) (json.RawMessage, *protocol.Error) {
+	inner, err := membersOf(params, "name", "uri", "arguments", "_meta", "task", "inputResponses", "requestState")
+	if err != nil {
+		return nil, protocol.Errorf(protocol.CodeInvalidParams, "params: %s", err)
+	}
+	if raw := inner.value("inputResponses"); raw != nil && jsonx.KindOf(raw) != jsonx.Object {
+		return nil, protocol.Errorf(protocol.CodeInvalidParams, "inputResponses: must be an object")
+	}
+	if raw := inner.value("requestState"); raw != nil && jsonx.KindOf(raw) != jsonx.String {
+		return nil, protocol.Errorf(protocol.CodeInvalidParams, "requestState: must be a string")
+	}
+	if !inner.changed {
+		return nil, nil
+	}
+	return inner.encode(), nil
 }
 
-// modernMeta reports whether _meta names a revision without handshake.
-func modernMeta(meta json.RawMessage) bool {
-	raw, ok := protocol.Meta(meta).Get(protocol.MetaProtocolVersion)
-	if !ok {
-		return false
+// readsAsModern reports whether mcp-go may take a message for one of a revision
+// without a handshake: because the header says so, or because the message does,
+// in whatever spelling. The message is therefore decoded as leniently as mcp-go
+// decodes it, and not searched.
+func readsAsModern(message []byte, header string) bool {
+	if mcp.IsModernProtocol(header) {
+		return true
 	}
-	version, err := jsonx.Text(raw)
-	return err == nil && mcp.IsModernProtocol(version)
+	var head struct {
+		Params struct {
+			Meta *mcp.Meta `json:"_meta"`
+		} `json:"params"`
+	}
+	return json.Unmarshal(message, &head) == nil && mcp.IsModernProtocol(head.Params.Meta.ProtocolVersion())
 }
 
 // object is a JSON object, its members in order.
 type object struct {
 	members []member
-	dropped bool // a member was, because it only looks like a known one
+	changed bool // it is not what it was made of any more
 }
 
 type member struct {
@@ -98,7 +107,7 @@ func membersOf(raw []byte, known ...string) (object, error) {
 		name := string(key)
 		for _, k := range known {
 			if name != k && strings.EqualFold(name, k) {
-				o.dropped = true
+				o.changed = true
 				return nil
 			}
 		}
@@ -125,7 +134,9 @@ func (o object) method() string {
 	return text
 }
 
-func (o object) set(name string, value json.RawMessage) {
+// set replaces the value of a member that is there.
+func (o *object) set(name string, value json.RawMessage) {
+	o.changed = true
 	for i := range o.members {
 		if o.members[i].name == name {
 			o.members[i].value = value

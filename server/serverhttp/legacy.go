@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -78,21 +79,7 @@ func (h *Handler) isLegacy(header http.Header, m protocol.Message) bool {
 	case *protocol.Notification:
 		params = m.Params
 	}
-	return !declaresVersion(params)
-}
-
-// declaresVersion reports whether the _meta of params names a version.
-func declaresVersion(params []byte) bool {
-	meta, ok := protocol.Meta(params).Get("_meta")
-	if !ok {
-		return false
-	}
-	version, ok := protocol.Meta(meta).Get(protocol.MetaProtocolVersion)
-	if !ok {
-		return false
-	}
-	text, err := jsonx.Text(version)
-	return err == nil && text != ""
+	return !revision.IsNamedIn(params)
 }
 
 // post answers a legacy POST.

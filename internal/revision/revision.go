@@ -1,0 +1,26 @@
+// Package revision tells from the parameters of a message whether it names a
+// revision of the protocol.
+package revision
+
+import (
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// IsNamedIn reports whether the _meta of params names a revision, which
+// requests of revisions without a handshake do and no others (basic/index,
+// "_meta"). Params have passed [jsonx.Check], or are part of something that
+// has; nil counts as absent.
+//
+// The member decides and not its value: older revisions reserve the name, so a
+// request that has it is meant to be modern, and is refused by the modern rules
+// when the value is no revision. All transports and adapters decide by this
+// function, so that none of them reads a message more leniently than another.
+func IsNamedIn(params []byte) bool {
+	meta, ok := protocol.Meta(params).Get("_meta")
+	if !ok || jsonx.KindOf(meta) != jsonx.Object {
+		return false
+	}
+	_, ok = protocol.Meta(meta).Get(protocol.MetaProtocolVersion)
+	return ok
+}

@@ -1,0 +1,122 @@
+package gosdk_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"old","version":"1"}}}`
+
+// initialized finishes the handshake.
+const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+
+// bothEras reaches one server as a modern client and in a session of an older
+// revision, whose client can be asked nothing. Session returns the response as
+// text.
+func bothEras(t *testing.T, transport string, server *mcp.Server) (first said, session func(message string) string) {
+	t.Helper()
+	if transport == "http" {
+		w := dialWire(t, server)
+		t.Cleanup(func() {
+			for session := range server.Sessions() {
+				_ = session.Close()
+			}
+		})
+		return w.send(protocol.MethodCallTool, `{"name":"t"}`), sessionPost(t, w.endpoint)
+	}
+	modern := openStream(t, server, true)
+	first = modern.call("")
+	old := openStream(t, server, true)
+	old.say(initialize)
+	old.hear()
+	old.say(initialized)
+	return first, func(message string) string {
+		old.say(message)
+		return old.hear()
+	}
+}
+
+// sessionPost opens a session over HTTP.
+func sessionPost(t *testing.T, endpoint string) func(message string) string {
+	id := ""
+	send := func(message string) string {
+		t.Helper()
+		r, err := http.NewRequestWithContext(within(t), http.MethodPost, endpoint, strings.NewReader(message))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		if id != "" {
+			r.Header.Set("Mcp-Session-Id", id)
+		}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id == "" {
+			id = response.Header.Get("Mcp-Session-Id")
+		}
+		return string(body)
+	}
+	send(initialize)
+	send(initialized)
+	return send
+}
+
+// A session has no retry members. What is sent as such is not read: not as the
+// answer that it says it is, and not as the one that it may be mistaken for.
+func TestRetryMembersInASessionAreNotRead(t *testing.T) {
+	for _, transport := range []string{"http", "lines"} {
+		t.Run(transport, func(t *testing.T) {
+			server := single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}))
+			first, session := bothEras(t, transport, server)
+			first.wantAsks("q")
+			state := string(first.member("requestState"))
+			for _, retry := range []string{
+				`,"inputResponses":{"q":{"action":"decline","Action":"accept","content":{"reason":"because"}}},"requestState":` + state,
+				`,"inputResponses":{"q":{"action":"accept","content":{"reason":"because"}}},"requestState":` + state,
+				`,"inputResponses":{"q":{"action":"accept","content":{"reason":"because"}}}`,
+				`,"requestState":` + state, `,"requestState":"forged"`,
+			} {
+				got := session(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"t"` + retry + `}}`)
+				if !strings.Contains(got, "does not support: elicitation") {
+					t.Errorf("%s was answered with %s", retry, got)
+				}
+			}
+		})
+	}
+}
+
+// A request in a session that names a modern revision in an ambiguous way is
+// not read as a modern one.
+func TestAmbiguousRevisionInASessionIsNotModern(t *testing.T) {
+	server := single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}))
+	first, session := bothEras(t, "http", server)
+	state := string(first.member("requestState"))
+	meta := fmt.Sprintf(`{%q:%q,%q:%s}`, protocol.MetaProtocolVersion, modern, protocol.MetaClientCapabilities, everything)
+	retry := `"requestState":` + state + `,"inputResponses":{"q":{"action":"decline","Action":"accept","content":{"reason":"because"}}}`
+	for name, params := range map[string]string{
+		"answers twice":     `{"name":"t","_meta":` + meta + `,"inputResponses":{},` + retry + `}`,
+		"_meta twice":       `{"name":"t","_meta":{},"_meta":` + meta + `,` + retry + `}`,
+		"escaped":           `{"name":"t","_meta":` + strings.ReplaceAll(meta, "/", `\/`) + `,"inputResponses":{},` + retry + `}`,
+		"answers in a list": `{"name":"t","_meta":` + meta + `,"inputResponses":[],"requestState":` + state + `}`,
+	} {
+		got := session(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":` + params + `}`)
+		if strings.Contains(got, "answers, state") || strings.Contains(got, "input_required") {
+			t.Errorf("%s was answered with %s", name, got)
+		}
+	}
+}

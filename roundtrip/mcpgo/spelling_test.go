@@ -1,0 +1,54 @@
+package mcpgo_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// However a client spells the revision that it speaks, a retry that says two
+// things at once is refused, or read by the letter.
+func TestAmbiguousRetriesAreReadByTheLetterInAnySpelling(t *testing.T) {
+	spellings := map[string]func(message string) string{
+		"plain":           func(m string) string { return m },
+		"escaped slash":   func(m string) string { return strings.ReplaceAll(m, "modelcontextprotocol/", `modelcontextprotocol\/`) },
+		"escaped letters": func(m string) string { return strings.ReplaceAll(m, "protocolVersion", `\u0070rotocol\u0056ersion`) },
+		"escaped _meta":   func(m string) string { return strings.ReplaceAll(m, "_meta", `\u005fmeta`) },
+		"escaped digits":  func(m string) string { return strings.ReplaceAll(m, modern, `\u003202\u0036-07-28`) },
+	}
+	const no, yes = `{"confirm":{"action":"decline"}}`, `{"confirm":{"action":"accept","content":{"zeal":"much"}}}`
+	over(t, nil, addGuard, func(t *testing.T, send sender) {
+		call := request{method: protocol.MethodCallTool, target: "typed"}
+		state, _ := json.Marshal(send(call.message()).Result.RequestState)
+		for name, spelled := range spellings {
+			for _, tc := range []struct{ name, more, outer, want string }{
+				{name: "by the letter", more: `,"inputResponses":` + no, want: "declined"},
+				{name: "another case behind", more: `,"inputResponses":` + no + `,"InputResponses":` + yes, want: "declined"},
+				{name: "twice", more: `,"inputResponses":` + no + `,"inputResponses":` + yes, want: "-32700"},
+				{name: "an action twice", more: `,"inputResponses":{"confirm":{"action":"decline","action":"accept"}}`, want: "-32700"},
+				{name: "an action in another case", more: `,"inputResponses":{"confirm":{"action":"decline","Action":"accept"}}`, want: "declined"},
+				{name: "parameters in another case behind", more: `,"inputResponses":` + no,
+					outer: `,"Params":{"inputResponses":` + yes + `}`, want: "declined"},
+			} {
+				t.Run(name+"/"+tc.name, func(t *testing.T) {
+					r := call
+					r.more, r.outer = `,"requestState":`+string(state)+tc.more, tc.outer
+					if got := send(spelled(r.message())); !strings.HasPrefix(got.text(), tc.want) {
+						t.Errorf("got %s, want %s", got.body, tc.want)
+					}
+				})
+			}
+		}
+	})
+}
+
+// Parameters that only look like some are none.
+func TestParametersInAnotherCaseAreNone(t *testing.T) {
+	over(t, nil, addGuard, func(t *testing.T, send sender) {
+		if got := send(strings.Replace(typed.message(), `"params"`, `"Params"`, 1)); got.Error.Code == 0 {
+			t.Errorf("got %s", got.body)
+		}
+	})
+}
