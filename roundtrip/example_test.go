@@ -313,7 +313,7 @@ func ExampleKeyringFromEnv() {
 		fmt.Println(err)
 		return
 	}
-	_, err = roundtrip.NewFunnel(roundtrip.Options{Sealer: ring, RequireSharedKey: true})
+	_, err = roundtrip.NewFunnel(roundtrip.Options{Sealer: ring, RequireSharedKey: true, Audience: "https://mcp.example"})
 	fmt.Println(ring, err)
 
 	_, err = roundtrip.KeyringFromEnv("EXAMPLE_OTHER_KEYS")

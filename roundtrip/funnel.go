@@ -43,7 +43,10 @@ type Options struct {
 	// accepted unsolicited, nothing accumulates and no round is counted.
 	Plain bool
 	// Audience names the service that states are for. States sealed for one
-	// audience are refused by another. Replicas must share it.
+	// audience are refused by another. Replicas must share it, and no other
+	// service that has the key may: it is required beside a Sealer whose key is
+	// not ephemeral. Package server defaults to the name of the server. The
+	// adapters have no default, because the SDKs do not tell that name.
 	Audience string
 	// Guard makes states that clients carry single-use. Nil: they may be
 	// replayed until they expire.
@@ -133,7 +136,8 @@ type Funnel struct {
 }
 
 // NewFunnel returns a funnel. It fails when the options contradict each other,
-// or when they require a shared key and there is none.
+// when they require a shared key and there is none, and when there is a shared
+// key and no Audience.
 func NewFunnel(opts Options) (*Funnel, error) {
 	if opts.Plain && (opts.Sealer != nil || opts.Guard != nil || opts.RequireSharedKey || opts.StateStore != nil) {
 		return nil, errors.New("funnel: Plain excludes Sealer, Guard, StateStore and RequireSharedKey")
@@ -155,16 +159,31 @@ func NewFunnel(opts Options) (*Funnel, error) {
 	if opts.Heartbeat == 0 {
 		opts.Heartbeat = heartbeat.DefaultInterval
 	}
-	if ring, ok := opts.Sealer.(interface {
-		Ephemeral() bool
-		Primary() string
-	}); ok && ring.Ephemeral() {
-		if opts.RequireSharedKey {
-			return nil, errors.New("funnel: a shared key is required; set Sealer, for example with KeyringFromEnv")
-		}
-		opts.Observer.Observe(context.Background(), EphemeralKey{ring.Primary()})
+	if err := opts.checkKey(); err != nil {
+		return nil, err
 	}
 	return &Funnel{opts: opts, silent: silent, waits: newWaitQuotas(&opts)}, nil
+}
+
+// checkKey reports a key that is not what the options demand of it, or that
+// other services may have without an Audience to tell them apart: with equal
+// tools they would accept each other's states.
+func (o *Options) checkKey() error {
+	ring, ok := o.Sealer.(interface {
+		Ephemeral() bool
+		Primary() string
+	})
+	switch {
+	case o.Plain:
+		return nil
+	case ok && ring.Ephemeral() && o.RequireSharedKey:
+		return errors.New("funnel: a shared key is required; set Sealer, for example with KeyringFromEnv")
+	case ok && ring.Ephemeral():
+		o.Observer.Observe(context.Background(), EphemeralKey{ring.Primary()})
+	case o.Audience == "":
+		return errors.New("funnel: an audience is required beside a shared key; set Audience to a name that all replicas of this service share and no other service has, for example its URL")
+	}
+	return nil
 }
 
 func orDefault[T int | time.Duration](value, byDefault T) T {

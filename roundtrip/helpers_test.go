@@ -95,6 +95,9 @@ func newClient(t testing.TB, opts roundtrip.Options, handler roundtrip.Handler) 
 	t.Helper()
 	c := &client{t: t, call: toolCall(), events: &events{}}
 	opts.Observer = roundtrip.Observers(c.events, opts.Observer)
+	if opts.Audience == "" { // demanded beside a shared key
+		opts.Audience = "test"
+	}
 	funnel, err := roundtrip.NewFunnel(opts)
 	if err != nil {
 		t.Fatal(err)

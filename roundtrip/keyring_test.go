@@ -23,7 +23,7 @@ func TestSecretsNeverPrint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts := roundtrip.Options{Sealer: ring}
+	opts := roundtrip.Options{Sealer: ring, Audience: "test"}
 	funnel, err := roundtrip.NewFunnel(opts)
 	if err != nil {
 		t.Fatal(err)
@@ -156,13 +156,33 @@ func TestSharedKeys(t *testing.T) {
 	}
 	noted.list = nil
 	for _, sealer := range []roundtrip.Sealer{ring(t, "k1"), &fakeSealer{}} {
-		if _, err := roundtrip.NewFunnel(roundtrip.Options{Sealer: sealer, RequireSharedKey: true, Observer: &noted}); err != nil {
+		if _, err := roundtrip.NewFunnel(roundtrip.Options{Sealer: sealer, RequireSharedKey: true, Audience: "test", Observer: &noted}); err != nil {
 			t.Error(err)
 		}
 	}
 	if len(noted.list) != 0 {
 		t.Errorf("events %+v", noted.list)
 	}
+}
+
+// Two services that have one key and equal tools would accept each other's
+// states if nothing told them apart.
+func TestSharedKeysNeedAnAudience(t *testing.T) {
+	for _, sealer := range []roundtrip.Sealer{ring(t, "k1"), &fakeSealer{}} {
+		if _, err := roundtrip.NewFunnel(roundtrip.Options{Sealer: sealer}); err == nil || !strings.Contains(err.Error(), "set Audience") {
+			t.Errorf("error %v does not say what to set", err)
+		}
+	}
+	for _, opts := range []roundtrip.Options{{}, {Plain: true}, {Sealer: roundtrip.EphemeralKeyring()}} {
+		if _, err := roundtrip.NewFunnel(opts); err != nil {
+			t.Error(err)
+		}
+	}
+	sealing := newClient(t, roundtrip.Options{Sealer: ring(t, "k1"), Audience: "files"}, consent)
+	sealing.ask("k")
+	other := newClient(t, roundtrip.Options{Sealer: ring(t, "k1"), Audience: "mail"}, consent)
+	other.call = sealing.call
+	frozen(t, other, roundtrip.ReasonAudience)
 }
 
 func TestPrincipal(t *testing.T) {

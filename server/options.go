@@ -33,7 +33,8 @@ type Options struct {
 	// by itself.
 	Capabilities protocol.ServerCapabilities
 	// Roundtrip configures the path of tools/call, prompts/get and
-	// resources/read. An empty Audience becomes Info.Name.
+	// resources/read. An empty Audience becomes Info.Name; one of the two is
+	// required beside a shared key.
 	Roundtrip roundtrip.Options
 	// Middleware wraps every request, outermost first.
 	Middleware []Middleware
@@ -83,14 +84,14 @@ func (o *Options) withDefaults() (Options, error) {
 	if o != nil {
 		opts = *o
 	}
+	if opts.Roundtrip.Audience == "" { // the default name is everybody's
+		opts.Roundtrip.Audience = opts.Info.Name
+	}
 	if opts.Info.Name == "" {
 		opts.Info.Name = "rondo"
 	}
 	if opts.Info.Version == "" {
 		opts.Info.Version = "0.0.0"
-	}
-	if opts.Roundtrip.Audience == "" {
-		opts.Roundtrip.Audience = opts.Info.Name
 	}
 	opts.Observer = roundtrip.Observers(opts.Roundtrip.Observer, opts.Observer)
 	opts.Roundtrip.Observer = opts.Observer

@@ -19,6 +19,7 @@ func TestNew(t *testing.T) {
 	for name, opts := range map[string]*server.Options{
 		"plain with a sealer": {Roundtrip: roundtrip.Options{Plain: true, Sealer: roundtrip.EphemeralKeyring()}},
 		"no shared key":       {Roundtrip: roundtrip.Options{RequireSharedKey: true}},
+		"no name":             {Roundtrip: roundtrip.Options{Sealer: sharedRing(t)}},
 		"nil middleware":      {Middleware: []server.Middleware{nil}},
 		"extension no JSON":   {Capabilities: protocol.ServerCapabilities{Extensions: map[string]json.RawMessage{"x": json.RawMessage(`{`)}}},
 	} {
@@ -89,8 +90,9 @@ func TestStateIsBound(t *testing.T) {
 	frozen(other.call("ask", `{"a":1}`, answer, state))
 }
 
-// Two servers with one key are one service only when they have one name.
-func TestAudienceIsTheName(t *testing.T) {
+// sharedRing returns a keyring as several processes may have it.
+func sharedRing(t *testing.T) *roundtrip.Keyring {
+	t.Helper()
 	key, err := roundtrip.NewKey("k", make([]byte, 32))
 	if err != nil {
 		t.Fatal(err)
@@ -99,6 +101,12 @@ func TestAudienceIsTheName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return ring
+}
+
+// Two servers with one key are one service only when they have one name.
+func TestAudienceIsTheName(t *testing.T) {
+	ring := sharedRing(t)
 	named := func(name string) *harness {
 		h := newHarness(t, &server.Options{Info: protocol.Implementation{Name: name}, Roundtrip: roundtrip.Options{Sealer: ring}})
 		server.AddRawTool(h.Server, server.Tool{Name: "ask"}, asksCount)

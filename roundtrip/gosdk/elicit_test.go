@@ -311,6 +311,17 @@ func TestNotInstalled(t *testing.T) {
 	if err := gosdk.Install(server, gosdk.WithFunnel(roundtrip.Options{Plain: true, RequireSharedKey: true})); err == nil {
 		t.Error("the options contradict each other, and there is no error")
 	}
+	key, err := roundtrip.NewKey("k1", make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring, err := roundtrip.NewKeyring(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := gosdk.Install(server, gosdk.WithFunnel(roundtrip.Options{Sealer: ring})); err == nil || !strings.Contains(err.Error(), "set Audience") {
+		t.Errorf("a shared key without an audience: %v", err)
+	}
 }
 
 // With a guard, a state counts once: the same again gets the same outcome.

@@ -24,7 +24,9 @@ type options struct {
 
 // WithFunnel configures the funnel: the keys that seal states, the guard that
 // makes them single-use, the observer that is told what happens, limits. The
-// default seals with a key of this process.
+// default seals with a key of this process. A Sealer with a shared key requires
+// an Audience, for which the name of the service will do: the SDK does not tell
+// the name that the server has.
 func WithFunnel(opts roundtrip.Options) Option {
 	return func(o *options) { o.funnel = opts }
 }

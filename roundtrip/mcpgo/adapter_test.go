@@ -354,12 +354,13 @@ func TestReplicas(t *testing.T) {
 		}
 		return ring
 	}
-	replica := func(sealer roundtrip.Sealer) sender {
+	serving := func(sealer roundtrip.Sealer, audience string) sender {
 		s := newHostServer()
 		addFlow(s, changed())
-		endpoint, _ := serveHTTP(t, install(t, s, &mcpgo.Options{Options: roundtrip.Options{Sealer: sealer}}), s)
+		endpoint, _ := serveHTTP(t, install(t, s, &mcpgo.Options{Options: roundtrip.Options{Sealer: sealer, Audience: audience}}), s)
 		return post(t, endpoint)
 	}
+	replica := func(sealer roundtrip.Sealer) sender { return serving(sealer, "test") }
 	r := request{method: protocol.MethodGetPrompt, target: "brief"}
 	first := replica(ring())(r.message())
 	answers := `{"brief":{"action":"accept","content":{"zeal":"much"}}}`
@@ -368,6 +369,12 @@ func TestReplicas(t *testing.T) {
 	}
 	if got := replica(nil)(r.retry(first, answers).message()); got.Error.Code != protocol.CodeInvalidParams {
 		t.Errorf("a stranger: got %s", got.body)
+	}
+	if got := serving(ring(), "another service")(r.retry(first, answers).message()); got.Error.Code != protocol.CodeInvalidParams {
+		t.Errorf("another service with the key: got %s", got.body)
+	}
+	if _, err := mcpgo.New(&mcpgo.Options{Options: roundtrip.Options{Sealer: ring()}}); err == nil || !strings.Contains(err.Error(), "set Audience") {
+		t.Errorf("a shared key without an audience: %v", err)
 	}
 }
 

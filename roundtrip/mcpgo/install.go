@@ -22,7 +22,9 @@ const DefaultMaxMessageBytes = 4 << 20
 // been changed for it.
 type Options struct {
 	// Options are those of the funnel: keys, limits, the guard, the observer.
-	// Plain is not supported.
+	// Plain is not supported. A Sealer with a shared key requires an Audience,
+	// for which the name of the service will do: mcp-go does not tell the name
+	// that the server has.
 	roundtrip.Options
 	// Principal tells who calls; header is that of the HTTP request, nil on
 	// other transports. It is called once a request, with the request's

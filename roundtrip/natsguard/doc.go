@@ -8,6 +8,7 @@
 //	guard, err := natsguard.New(ctx, js, nil)
 //	...
 //	srv, err := server.New(&server.Options{
+//		Info:      protocol.Implementation{Name: "files", Version: "1.0.0"},
 //		Roundtrip: roundtrip.Options{Sealer: ring, RequireSharedKey: true, Guard: guard},
 //	})
 //
