@@ -17,9 +17,10 @@ var scratch = sync.Pool{New: func() any { return new([]byte) }}
 const maxScratch = 64 << 10
 
 // digestArguments returns the SHA-256 of the canonical form of a request's
-// arguments: members sorted, numbers as exact decimals, absent as {}. A state
-// sealed for one set of arguments opens for no other, and 2^53 and 2^53+1 are
-// two sets.
+// arguments: members sorted, strings without needless escapes, numbers as they
+// are spelled, absent as {}. A state sealed for one set of arguments opens for
+// no other. Numbers keep their spelling because a handler may read it: to one
+// that decodes into an integer, or prints what it got, 1 and 1.0 are two things.
 func digestArguments(arguments json.RawMessage) ([32]byte, error) {
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")
@@ -30,7 +31,7 @@ func digestArguments(arguments json.RawMessage) ([32]byte, error) {
 			scratch.Put(buf)
 		}
 	}()
-	canonical, err := jsonx.AppendCanonical((*buf)[:0], arguments)
+	canonical, err := jsonx.AppendCanonicalSpelled((*buf)[:0], arguments)
 	if err != nil {
 		return [32]byte{}, fmt.Errorf("arguments: %w", err)
 	}

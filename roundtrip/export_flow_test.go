@@ -7,7 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// AppendFlow writes claims of the second layout: third round of a flow of
+// AppendFlow writes claims of flow style: third round of a flow of
 // version "2" in which "region" has been answered and "size" declined in flow
 // style, "old" in guard style, "quote" is kept, and "confirm" is being asked
 // once more because it had changed, "extra" in guard style.

@@ -3,8 +3,10 @@ package roundtrip_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -66,7 +68,7 @@ func dumpHex(name string, data []byte) string {
 	return text
 }
 
-// TestTheLayoutOfFlowClaims holds the second layout, and how a handle becomes
+// TestTheLayoutOfFlowClaims holds what flow style keeps, and how a handle becomes
 // the name and the bytes of a stored state, against testdata.
 func TestTheLayoutOfFlowClaims(t *testing.T) {
 	data := flowClaims(t)
@@ -76,7 +78,7 @@ func TestTheLayoutOfFlowClaims(t *testing.T) {
 	}
 	handle := roundtrip.HandleOf('h')
 	id, stored := roundtrip.Unlock(toolCall().Principal, handle, []byte("claims"))
-	text := "# Plaintext of sealed states, layout 2, and a handle with what a store is given for it, in hexadecimal.\n" +
+	text := "# Plaintext of sealed states, layout 3, flow style, and a handle with what a store is given for it, in hexadecimal.\n" +
 		"# Written by go test -run FlowClaims -update.\n" +
 		dumpHex("flow", data) + dumpHex("handle", handle) + dumpHex("id", []byte(id)) + dumpHex("stored", stored)
 	if updating() {
@@ -89,14 +91,13 @@ func TestTheLayoutOfFlowClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text != string(want) {
-		t.Errorf("the layout has changed: give it a new number, and see internal/design/0005-flow-style.md\n got %s\nwant %s", text, want)
+		t.Errorf("the layout has changed: give it a new number, and see internal/design/0011-claims-layout.md\n got %s\nwant %s", text, want)
 	}
 }
 
-// TestFlowClaimsHaveOneEncoding: what the first layout can hold is refused in
-// the second, and so is what no layout says.
+// TestFlowClaimsHaveOneEncoding: what the layout does not say is refused.
 func TestFlowClaimsHaveOneEncoding(t *testing.T) {
-	head := append([]byte{2, 0, 0, 0, 0, 0, 0}, make([]byte, 32+16)...)
+	head := append([]byte{3, 0, 0, 0, 0, 0, 0}, make([]byte, 32+16)...)
 	head = append(head, 1, 0, 0, 0, 0) // round, unheard, three times
 	for name, tc := range map[string]struct {
 		tail []byte
@@ -104,12 +105,13 @@ func TestFlowClaimsHaveOneEncoding(t *testing.T) {
 	}{
 		"a version":             {[]byte{0, 0, 0, 1, 'v', 0}, true},
 		"a memo":                {[]byte{0, 0, 0, 0, 1, 1, 'k', 1, '1'}, true},
-		"nothing of flow style": {[]byte{0, 0, 0, 0, 0}, false},
+		"nothing of flow style": {[]byte{0, 0, 0, 0, 0}, true},
 		"no end":                {[]byte{0, 0, 0, 1, 'v'}, false},
 		"a byte behind":         {[]byte{0, 0, 0, 1, 'v', 0, 0}, false},
 		"a memo cut":            {[]byte{0, 0, 0, 1, 'v', 1, 1, 'k', 2, '1'}, false},
 		"a million memos":       {[]byte{0, 0, 0, 1, 'v', 0xff, 0xff, 0x3f}, false},
 		"an unmarked question":  {[]byte{1, 1, 'q', 4, 0, 0, 0, 1, 'v', 0}, true},
+		"no mark":               {[]byte{1, 1, 'q', 4, 0, 0, 0, 0}, false},
 		"an unknown mark":       {append(append([]byte{1, 1, 'q', 4, 3}, make([]byte, 16)...), 0, 0, 0, 0), false},
 		"a marked question":     {append(append([]byte{1, 1, 'q', 4, 2}, make([]byte, 16)...), 0, 0, 0, 0), true},
 	} {
@@ -149,8 +151,9 @@ func flowVectorHandler(ctx context.Context) (protocol.Result, error) {
 
 const flowVectorResult = "1250 eu declined: size now guard accepted bQurgwtEBCr30zinbBbJ817PGzd4oKabEpK5jehzyEw"
 
-// TestOldSealsNewOpens: states as they were written before, in both layouts,
-// are read, whichever key of the ring sealed them.
+// TestOldSealsNewOpens: states as they were written before, in both styles, are
+// read, whichever key of the ring sealed them. When the layout changes, the
+// vectors of the release before stay here.
 func TestOldSealsNewOpens(t *testing.T) {
 	flow, guard := hexVectors(t, flowVectorFile)["flow"], hexVectors(t, "testdata/state/claims.txt")["authenticated"]
 	for _, key := range []string{"k1", "k2"} {
@@ -186,37 +189,27 @@ func TestOldSealsNewOpens(t *testing.T) {
 	}
 }
 
-// TestNewSealsOldOpens reads what is sealed today with a reader of the first
-// layout, made from its description in internal/design/0003 alone: guard style
-// is readable to it, flow style is refused at the first byte.
-func TestNewSealsOldOpens(t *testing.T) {
-	for _, tc := range []struct {
-		name    string
-		handler roundtrip.Handler
-		want    bool
-	}{
-		{"guard style", func(context.Context) (protocol.Result, error) {
+// TestTheLayoutIsAsDescribed reads what is sealed today with a reader that was
+// made from internal/design/0011 alone.
+func TestTheLayoutIsAsDescribed(t *testing.T) {
+	for name, handler := range map[string]roundtrip.Handler{
+		"guard style": func(context.Context) (protocol.Result, error) {
 			return ask(whyNow.Elicit("?"), roundtrip.RawForm("raw", "?", extraSchema), roundtrip.ListRoots("r"), roundtrip.WithState("s"))
-		}, true},
-		{"guard style with a name for an effect", func(ctx context.Context) (protocol.Result, error) {
-			if _, err := roundtrip.IdempotencyKey(ctx, "e"); err != nil {
-				return nil, err
-			}
-			return ask(whyNow.Elicit("?"))
-		}, true},
-		{"flow style", func(ctx context.Context) (protocol.Result, error) { _, err := reasonOf(ctx, "a"); return nil, err }, false},
-		{"memo", func(ctx context.Context) (protocol.Result, error) {
+		},
+		"flow style": func(ctx context.Context) (protocol.Result, error) { _, err := reasonOf(ctx, "a"); return nil, err },
+		"memo": func(ctx context.Context) (protocol.Result, error) {
 			_, _ = roundtrip.Memo(ctx, "m", func(context.Context) (int, error) { return 1, nil })
 			return ask(whyNow.Elicit("?"))
-		}, false},
-		{"version", func(ctx context.Context) (protocol.Result, error) {
+		},
+		"version": func(ctx context.Context) (protocol.Result, error) {
 			_ = roundtrip.FlowVersion(ctx, "1")
 			return ask(whyNow.Elicit("?"))
-		}, false},
+		},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			keys := ring(t, "k1")
-			c := newClient(t, roundtrip.Options{Sealer: keys}, tc.handler)
+			c := newClient(t, roundtrip.Options{Sealer: keys}, handler)
+			c.call.Arguments = json.RawMessage(`{ "b": [1.0, -0, 1E5], "\u0061": "\/" }`)
 			if _, err := c.send(); err != nil {
 				t.Fatal(err)
 			}
@@ -225,15 +218,19 @@ func TestNewSealsOldOpens(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := readFirstLayout(plaintext); (err == nil) != tc.want {
-				t.Errorf("the first layout: %v, want it readable: %v", err, tc.want)
+			arguments, err := readLayout(plaintext)
+			if err != nil {
+				t.Error(err)
+			}
+			if want := sha256.Sum256([]byte(`{"a":"/","b":[1.0,-0,1E5]}`)); !bytes.Equal(arguments, want[:]) {
+				t.Errorf("the digest of the arguments is %x, want %x", arguments, want)
 			}
 		})
 	}
 }
 
-// readFirstLayout walks claims of the first layout to their end.
-func readFirstLayout(data []byte) (err error) {
+// readLayout walks claims to their end and returns the digest of the arguments.
+func readLayout(data []byte) (arguments []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("malformed: %v", v)
@@ -250,14 +247,20 @@ func readFirstLayout(data []byte) (err error) {
 		return int(n)
 	}
 	field := func() { skip(number()) }
-	if first := skip(1)[0]; first != 1 {
-		return fmt.Errorf("layout %d", first)
+	mark := func() {
+		if skip(1)[0] != 0 {
+			skip(16)
+		}
+	}
+	if first := skip(1)[0]; first != 3 {
+		return nil, fmt.Errorf("layout %d", first)
 	}
 	skip(1)
 	for range 5 { // issuer, subject, method, target, audience
 		field()
 	}
-	skip(32 + 16) // arguments, flow
+	arguments = skip(32)
+	skip(16)      // flow
 	for range 5 { // round, unheard, issued, expires, deadline
 		number()
 	}
@@ -267,6 +270,7 @@ func readFirstLayout(data []byte) (err error) {
 			skip(32)
 			field()
 		}
+		mark()
 	}
 	for range number() { // answers
 		field()
@@ -277,14 +281,20 @@ func readFirstLayout(data []byte) (err error) {
 			field()
 		}
 		field()
+		mark()
 	}
 	if skip(1)[0] == 1 {
 		field()
 	}
-	if len(data) != 0 {
-		return fmt.Errorf("%d bytes behind", len(data))
+	field()              // version
+	for range number() { // memos
+		field()
+		field()
 	}
-	return nil
+	if len(data) != 0 {
+		return nil, fmt.Errorf("%d bytes behind", len(data))
+	}
+	return arguments, nil
 }
 
 // TestKeysChangeUnderAFlow: each leg is sealed by the primary key of its day,
@@ -318,13 +328,13 @@ func TestKeysChangeUnderAFlow(t *testing.T) {
 	}
 }
 
-// FuzzFlowClaims feeds junk to the decoder of the second layout and of handles,
+// FuzzFlowClaims feeds junk to the decoder of flow style and of handles,
 // through a flow that would act on it.
 func FuzzFlowClaims(f *testing.F) {
 	full := flowClaims(f)
 	handle := roundtrip.HandleOf('h')
 	seedsOrFail(f, [][]byte{full, full[:len(full)-1], append(bytes.Clone(full), 0), full[:len(full)/2], handle, handle[:20],
-		append(append([]byte{2}, full[1:200]...), bytes.Repeat([]byte{0xff}, 40)...), {0x81}, {2}})
+		append(append([]byte{3}, full[1:200]...), bytes.Repeat([]byte{0xff}, 40)...), {0x81}, {3}})
 	_, stored := roundtrip.Unlock(toolCall().Principal, handle, full)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if again, err := roundtrip.ReencodeClaims(data); err == nil && !bytes.Equal(again, data) {

@@ -28,7 +28,7 @@ func FuzzClaims(f *testing.F) {
 	local := honest()
 	local.Call.Principal = roundtrip.Local()
 	full := appended(f, honest())
-	seedsOrFail(f, [][]byte{full, appended(f, local), full[:len(full)/2], bytes.Repeat([]byte{0xff}, 80), append([]byte{1, 0}, make([]byte, 70)...)})
+	seedsOrFail(f, [][]byte{full, appended(f, local), full[:len(full)/2], bytes.Repeat([]byte{0xff}, 80), append([]byte{3, 0}, make([]byte, 70)...)})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		again, err := roundtrip.ReencodeClaims(data)
 		if err == nil && !bytes.Equal(again, data) {

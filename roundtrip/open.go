@@ -99,6 +99,9 @@ func (p *pass) verify(plaintext []byte) (*claims, error) {
 	c, err := decodeClaims(plaintext, &claims{
 		principal: p.call.Principal, method: p.call.Method, target: p.call.Target, audience: p.funnel.opts.Audience,
 	})
+	if errors.Is(err, errClaimsLayout) {
+		return nil, &rejection{ReasonVersion, err}
+	}
 	if err != nil {
 		return nil, &rejection{ReasonMalformed, err}
 	}

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"slices"
+	"fmt"
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -12,7 +12,7 @@ import (
 
 // claims is what a sealed state says: whom and what it is for, how long it
 // holds, what was asked and answered, and the author's own data. Its layout is
-// written down in internal/design/0003-state-claims.md.
+// written down in internal/design/0011-claims-layout.md.
 type claims struct {
 	principal Principal
 	method    string
@@ -31,7 +31,7 @@ type claims struct {
 	answers []*answer
 	state   json.RawMessage
 
-	// Of flow style, in the second layout only.
+	// Of flow style.
 	version string
 	memos   []memo
 
@@ -47,23 +47,11 @@ type asked struct {
 	mark   mark
 }
 
-// The layouts. The second adds what flow style keeps. A state without any of it
-// is written in the first, so that releases which know only that one read it;
-// both are read.
-const (
-	guardLayout = 1
-	flowLayout  = 2
-)
-
-// layout returns the oldest layout that can hold the claims.
-func (c *claims) layout() byte {
-	if c.version != "" || len(c.memos) > 0 ||
-		slices.ContainsFunc(c.asked, func(q asked) bool { return q.mark.set }) ||
-		slices.ContainsFunc(c.answers, func(a *answer) bool { return a.mark.set }) {
-		return flowLayout
-	}
-	return guardLayout
-}
+// claimsLayout is the first byte of claims. A release that changes what the
+// bytes say, or what the digest of the arguments is taken over, writes the next
+// number and still reads the number of the release before. Numbers 1 and 2 were
+// in no release, so nothing reads them.
+const claimsLayout = 3
 
 // size is room for what append writes, in bytes, so that it need not grow.
 func (c *claims) size() int {
@@ -106,8 +94,7 @@ func kindCode(kind protocol.InputKind) byte {
 // append writes the claims. Every string is length-prefixed, so that no two
 // different claims have the same encoding.
 func (c *claims) append(dst []byte) []byte {
-	layout := c.layout()
-	dst = append(dst, layout, principalCode(c.principal))
+	dst = append(dst, claimsLayout, principalCode(c.principal))
 	dst = appendField(dst, c.principal.Issuer)
 	dst = appendField(dst, c.principal.Subject)
 	dst = appendField(dst, c.method)
@@ -128,16 +115,11 @@ func (c *claims) append(dst []byte) []byte {
 			dst = append(dst, q.digest[:]...)
 			dst = appendField(dst, q.schema)
 		}
-		if layout == flowLayout {
-			dst = appendMark(dst, q.mark)
-		}
+		dst = appendMark(dst, q.mark)
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(c.answers)))
 	for _, a := range c.answers {
 		dst = appendAnswer(dst, a)
-		if layout == flowLayout {
-			dst = appendMark(dst, a.mark)
-		}
 	}
 	if c.state == nil {
 		dst = append(dst, 0)
@@ -145,14 +127,6 @@ func (c *claims) append(dst []byte) []byte {
 		dst = append(dst, 1)
 		dst = appendField(dst, c.state)
 	}
-	if layout == flowLayout {
-		dst = c.appendFlow(dst)
-	}
-	return dst
-}
-
-// appendFlow writes what the second layout has at its end.
-func (c *claims) appendFlow(dst []byte) []byte {
 	dst = appendField(dst, c.version)
 	dst = binary.AppendUvarint(dst, uint64(len(c.memos)))
 	for _, m := range c.memos {
@@ -202,7 +176,7 @@ func appendAnswer(dst []byte, a *answer) []byte {
 		dst = append(dst, a.digest[:]...)
 		dst = appendField(dst, a.schema)
 	}
-	return appendField(dst, a.content)
+	return appendMark(appendField(dst, a.content), a.mark)
 }
 
 func appendField[T string | json.RawMessage](dst []byte, value T) []byte {
@@ -221,18 +195,21 @@ func principalCode(p Principal) byte {
 	return 1
 }
 
-var errClaims = errors.New("request state: malformed claims")
+var (
+	errClaims       = errors.New("request state: malformed claims")
+	errClaimsLayout = errors.New("request state: claims in a layout that this release does not read")
+)
 
 // decodeClaims reads what append wrote. It is given authenticated bytes, but a
 // Sealer may be anybody's, so it trusts nothing. Text that is the same in like,
 // which is the usual case, is taken from there instead of being copied.
 func decodeClaims(data []byte, like *claims) (*claims, error) {
 	r := &claimsReader{data: data}
-	layout := r.byte()
-	if layout != guardLayout && layout != flowLayout {
+	if layout := r.byte(); r.bad {
 		return nil, errClaims
+	} else if layout != claimsLayout {
+		return nil, fmt.Errorf("%w: %d, want %d", errClaimsLayout, layout, claimsLayout)
 	}
-	r.flow = layout == flowLayout
 	c := &claims{}
 	code := r.byte()
 	c.principal = Principal{Issuer: r.same(like.principal.Issuer), Subject: r.same(like.principal.Subject), local: code == 2}
@@ -269,10 +246,14 @@ func decodeClaims(data []byte, like *claims) (*claims, error) {
 	default:
 		r.bad = true
 	}
-	if r.flow {
-		r.flowEnd(c)
+	c.version = r.string()
+	for range r.count(len(data)) {
+		if r.bad {
+			break
+		}
+		c.memos = append(c.memos, memo{r.string(), r.field()})
 	}
-	if r.bad || len(r.data) != 0 || c.layout() != layout {
+	if r.bad || len(r.data) != 0 {
 		return nil, errClaims
 	}
 	return c, nil
@@ -283,7 +264,6 @@ func decodeClaims(data []byte, like *claims) (*claims, error) {
 type claimsReader struct {
 	data []byte
 	bad  bool
-	flow bool // the second layout
 }
 
 func (r *claimsReader) bytes(n int) []byte {
@@ -387,9 +367,6 @@ func (r *claimsReader) answer() *answer {
 }
 
 func (r *claimsReader) mark() (m mark) {
-	if !r.flow {
-		return m
-	}
 	switch r.byte() {
 	case markNone:
 		return m
@@ -402,15 +379,4 @@ func (r *claimsReader) mark() (m mark) {
 	m.set = true
 	copy(m.wording[:], r.bytes(len(m.wording)))
 	return m
-}
-
-// flowEnd reads what appendFlow wrote.
-func (r *claimsReader) flowEnd(c *claims) {
-	c.version = r.string()
-	for range r.count(len(r.data)) {
-		if r.bad {
-			return
-		}
-		c.memos = append(c.memos, memo{r.string(), r.field()})
-	}
 }

@@ -321,10 +321,13 @@ func TestSealerOfSomebodyElse(t *testing.T) {
 		c := newClient(t, roundtrip.Options{Sealer: &fakeSealer{seal: func([]byte) (string, error) { return tc.text, tc.err }}}, consent)
 		contains(t, c.bug(), tc.want)
 	}
-	for _, junk := range []string{"", "\x01", "junk", strings.Repeat("\xff", 100), "\x01\x00" + strings.Repeat("\x00", 60)} {
+	for junk, reason := range map[string]roundtrip.Reason{
+		"": roundtrip.ReasonMalformed, "\x03": roundtrip.ReasonMalformed, "\x03\x00" + strings.Repeat("\x00", 60): roundtrip.ReasonMalformed,
+		"junk": roundtrip.ReasonVersion, "\x01": roundtrip.ReasonVersion, strings.Repeat("\xff", 100): roundtrip.ReasonVersion,
+	} {
 		c := newClient(t, roundtrip.Options{Sealer: &fakeSealer{open: func(string) ([]byte, error) { return []byte(junk), nil }}}, consent)
 		c.call.State = protocol.StateText("x")
-		frozen(t, c, roundtrip.ReasonMalformed)
+		frozen(t, c, reason)
 	}
 	c := newClient(t, roundtrip.Options{Sealer: &fakeSealer{open: func(string) ([]byte, error) { return nil, down }}}, consent)
 	c.call.State = protocol.StateText("x")
@@ -394,10 +397,10 @@ func TestLossyHost(t *testing.T) {
 	}
 }
 
-// TestArgumentsNobodyCanBind have a number that has no exact form of sane size.
+// TestArgumentsNobodyCanBind say two things at once.
 func TestArgumentsNobodyCanBind(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, consent)
-	c.call.Arguments = json.RawMessage(`{"n":1e999999999}`)
+	c.call.Arguments = json.RawMessage(`{"n":1,"n":2}`)
 	contains(t, c.fails(protocol.CodeInvalidParams).Message, "arguments")
 	if bugs := all[roundtrip.ServerBug](c.events); len(bugs) != 0 {
 		t.Errorf("the client's mistake is reported as the server's: %v", bugs)

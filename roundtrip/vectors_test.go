@@ -135,8 +135,9 @@ func vectors(t testing.TB) []vector {
 	add("sealed with an older key", "ok", "1h30m", nil, func(v *vector) { v.token = seal(t, ring(t, "k2"), appended(t, honest())) })
 	add("anonymous by anonymous", "ok", "1h30m", sealedFor(anonymous), by(anonymous))
 	add("local by local", "ok", "1h30m", sealedFor(local), by(local))
-	add("arguments in another order and spelling", "ok", "1h30m", sealedArguments(`{"a":1,"b":{"c":[1e2],"d":"é"}}`),
-		arguments(" {\"b\" : {\"d\":\"\\u00e9\", \"c\":[100.0]},\n\"a\":1.0} "))
+	add("arguments in another order and spelling", "ok", "1h30m", sealedArguments(`{"a":1,"b":{"c":[1e2,-0.50],"d":"é/"}}`),
+		arguments(" {\"b\" : {\"d\":\"\\u00e9\\/\", \"c\":[1e2 ,-0.50]},\n\"\\u0061\":1} "))
+	add("numbers that no quantity needs, spelled the same", "ok", "1h30m", sealedArguments(`{"n":[1e99999,-0,1E+5]}`), arguments(`{"n":[1e99999,-0,1E+5]}`))
 	add("no arguments and empty ones", "ok", "1h30m", func(c *roundtrip.VectorClaims) { c.Call.Arguments = nil }, arguments(`{ }`))
 
 	add("empty", "malformed", "1h30m", nil, token(func(string) string { return "" }))
@@ -144,8 +145,8 @@ func vectors(t testing.TB) []vector {
 	add("CR LF inside", "malformed", "1h30m", nil, token(func(s string) string { return s[:40] + "\r\n" + s[40:] }))
 	add("LF behind", "malformed", "1h30m", nil, token(func(s string) string { return s + "\n" }))
 	add("padded", "malformed", "1h30m", nil, token(func(s string) string { return s + "=" }))
-	add("non-canonical tail bits", "malformed", "1h30m", func(c *roundtrip.VectorClaims) { c.Call.Target = "deploy!" }, func(v *vector) {
-		v.call.Target = "deploy!"
+	add("non-canonical tail bits", "malformed", "1h30m", func(c *roundtrip.VectorClaims) { c.Call.Target = "deploy!!" }, func(v *vector) {
+		v.call.Target = "deploy!!"
 		v.token = tail(t, v.token)
 	})
 	add("truncated", "malformed", "1h30m", nil, token(func(s string) string { return s[:40] }))
@@ -157,7 +158,11 @@ func vectors(t testing.TB) []vector {
 	add("key of another process", "foreign_ephemeral", "1h30m", nil, func(v *vector) {
 		v.token = seal(t, roundtrip.EphemeralKeyring(), appended(t, honest()))
 	})
-	add("claims of no known layout", "malformed", "1h30m", nil, func(v *vector) { v.token = seal(t, ring(t, "k1"), []byte{2, 0}) })
+	for _, layout := range []byte{0, 1, 2, 4} {
+		add(fmt.Sprintf("claims of layout %d", layout), "unknown_format_version", "1h30m", nil, func(v *vector) {
+			v.token = seal(t, ring(t, "k1"), append([]byte{layout}, appended(t, honest())[1:]...))
+		})
+	}
 	add("claims with a byte behind", "malformed", "1h30m", nil, func(v *vector) {
 		v.token = seal(t, ring(t, "k1"), append(appended(t, honest()), 0))
 	})
@@ -187,12 +192,16 @@ func vectors(t testing.TB) []vector {
 	add("tool in another case", "other_target", "1h30m", nil, func(v *vector) { v.call.Target = "Deploy" })
 	add("other method", "other_method", "1h30m", nil, func(v *vector) { v.call.Method = protocol.MethodGetPrompt })
 	add("other audience", "other_audience", "1h30m", nil, func(v *vector) { v.aud = "https://other.example" })
-	add("no audience", "other_audience", "1h30m", nil, func(v *vector) { v.aud = "" })
 	add("other arguments", "other_arguments", "1h30m", nil, arguments(`{"env":"dev"}`))
 	add("further arguments", "other_arguments", "1h30m", nil, arguments(`{"env":"prod","force":true}`))
 	add("arguments gone", "other_arguments", "1h30m", nil, arguments(``))
 	add("argument in another case", "other_arguments", "1h30m", nil, arguments(`{"Env":"prod"}`))
 	add("2^53 and 2^53+1", "other_arguments", "1h30m", sealedArguments(`{"n":9007199254740992}`), arguments(`{"n":9007199254740993}`))
+	for _, spelling := range []string{"1.0", "1e0", "1E0", "10e-1", "-1", "[1]"} {
+		add("1 and "+spelling, "other_arguments", "1h30m", sealedArguments(`{"n":1}`), arguments(`{"n":`+spelling+`}`))
+	}
+	add("0 and -0", "other_arguments", "1h30m", sealedArguments(`{"n":{"m":[0]}}`), arguments(`{"n":{"m":[-0]}}`))
+	add("1e5 and 1E5", "other_arguments", "1h30m", sealedArguments(`{"n":1e5}`), arguments(`{"n":1E5}`))
 	add("number and string", "other_arguments", "1h30m", sealedArguments(`{"n":1}`), arguments(`{"n":"1"}`))
 	add("arguments that are no JSON", "other_arguments", "1h30m", nil, arguments(`{`))
 	return out
@@ -288,7 +297,7 @@ func TestTheLayoutOfClaims(t *testing.T) {
 	local := honest()
 	local.Call.Principal, local.Call.Arguments, local.Audience = roundtrip.Local(), nil, ""
 	var text bytes.Buffer
-	text.WriteString("# Plaintext of sealed states, layout 1, in hexadecimal. Written by go test -run Claims -update.\n")
+	text.WriteString("# Plaintext of sealed states, layout 3, guard style, in hexadecimal. Written by go test -run Claims -update.\n")
 	for _, c := range []struct {
 		name   string
 		claims roundtrip.VectorClaims
@@ -315,7 +324,7 @@ func TestTheLayoutOfClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(text.Bytes(), want) {
-		t.Errorf("the layout of claims has changed: give it a new version, and see internal/design/0003-state-claims.md\n got %s\nwant %s", text.Bytes(), want)
+		t.Errorf("the layout of claims has changed: give it a new version, and see internal/design/0011-claims-layout.md\n got %s\nwant %s", text.Bytes(), want)
 	}
 }
 

@@ -83,7 +83,10 @@ func TestStateIsBound(t *testing.T) {
 	frozen(h.call("ask", `{"a":1}`, answer, `"requestState":""`))
 	frozen(h.raw(server.WithPrincipal(t.Context(), anonymous), protocol.MethodCallTool,
 		"{"+goodMeta+`,"name":"ask","arguments":{"a":1},`+answer+","+state+"}"))
-	h.call("ask", `{ "a": 1.0 }`, answer, state).text(`{"n":1}`)
+	for _, spelling := range []string{"1.0", "1e0", "1E0"} { // a handler may read them as other things
+		frozen(h.call("ask", `{"a":`+spelling+`}`, answer, state))
+	}
+	h.call("ask", `{ "\u0061": 1 }`, answer, state).text(`{"n":1}`)
 
 	other := newHarness(t, nil)
 	server.AddRawTool(other.Server, server.Tool{Name: "ask"}, asksCount)

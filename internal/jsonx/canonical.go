@@ -21,7 +21,19 @@ const keepMoved = 256 << 10
 // but never a panic. Numbers beyond [MaxExponent] give a *[RangeError]. On
 // error the result is dst as it was.
 func AppendCanonical(dst, raw []byte) ([]byte, error) {
+	return appendCanonical(dst, raw, false)
+}
+
+// AppendCanonicalSpelled is like [AppendCanonical], but numbers stay as they
+// are spelled, so that 1, 1.0 and 1e0 differ, and -0 is not 0. It is for values
+// that somebody reads as text, and has no range of numbers.
+func AppendCanonicalSpelled(dst, raw []byte) ([]byte, error) {
+	return appendCanonical(dst, raw, true)
+}
+
+func appendCanonical(dst, raw []byte, spelled bool) ([]byte, error) {
 	c := canonicals.Get().(*canonical)
+	c.spelled = spelled
 	out, err := c.value(dst, trim(raw), 0)
 	if err != nil {
 		out = dst
@@ -38,6 +50,7 @@ var canonicals = sync.Pool{New: func() any { return new(canonical) }}
 type canonical struct {
 	members []member // of all open objects
 	moved   []byte   // an object's members before sorting
+	spelled bool     // numbers stay as they are
 }
 
 // member is one that has been appended.
@@ -72,7 +85,13 @@ func (c *canonical) value(dst, raw []byte, depth int) ([]byte, error) {
 		text, err := TextBytes(raw)
 		return appendText(dst, text, false), err
 	case Number:
-		return appendNumber(dst, raw)
+		if !c.spelled {
+			return appendNumber(dst, raw)
+		}
+		if end, ok := checkNumber(raw, 0); !ok || end != len(raw) {
+			return dst, syntaxError(end, "malformed number")
+		}
+		return append(dst, raw...), nil
 	}
 	switch string(raw) {
 	case "true", "false", "null":

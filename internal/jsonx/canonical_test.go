@@ -68,6 +68,26 @@ func TestAppendCanonicalRefuses(t *testing.T) {
 	canonical(t, nested(jsonx.MaxDepth))
 }
 
+func TestAppendCanonicalSpelled(t *testing.T) {
+	for doc, want := range map[string]string{
+		` { "b" : [ 1.0 , 1e0 , 1 ,-0, 1E+05 ], "\u0061" : "\/" } `: `{"a":"/","b":[1.0,1e0,1,-0,1E+05]}`,
+		`1e99999999999`: `1e99999999999`, // nothing expands it
+		`"1.0"`:         `"1.0"`,
+	} {
+		if got, err := jsonx.AppendCanonicalSpelled([]byte("x"), []byte(doc)); err != nil || string(got) != "x"+want {
+			t.Errorf("AppendCanonicalSpelled(%s) = %s, %v, want x%s", doc, got, err, want)
+		}
+	}
+	for _, doc := range []string{"", "01", "1.", "-", "+1", "[1", `{"a":1,"a":2}`, `{"b":1,"a":2,"b":3}`, nested(jsonx.MaxDepth + 1)} {
+		if got, err := jsonx.AppendCanonicalSpelled([]byte("kept"), []byte(doc)); err == nil || string(got) != "kept" {
+			t.Errorf("AppendCanonicalSpelled(%.40s) = %.40s, %v, want an error", doc, got, err)
+		}
+	}
+	if got := canonical(t, `[1.0,-0]`); got != `[1,0]` { // the scratch memory is shared
+		t.Errorf("AppendCanonical([1.0,-0]) = %s", got)
+	}
+}
+
 // Were unsorted objects rendered anew at each level, this would double the
 // work 64 times.
 func TestAppendCanonicalUnsortedAtEachLevel(t *testing.T) {
