@@ -217,6 +217,27 @@ func TestStoredStateIsExact(t *testing.T) {
 	}
 }
 
+// The arguments of a retry are spelled as those of the first leg, also where
+// the call was stored between them: servers bind states to the spelling.
+func TestRetriesSpellTheArgumentsTheSame(t *testing.T) {
+	const arguments = `{"n":[1.0,1e0,-0,1E+5,9007199254740993],"s":"/"}`
+	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
+	_, pending, err := newClient(t, peer, byHand()).Begin(t.Context(), &protocol.CallToolParams{Name: "t", Arguments: json.RawMessage(arguments)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := elsewhere(t, elsewhere(t, pending))
+	answer(t, p, "who", client.Cancel())
+	if _, _, err := newClient(t, peer, byHand()).Resume(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	for i, request := range peer.requests() {
+		if got := member(t, request, "arguments"); got != arguments {
+			t.Errorf("leg %d sends %s, want %s", i+1, got, arguments)
+		}
+	}
+}
+
 func TestPendingKeepsTheCallersMetadata(t *testing.T) {
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 	p := &protocol.CallToolParams{Name: "t"}

@@ -52,3 +52,25 @@ func TestParametersInAnotherCaseAreNone(t *testing.T) {
 		}
 	})
 }
+
+// A state is for the arguments as they were sent: members may come in another
+// order and strings in other escapes, but a number is not another one that a
+// handler may read differently.
+func TestStatesBindHowNumbersAreSpelled(t *testing.T) {
+	over(t, nil, addGuard, func(t *testing.T, send sender) {
+		call := request{method: protocol.MethodCallTool, target: "typed", arguments: `{"n":[1,0],"s":"/"}`}
+		first := send(call.message())
+		for arguments, want := range map[string]string{
+			`{ "s": "\/", "\u006e": [1 , 0] }`: "much 2",
+			`{"n":[1.0,0],"s":"/"}`:            "-32602",
+			`{"n":[1e0,0],"s":"/"}`:            "-32602",
+			`{"n":[1,-0],"s":"/"}`:             "-32602",
+		} {
+			r := call
+			r.arguments = arguments
+			if got := send(r.retry(first, yes).message()); !strings.HasPrefix(got.text(), want) {
+				t.Errorf("%s was answered with %s, want %s", arguments, got.body, want)
+			}
+		}
+	})
+}

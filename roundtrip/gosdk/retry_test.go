@@ -120,3 +120,31 @@ func TestAmbiguousRevisionInASessionIsNotModern(t *testing.T) {
 		}
 	}
 }
+
+// A state is for the arguments as they were sent: members may come in another
+// order and strings in other escapes, but a number is not another one that a
+// handler may read differently.
+func TestStatesBindHowNumbersAreSpelled(t *testing.T) {
+	server := single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}))
+	overHTTP, overLines := dialWire(t, server), openStream(t, server, true)
+	for transport, call := range map[string]func(rest string) said{
+		"http":  func(rest string) said { return overHTTP.send(protocol.MethodCallTool, `{"name":"t"`+rest+`}`) },
+		"lines": overLines.call,
+	} {
+		first := call(`,"arguments":{"n":[1,0],"s":"/"}`)
+		retry := `,"inputResponses":` + accepts("q") + `,"requestState":` + string(first.member("requestState"))
+		for arguments, same := range map[string]bool{
+			`{ "s": "\/", "\u006e": [1 , 0] }`: true,
+			`{"n":[1.0,0],"s":"/"}`:            false,
+			`{"n":[1e0,0],"s":"/"}`:            false,
+			`{"n":[1,-0],"s":"/"}`:             false,
+		} {
+			got := call(`,"arguments":` + arguments + retry)
+			if same {
+				got.wantText("1 answers")
+			} else if got.Error == nil || got.Error.Code != protocol.CodeInvalidParams {
+				t.Errorf("%s: %s was answered with %s", transport, arguments, got.body)
+			}
+		}
+	}
+}
