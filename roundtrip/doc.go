@@ -89,7 +89,8 @@
 //
 // The key decides who can open a state. Without a configured [Sealer] it is
 // random and dies with the process; give replicas a shared one with
-// [KeyringFromEnv].
+// [KeyringFromEnv]. Services that share a key are told apart by
+// [Options].Audience, which is required then.
 //
 // # The funnel
 //
