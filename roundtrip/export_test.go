@@ -28,7 +28,7 @@ func (f *Funnel) Losers() int {
 func (g *MemoryGuard) Bytes() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.bytes
+	return int(g.claims.Bytes())
 }
 
 // VectorClaims are the claims of the test vectors: fixed in everything, so that

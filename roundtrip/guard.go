@@ -1,10 +1,13 @@
 package roundtrip
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/rondo-mcp/rondo/internal/quota"
 )
 
 // A Guard makes states single-use: each is claimed before its answers are
@@ -24,8 +27,13 @@ type Guard interface {
 	// released. fingerprint identifies the answers presented with it. The
 	// claim must be remembered until the time given, committed or not.
 	//
-	// It returns a [*SpentError] when the id was claimed before.
-	Claim(ctx context.Context, id string, fingerprint [32]byte, until time.Time) error
+	// owner is a digest of the principal, "" for all anonymous callers: a client
+	// can spend states as fast as it can send requests, so each owner gets a
+	// share of the room and no more. One id always comes with the same owner.
+	//
+	// It returns a [*SpentError] when the id was claimed before, whatever room
+	// there is, and a [*QuotaError] when there is no room for another claim.
+	Claim(ctx context.Context, id, owner string, fingerprint [32]byte, until time.Time) error
 	// Commit records the outcome of the claim, to be handed out again to an
 	// exact replay.
 	Commit(ctx context.Context, id string, outcome []byte) error
@@ -45,27 +53,38 @@ func (e *SpentError) Error() string { return "request state has been used" }
 
 // MaxGuardEntries is how many unexpired states a [MemoryGuard] remembers by
 // default. At the limit new claims are refused: forgetting one would let it be
-// used twice.
-const MaxGuardEntries = 100_000
+// used twice. With rounds of an hour, the default, one principal may spend 33
+// states a second for ever, and all together four times as many. Each takes
+// about 250 bytes.
+const MaxGuardEntries = 500_000
 
 // MaxGuardBytes is how much of recorded outcomes a [MemoryGuard] keeps, over
-// all of its entries. Beyond it states stay spent, but a replay is refused
-// instead of getting its outcome again.
+// all of its entries. Beyond it the oldest outcomes are forgotten. Their states
+// stay spent, but a replay is refused instead of getting its outcome again.
 const MaxGuardBytes = 64 << 20
 
-// A MemoryGuard is a [Guard] for a single process.
+// A MemoryGuard is a [Guard] for a single process. One principal may use a
+// quarter of its entries and bytes. Anonymous callers may together use
+// everything, or all but a quarter once somebody authenticates; what belongs to
+// [Local] may use everything.
 type MemoryGuard struct {
-	mu      sync.Mutex
-	max     int
-	bytes   int // of all recorded outcomes
-	entries map[string]*claim
-	swept   time.Time
+	mu       sync.Mutex
+	claims   *quota.Store[claim]
+	outcomes list.List             // of *claimEntry with an outcome, oldest first
+	byOwner  map[string]*list.List // the same of each owner
 }
+
+type claimEntry = quota.Entry[claim]
 
 type claim struct {
 	fingerprint [32]byte
-	until       time.Time
-	outcome     []byte
+	recorded    *recordedOutcome // nil: none
+}
+
+// A recordedOutcome is in two lists, to be forgotten oldest first.
+type recordedOutcome struct {
+	data         []byte
+	inAll, inOwn *list.Element
 }
 
 // NewMemoryGuard returns a guard that remembers at most max unexpired states,
@@ -74,64 +93,43 @@ func NewMemoryGuard(max int) *MemoryGuard {
 	if max <= 0 {
 		max = MaxGuardEntries
 	}
-	return &MemoryGuard{max: max, entries: map[string]*claim{}}
+	g := &MemoryGuard{byOwner: map[string]*list.List{}}
+	g.claims = quota.NewStore(quota.StoreOptions[claim]{
+		MaxEntries: int64(max), MaxBytes: MaxGuardBytes, Local: Local().owner(), Removed: g.forgetOutcomeLocked,
+	})
+	return g
 }
 
 // Claim implements [Guard].
-func (g *MemoryGuard) Claim(_ context.Context, id string, fingerprint [32]byte, until time.Time) error {
+func (g *MemoryGuard) Claim(_ context.Context, id, owner string, fingerprint [32]byte, until time.Time) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := time.Now()
-	g.sweep(now)
-	if c, ok := g.entries[id]; ok && now.Before(c.until) {
-		if c.fingerprint != fingerprint {
+	if e := g.claims.Get(id); e != nil {
+		if e.Value.fingerprint != fingerprint || e.Value.recorded == nil {
 			return &SpentError{}
 		}
-		return &SpentError{Outcome: c.outcome}
+		return &SpentError{Outcome: e.Value.recorded.data}
 	}
-	g.forget(id)
-	if len(g.entries) >= g.max {
-		return errors.New("guard: too many unexpired states are remembered")
+	if limit := g.claims.Put(id, owner, claim{fingerprint: fingerprint}, 0, until); limit != quota.None {
+		return &QuotaError{Resource: "guard", Limit: string(limit), RetryAfter: g.claims.RetryAfter()}
 	}
-	g.entries[id] = &claim{fingerprint: fingerprint, until: until}
 	return nil
-}
-
-// sweep forgets expired claims, at most once a second so that claims stay
-// cheap even when there is no room.
-func (g *MemoryGuard) sweep(now time.Time) {
-	if now.Sub(g.swept) < time.Second {
-		return
-	}
-	g.swept = now
-	for id, c := range g.entries {
-		if !now.Before(c.until) {
-			g.forget(id)
-		}
-	}
-}
-
-// forget drops an entry, if there is one.
-func (g *MemoryGuard) forget(id string) {
-	if c, ok := g.entries[id]; ok {
-		g.bytes -= len(c.outcome)
-		delete(g.entries, id)
-	}
 }
 
 // Commit implements [Guard].
 func (g *MemoryGuard) Commit(_ context.Context, id string, outcome []byte) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	c, ok := g.entries[id]
-	if !ok {
+	e := g.claims.Get(id)
+	if e == nil {
 		return errors.New("guard: commit without a claim")
 	}
-	if g.bytes-len(c.outcome)+len(outcome) > MaxGuardBytes {
-		return nil
+	if r := e.Value.recorded; r != nil { // a second commit replaces the first
+		g.dropOutcomeLocked(e)
 	}
-	g.bytes += len(outcome) - len(c.outcome)
-	c.outcome = append([]byte{}, outcome...)
+	if g.makeRoomLocked(e, int64(len(outcome))) {
+		g.recordOutcomeLocked(e, append([]byte{}, outcome...))
+	}
 	return nil
 }
 
@@ -139,8 +137,58 @@ func (g *MemoryGuard) Commit(_ context.Context, id string, outcome []byte) error
 func (g *MemoryGuard) Release(_ context.Context, id string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if c, ok := g.entries[id]; ok && c.outcome == nil {
-		g.forget(id)
+	if e := g.claims.Get(id); e != nil && e.Value.recorded == nil {
+		g.claims.Remove(e)
 	}
 	return nil
+}
+
+// makeRoomLocked gives e room for an outcome of some size. It forgets older
+// outcomes for that: the owner's own where its share is used up.
+func (g *MemoryGuard) makeRoomLocked(e *claimEntry, size int64) bool {
+	for {
+		var oldest *list.Element
+		switch g.claims.Resize(e, size) {
+		case quota.None:
+			return true
+		case quota.Share:
+			if own := g.byOwner[e.Owner()]; own != nil {
+				oldest = own.Front()
+			}
+		default:
+			oldest = g.outcomes.Front()
+		}
+		if oldest == nil { // it is larger than all the room there is
+			return false
+		}
+		g.dropOutcomeLocked(oldest.Value.(*claimEntry))
+	}
+}
+
+func (g *MemoryGuard) recordOutcomeLocked(e *claimEntry, outcome []byte) {
+	own := g.byOwner[e.Owner()]
+	if own == nil {
+		own = list.New()
+		g.byOwner[e.Owner()] = own
+	}
+	e.Value.recorded = &recordedOutcome{outcome, g.outcomes.PushBack(e), own.PushBack(e)}
+}
+
+// dropOutcomeLocked forgets the outcome of a claim, which stays.
+func (g *MemoryGuard) dropOutcomeLocked(e *claimEntry) {
+	g.forgetOutcomeLocked(e)
+	g.claims.Resize(e, 0)
+}
+
+func (g *MemoryGuard) forgetOutcomeLocked(e *claimEntry) {
+	r := e.Value.recorded
+	if r == nil {
+		return
+	}
+	e.Value.recorded = nil
+	g.outcomes.Remove(r.inAll)
+	own := g.byOwner[e.Owner()]
+	if own.Remove(r.inOwn); own.Len() == 0 {
+		delete(g.byOwner, e.Owner())
+	}
 }

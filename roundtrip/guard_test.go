@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -152,7 +151,7 @@ type fakeGuard struct {
 	until         time.Time
 }
 
-func (g *fakeGuard) Claim(_ context.Context, id string, _ [32]byte, until time.Time) error {
+func (g *fakeGuard) Claim(_ context.Context, id, _ string, _ [32]byte, until time.Time) error {
 	g.log = append(g.log, "claim")
 	g.until = until
 	return g.claim
@@ -299,15 +298,16 @@ func TestMemoryGuard(t *testing.T) {
 		ctx := t.Context()
 		g := roundtrip.NewMemoryGuard(2)
 		later := time.Now().Add(time.Minute)
-		claim := func(id string) error { return g.Claim(ctx, id, [32]byte{1}, later) }
+		claim := func(id string) error { return g.Claim(ctx, id, "", [32]byte{1}, later) }
 		for _, id := range []string{"a", "b"} {
 			if err := claim(id); err != nil {
 				t.Fatal(err)
 			}
 		}
 		var spent *roundtrip.SpentError
-		if err := claim("c"); err == nil || errors.As(err, &spent) {
-			t.Errorf("a full guard says %v, want a refusal that is not SpentError", err)
+		var full *roundtrip.QuotaError
+		if err := claim("c"); !errors.As(err, &full) || full.Limit != "server" || full.RetryAfter != time.Minute {
+			t.Errorf("a full guard says %v, want that there is room in a minute", err)
 		}
 		if err := claim("a"); !errors.As(err, &spent) || spent.Outcome != nil {
 			t.Errorf("a claim that runs: %v", err)
@@ -318,7 +318,7 @@ func TestMemoryGuard(t *testing.T) {
 		if err := claim("a"); !errors.As(err, &spent) || string(spent.Outcome) != "outcome" {
 			t.Errorf("a spent one: %v", err)
 		}
-		if err := g.Claim(ctx, "a", [32]byte{2}, later); !errors.As(err, &spent) || spent.Outcome != nil {
+		if err := g.Claim(ctx, "a", "", [32]byte{2}, later); !errors.As(err, &spent) || spent.Outcome != nil {
 			t.Errorf("a fork: %v, outcome %q", err, spent.Outcome)
 		}
 		if err := g.Release(ctx, "a"); err != nil {
@@ -350,25 +350,91 @@ func TestMemoryGuard(t *testing.T) {
 	})
 }
 
-// TestMemoryGuardBoundsOutcomes keeps the claim where there is no room for its outcome.
-func TestMemoryGuardBoundsOutcomes(t *testing.T) {
-	ctx := t.Context()
+// TestMemoryGuardForgetsTheOldestOutcomes keeps the claims whose outcomes there
+// is no room for any more.
+func TestMemoryGuardForgetsTheOldestOutcomes(t *testing.T) {
+	for _, tc := range []struct {
+		name, owner string
+		size        int
+	}{
+		{"anonymous callers, all there is", "", roundtrip.MaxGuardBytes / 2},
+		{"one principal, its share", "ann", roundtrip.MaxGuardBytes / 8},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			g := roundtrip.NewMemoryGuard(0)
+			later := time.Now().Add(time.Hour)
+			claim := func(id, owner string) error { return g.Claim(t.Context(), id, owner, [32]byte{}, later) }
+			kept := func(id, owner string) bool {
+				spent, ok := errors.AsType[*roundtrip.SpentError](claim(id, owner))
+				if !ok {
+					t.Errorf("%s can be claimed again", id)
+				}
+				return ok && spent.Outcome != nil
+			}
+			commit := func(id, owner string, size int) {
+				if err := claim(id, owner); err != nil {
+					t.Fatal(err)
+				}
+				for range 2 { // a second commit replaces the first
+					if err := g.Commit(t.Context(), id, make([]byte, size)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			commit("other", "bob", 10)
+			for i := range 3 {
+				commit(fmt.Sprint(i), tc.owner, tc.size)
+			}
+			if got, want := [...]bool{kept("0", tc.owner), kept("2", tc.owner)}, [...]bool{false, true}; got != want {
+				t.Errorf("outcomes kept, the first and the last: %v, want %v", got, want)
+			}
+			if tc.owner != "" && !kept("other", "bob") {
+				t.Error("the outcome of somebody else was forgotten")
+			}
+			commit("huge", tc.owner, roundtrip.MaxGuardBytes+1)
+			if kept("huge", tc.owner) {
+				t.Error("an outcome is kept that is larger than all the room")
+			}
+		})
+	}
+}
+
+// TestMemoryGuardShares: one principal cannot lock others out, at the defaults.
+func TestMemoryGuardShares(t *testing.T) {
 	g := roundtrip.NewMemoryGuard(0)
 	later := time.Now().Add(time.Hour)
-	outcome := []byte(strings.Repeat("x", roundtrip.MaxGuardBytes/2))
-	var spent *roundtrip.SpentError
-	for i, kept := range []bool{true, true, false} {
-		id := fmt.Sprint(i)
-		if err := g.Claim(ctx, id, [32]byte{}, later); err != nil {
-			t.Fatal(err)
-		}
-		for range 2 { // a second commit replaces the first
-			if err := g.Commit(ctx, id, outcome); err != nil {
+	fill := func(owner string) (n int, limit string) {
+		for {
+			err := g.Claim(t.Context(), owner+"/"+fmt.Sprint(n), owner, [32]byte{}, later)
+			if full, ok := errors.AsType[*roundtrip.QuotaError](err); ok {
+				return n, full.Limit
+			} else if err != nil {
 				t.Fatal(err)
 			}
+			n++
 		}
-		if err := g.Claim(ctx, id, [32]byte{}, later); !errors.As(err, &spent) || (spent.Outcome != nil) != kept {
-			t.Errorf("claim %d: %v, outcome kept %v, want %v", i, err, spent.Outcome != nil, kept)
+	}
+	for _, tc := range []struct {
+		owner string
+		want  int
+		limit string
+	}{
+		{"ann", roundtrip.MaxGuardEntries / 4, "principal"},
+		{"", roundtrip.MaxGuardEntries * 3 / 4, "principal"},
+	} {
+		if n, limit := fill(tc.owner); n != tc.want || limit != tc.limit {
+			t.Errorf("%q got %d claims, refused by %q, want %d, %q", tc.owner, n, limit, tc.want, tc.limit)
 		}
+	}
+	g = roundtrip.NewMemoryGuard(0)
+	// What is spent in an hour at 28 a second, by one principal, is not refused.
+	for i := range 28 * 62 * 60 {
+		if err := g.Claim(t.Context(), "honest "+fmt.Sprint(i), "ann", [32]byte{}, later); err != nil {
+			t.Fatalf("claim %d: %v", i, err)
+		}
+	}
+	fill("ann")
+	if n, _ := fill(""); n != roundtrip.MaxGuardEntries*3/4 {
+		t.Errorf("beside ann anonymous callers get %d claims", n)
 	}
 }

@@ -467,9 +467,9 @@ type countingGuard struct {
 	claims, commits, releases int
 }
 
-func (g *countingGuard) Claim(ctx context.Context, id string, fingerprint [32]byte, until time.Time) error {
+func (g *countingGuard) Claim(ctx context.Context, id, owner string, fingerprint [32]byte, until time.Time) error {
 	g.claims++
-	return g.Guard.Claim(ctx, id, fingerprint, until)
+	return g.Guard.Claim(ctx, id, owner, fingerprint, until)
 }
 
 func (g *countingGuard) Commit(ctx context.Context, id string, outcome []byte) error {

@@ -104,6 +104,29 @@ type ServerBug struct {
 	Err error
 }
 
+// QuotaExceeded: a request was refused for want of room. The client may send it
+// again after RetryAfter.
+type QuotaExceeded struct {
+	Where
+	// Resource is what has no room: "guard", "store", "subscriptions" or
+	// "sessions".
+	Resource string
+	// Limit is "principal" when the caller has used up its share, "server" when
+	// all callers together have used up everything.
+	Limit      string
+	RetryAfter time.Duration
+}
+
+// SessionEvicted: a session of a legacy client was ended although it had not
+// expired, to make room for another. Its client gets what it would get for an
+// expired session, and opens a new one.
+type SessionEvicted struct {
+	// Idle is how long nothing had happened in it.
+	Idle time.Duration
+	// Limit is the bound that was reached: "principal" or "server".
+	Limit string
+}
+
 // EphemeralKey: the funnel seals with a key that only this process has. States
 // do not survive a restart and no other replica can open them.
 type EphemeralKey struct{ KeyID string }
@@ -116,6 +139,8 @@ func (FlowEnded) event()         {}
 func (CapabilityRefused) event() {}
 func (HandlerPanicked) event()   {}
 func (ServerBug) event()         {}
+func (QuotaExceeded) event()     {}
+func (SessionEvicted) event()    {}
 func (EphemeralKey) event()      {}
 
 // Observers returns an observer that tells each of the given ones in order.

@@ -34,7 +34,7 @@ func (p *pass) open(ctx context.Context) (protocol.Result, error) {
 	}
 	c, err := p.verified(ctx, text)
 	if _, refused := errors.AsType[*rejection](err); err != nil && !refused {
-		return nil, p.bug(ctx, err) // nothing is known about the state
+		return nil, p.reportUnserved(ctx, err) // nothing is known about the state
 	}
 	if err != nil {
 		return nil, p.rejected(ctx, err)
@@ -178,7 +178,7 @@ func (p *pass) take(ctx context.Context, c *claims) (protocol.Result, error) {
 	sum := sha256.Sum256(c.sealed)
 	id := hex.EncodeToString(sum[:16])
 	// A replica whose clock is behind accepts the state for a little longer.
-	err := guard.Claim(ctx, id, fingerprint(p.call.Responses), c.expires.Add(clockSkew))
+	err := guard.Claim(ctx, id, c.principal.owner(), fingerprint(p.call.Responses), c.expires.Add(clockSkew))
 	if err == nil {
 		p.claim = id
 		return nil, nil
@@ -186,7 +186,7 @@ func (p *pass) take(ctx context.Context, c *claims) (protocol.Result, error) {
 	spent, ok := errors.AsType[*SpentError](err)
 	if !ok {
 		// A guard that cannot answer lets nothing through.
-		return nil, p.bug(ctx, err)
+		return nil, p.reportUnserved(ctx, err)
 	}
 	if spent.Outcome != nil {
 		if result, err := protocol.DecodeResult(protocol.Latest, p.call.Method, spent.Outcome); err == nil {

@@ -60,7 +60,7 @@ func (p *pass) ask(ctx context.Context, asks *protocol.InputRequiredResult) (pro
 		state, err = p.seal(ctx, &next)
 	}
 	if err != nil {
-		return nil, p.bug(ctx, err)
+		return nil, p.reportUnserved(ctx, err)
 	}
 	return p.out(ctx, asks, requests, state)
 }

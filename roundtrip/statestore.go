@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
+
+	"github.com/rondo-mcp/rondo/internal/quota"
 )
 
 // A StateStore keeps the states that are too large for the wire. The client then
@@ -24,12 +25,12 @@ type StateStore interface {
 	// Put keeps state under id at least until the time given, after which it
 	// may be forgotten. An id is 64 hexadecimal characters and is never put
 	// twice; state is not changed afterwards and must not be kept hold of
-	// beyond the call. A store without room refuses with an error: it must not
-	// drop an entry that is still valid. The call then fails.
+	// beyond the call. A store without room refuses with a [*QuotaError]: it must
+	// not drop an entry that is still valid. The client may then call again.
 	//
-	// owner is a digest of the principal: a client can have states stored as
-	// fast as it can send requests, so that a store does well to give each owner
-	// a share of its room and no more.
+	// owner is a digest of the principal, "" for all anonymous callers: a client
+	// can have states stored as fast as it can send requests, so each owner gets
+	// a share of the room and no more.
 	Put(ctx context.Context, id, owner string, state []byte, until time.Time) error
 	// Get returns what was put under id, which the caller does not change. An
 	// id that is unknown or whose time is over is [ErrStateGone]; any other
@@ -52,30 +53,13 @@ const MaxStoreEntries = 10_000
 // MaxStoreBytes is how much a [MemoryStateStore] holds over all of its states.
 const MaxStoreBytes = 64 << 20
 
-// storeShare is how many principals have to come together to fill a
-// [MemoryStateStore]. Anonymous callers are one.
-const storeShare = 4
-
 // A MemoryStateStore is a [StateStore] for a single process. It refuses new
 // states when it is full, and those of a principal that has a quarter of it.
+// Anonymous callers may together use everything, or all but a quarter once
+// somebody authenticates; what belongs to [Local] may use everything.
 type MemoryStateStore struct {
-	mu      sync.Mutex
-	max     int
-	used    usage
-	owners  map[string]usage
-	entries map[string]storedState
-	swept   time.Time
-}
-
-// usage is how much of a store is taken.
-type usage struct{ states, bytes int }
-
-func (u usage) plus(states, bytes int) usage { return usage{u.states + states, u.bytes + bytes} }
-
-type storedState struct {
-	data  []byte
-	owner string
-	until time.Time
+	mu     sync.Mutex
+	states *quota.Store[[]byte]
 }
 
 // NewMemoryStateStore returns a store that holds at most max states, or
@@ -84,57 +68,30 @@ func NewMemoryStateStore(max int) *MemoryStateStore {
 	if max <= 0 {
 		max = MaxStoreEntries
 	}
-	return &MemoryStateStore{max: max, owners: map[string]usage{}, entries: map[string]storedState{}}
+	return &MemoryStateStore{states: quota.NewStore(quota.StoreOptions[[]byte]{
+		MaxEntries: int64(max), MaxBytes: MaxStoreBytes, Local: Local().owner(),
+	})}
 }
 
 // Put implements [StateStore].
 func (s *MemoryStateStore) Put(_ context.Context, id, owner string, state []byte, until time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sweep(time.Now())
-	if _, ok := s.entries[id]; ok {
+	if s.states.Get(id) != nil {
 		return errors.New("state store: the id is taken")
 	}
-	all, own := s.used.plus(1, len(state)), s.owners[owner].plus(1, len(state))
-	if all.states > s.max || all.bytes > MaxStoreBytes {
-		return fmt.Errorf("state store: full: %d states, %d bytes", s.used.states, s.used.bytes)
+	if limit := s.states.Put(id, owner, bytes.Clone(state), int64(len(state)), until); limit != quota.None {
+		return &QuotaError{Resource: "store", Limit: string(limit), RetryAfter: s.states.RetryAfter()}
 	}
-	if own.states > max(1, s.max/storeShare) || own.bytes > MaxStoreBytes/storeShare {
-		return fmt.Errorf("state store: the principal has its share: %d states, %d bytes", own.states-1, own.bytes-len(state))
-	}
-	s.used, s.owners[owner] = all, own
-	s.entries[id] = storedState{bytes.Clone(state), owner, until}
 	return nil
-}
-
-// sweep forgets what has expired, at most once a second, so that a full store
-// refuses cheaply.
-func (s *MemoryStateStore) sweep(now time.Time) {
-	if now.Sub(s.swept) < time.Second {
-		return
-	}
-	s.swept = now
-	for id, e := range s.entries {
-		if now.Before(e.until) {
-			continue
-		}
-		delete(s.entries, id)
-		s.used = s.used.plus(-1, -len(e.data))
-		if own := s.owners[e.owner].plus(-1, -len(e.data)); own.states > 0 {
-			s.owners[e.owner] = own
-		} else {
-			delete(s.owners, e.owner)
-		}
-	}
 }
 
 // Get implements [StateStore].
 func (s *MemoryStateStore) Get(_ context.Context, id string) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e, ok := s.entries[id]
-	if !ok || !time.Now().Before(e.until) {
-		return nil, ErrStateGone
+	if e := s.states.Get(id); e != nil {
+		return e.Value, nil
 	}
-	return e.data, nil
+	return nil, ErrStateGone
 }

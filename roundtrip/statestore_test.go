@@ -221,7 +221,7 @@ func TestMemoryStateStore(t *testing.T) {
 		if put("a", 1, time.Minute) == nil {
 			t.Error("an id was put twice")
 		}
-		if err := put("c", 1, time.Minute); err == nil || !strings.Contains(err.Error(), "full: 2 states, 20 bytes") {
+		if err := put("c", 1, time.Minute); !refusedFor(err, "server") {
 			t.Errorf("full: %v", err)
 		}
 		if data, err := s.Get(ctx, "a"); err != nil || len(data) != 10 {
@@ -252,6 +252,13 @@ func TestMemoryStateStore(t *testing.T) {
 	})
 }
 
+// refusedFor reports whether err tells that a bound is reached and when to come
+// back.
+func refusedFor(err error, limit string) bool {
+	full, ok := errors.AsType[*roundtrip.QuotaError](err)
+	return ok && full.Limit == limit && full.RetryAfter == time.Minute
+}
+
 // TestMemoryStateStoreShares: one principal cannot take all the room.
 func TestMemoryStateStoreShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -264,7 +271,7 @@ func TestMemoryStateStoreShares(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := put("greedy", "c", 1); err == nil || !strings.Contains(err.Error(), "has its share: 2 states, 20 bytes") {
+		if err := put("greedy", "c", 1); !refusedFor(err, "principal") {
 			t.Errorf("a third state: %v", err)
 		}
 		if err := put("modest", "d", 10); err != nil {
@@ -274,7 +281,7 @@ func TestMemoryStateStoreShares(t *testing.T) {
 		if err := put("greedy", "c", roundtrip.MaxStoreBytes/4); err != nil {
 			t.Errorf("after expiry: %v", err)
 		}
-		if err := put("greedy", "e", 1); err == nil {
+		if err := put("greedy", "e", 1); !refusedFor(err, "principal") {
 			t.Error("more bytes than its share")
 		}
 	})

@@ -60,6 +60,9 @@ func New[K comparable](opts Options[K]) *Pool[K] {
 func (p *Pool[K]) Take(account K, n int64) Limit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.isAuthenticated(account) {
+		p.authenticates = true // also of one that is refused: it is the next that must find room
+	}
 	if limit := p.findLimitLocked(account, n); limit != None {
 		return limit
 	}
@@ -84,6 +87,14 @@ func (p *Pool[K]) Give(account K, n int64) {
 	if p.by[account] -= n; p.by[account] == 0 {
 		delete(p.by, account)
 	}
+}
+
+// ReserveForAuthenticated says that callers of this pool can authenticate, from
+// now on: anonymous callers get no more than all but a quarter.
+func (p *Pool[K]) ReserveForAuthenticated() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.authenticates = true
 }
 
 // Used returns how much all accounts use.

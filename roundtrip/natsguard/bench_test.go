@@ -16,7 +16,7 @@ func BenchmarkClaimCommit(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		id := strconv.Itoa(i)
-		if err := g.Claim(b.Context(), id, print1, until); err != nil {
+		if err := g.Claim(b.Context(), id, "", print1, until); err != nil {
 			b.Fatal(err)
 		}
 		if err := g.Commit(b.Context(), id, outcome); err != nil {
@@ -29,7 +29,7 @@ func BenchmarkClaimCommit(b *testing.B) {
 func BenchmarkReplay(b *testing.B) {
 	g := newGuard(b, natstest.Connect(b, natstest.Start(b, b.TempDir(), 0).ClientURL()), nil)
 	until := inAnHour()
-	if err := g.Claim(b.Context(), "id", print1, until); err != nil {
+	if err := g.Claim(b.Context(), "id", "", print1, until); err != nil {
 		b.Fatal(err)
 	}
 	if err := g.Commit(b.Context(), "id", make([]byte, 1<<10)); err != nil {
@@ -37,7 +37,7 @@ func BenchmarkReplay(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if g.Claim(b.Context(), "id", print1, until) == nil {
+		if g.Claim(b.Context(), "id", "", print1, until) == nil {
 			b.Fatal("claimed twice")
 		}
 	}

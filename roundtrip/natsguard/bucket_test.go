@@ -109,7 +109,7 @@ func TestFullBucket(t *testing.T) {
 	ids := "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz"
 	made := 0
 	for i := range ids {
-		err := g.Claim(t.Context(), ids[:i+1], print1, inAnHour())
+		err := g.Claim(t.Context(), ids[:i+1], "", print1, inAnHour())
 		if err != nil {
 			unspent(t, err)
 			break
@@ -120,7 +120,7 @@ func TestFullBucket(t *testing.T) {
 		t.Fatalf("%d of %d claims fit into 8 KiB", made, len(ids))
 	}
 	for i := range made {
-		spent(t, g.Claim(t.Context(), ids[:i+1], print1, inAnHour()))
+		spent(t, g.Claim(t.Context(), ids[:i+1], "", print1, inAnHour()))
 	}
 }
 

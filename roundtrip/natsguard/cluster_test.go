@@ -29,7 +29,7 @@ func TestClusterLosesALeader(t *testing.T) {
 	opts := &natsguard.Options{Timeout: natstest.Patience}
 	js := natstest.Connect(t, all)
 	a, b := newGuard(t, js, opts), newGuard(t, natstest.Connect(t, all), opts)
-	if err := a.Claim(ctx, "before", print1, inAnHour()); err != nil {
+	if err := a.Claim(ctx, "before", "", print1, inAnHour()); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Commit(ctx, "before", []byte("outcome")); err != nil {
@@ -37,11 +37,11 @@ func TestClusterLosesALeader(t *testing.T) {
 	}
 	// An exact replay right after, wherever it lands.
 	for range 50 {
-		if got := spent(t, b.Claim(ctx, "before", print1, inAnHour())); string(got) != "outcome" {
+		if got := spent(t, b.Claim(ctx, "before", "", print1, inAnHour())); string(got) != "outcome" {
 			t.Fatalf("outcome %q", got)
 		}
 	}
-	if err := a.Claim(ctx, "running", print1, inAnHour()); err != nil {
+	if err := a.Claim(ctx, "running", "", print1, inAnHour()); err != nil {
 		t.Fatal(err)
 	}
 
@@ -56,7 +56,7 @@ func TestClusterLosesALeader(t *testing.T) {
 				if i == 5 && w == 0 {
 					close(begun)
 				}
-				err := g.Claim(ctx, fmt.Sprint("state", i), print1, inAnHour())
+				err := g.Claim(ctx, fmt.Sprint("state", i), "", print1, inAnHour())
 				if err == nil {
 					won[i].Add(1)
 				} else if !isSpent(err) {
@@ -74,7 +74,7 @@ func TestClusterLosesALeader(t *testing.T) {
 			t.Errorf("state %d was won %d times, want 1", i, n)
 		}
 	}
-	if got := spent(t, b.Claim(ctx, "before", print1, inAnHour())); string(got) != "outcome" {
+	if got := spent(t, b.Claim(ctx, "before", "", print1, inAnHour())); string(got) != "outcome" {
 		t.Errorf("outcome %q", got)
 	}
 	if err := a.Commit(ctx, "running", []byte("late")); err != nil {
@@ -109,14 +109,14 @@ func TestClusterWithoutQuorum(t *testing.T) {
 	url := servers[0].ClientURL()
 	newGuard(t, natstest.Connect(t, url), &natsguard.Options{Timeout: natstest.Patience})
 	g := newGuard(t, natstest.Connect(t, url), &natsguard.Options{Timeout: natstest.Patience / 30})
-	if err := g.Claim(ctx, "before", print1, inAnHour()); err != nil {
+	if err := g.Claim(ctx, "before", "", print1, inAnHour()); err != nil {
 		t.Fatal(err)
 	}
 	natstest.Stop(servers[1])
 	natstest.Stop(servers[2])
-	err := g.Claim(ctx, "new", print1, inAnHour())
+	err := g.Claim(ctx, "new", "", print1, inAnHour())
 	unspent(t, err)
-	if err := g.Claim(ctx, "before", print1, inAnHour()); err == nil {
+	if err := g.Claim(ctx, "before", "", print1, inAnHour()); err == nil {
 		t.Error("a claim succeeds twice")
 	}
 }

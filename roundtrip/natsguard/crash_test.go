@@ -50,7 +50,7 @@ func TestCrash(t *testing.T) {
 		defer close(claims)
 		for i := 0; ; i++ {
 			id := fmt.Sprint("state", i)
-			if g.Claim(t.Context(), id, print1, inAnHour()) != nil {
+			if g.Claim(t.Context(), id, "", print1, inAnHour()) != nil {
 				return
 			}
 			claims <- id
@@ -64,7 +64,7 @@ func TestCrash(t *testing.T) {
 	fresh := newGuard(t, natstest.Connect(t, url), nil)
 	n := 0
 	for id := range claims {
-		spent(t, fresh.Claim(t.Context(), id, print1, inAnHour()))
+		spent(t, fresh.Claim(t.Context(), id, "", print1, inAnHour()))
 		n++
 	}
 	if n < 200 {

@@ -55,7 +55,7 @@ func TestDeposedLeaderReadsClaim(t *testing.T) {
 	ctx := t.Context()
 	url := natstest.Start(t, t.TempDir(), 0).ClientURL()
 	owner := newGuard(t, natstest.Connect(t, url), nil)
-	if err := owner.Claim(ctx, "running", print1, inAnHour()); err != nil {
+	if err := owner.Claim(ctx, "running", "", print1, inAnHour()); err != nil {
 		t.Fatal(err)
 	}
 	if err := owner.Release(ctx, "running"); err != nil {
@@ -63,7 +63,7 @@ func TestDeposedLeaderReadsClaim(t *testing.T) {
 	}
 	const released = 2 // the revision of the marker
 	for _, id := range []string{"running", "committed"} {
-		if err := owner.Claim(ctx, id, print1, inAnHour()); err != nil {
+		if err := owner.Claim(ctx, id, "", print1, inAnHour()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,16 +75,16 @@ func TestDeposedLeaderReadsClaim(t *testing.T) {
 		g := newGuard(t, relayed(t, url, r), &natsguard.Options{Timeout: time.Second})
 		for answers := range int32(6) {
 			r.behind.Store(answers)
-			spent(t, g.Claim(ctx, "running", print1, inAnHour()))
+			spent(t, g.Claim(ctx, "running", "", print1, inAnHour()))
 			r.behind.Store(answers)
-			if got := spent(t, g.Claim(ctx, "committed", print1, inAnHour())); string(got) != "outcome" {
+			if got := spent(t, g.Claim(ctx, "committed", "", print1, inAnHour())); string(got) != "outcome" {
 				t.Errorf("%s: stepping down after %d answers: outcome %q", name, answers, got)
 			}
 		}
 		r.behind.Store(math.MaxInt32)
-		unspent(t, g.Claim(ctx, "running", print1, inAnHour()))
+		unspent(t, g.Claim(ctx, "running", "", print1, inAnHour()))
 		r.behind.Store(2)
-		if err := g.Claim(ctx, name, print1, inAnHour()); err != nil {
+		if err := g.Claim(ctx, name, "", print1, inAnHour()); err != nil {
 			t.Errorf("%s: a state that nobody claimed: %v", name, err)
 		}
 	}
@@ -112,7 +112,7 @@ func TestDeposedLeaderRefusesCommit(t *testing.T) {
 		g := newGuard(t, relayed(t, url, r), &natsguard.Options{Timeout: time.Second})
 		for answers := range int32(6) {
 			id := fmt.Sprint(stored, answers)
-			if err := g.Claim(ctx, id, print1, inAnHour()); err != nil {
+			if err := g.Claim(ctx, id, "", print1, inAnHour()); err != nil {
 				t.Fatal(err)
 			}
 			r.refused.Store(1 + answers/3)
@@ -120,7 +120,7 @@ func TestDeposedLeaderRefusesCommit(t *testing.T) {
 			if err := g.Commit(ctx, id, []byte("outcome")); err != nil {
 				t.Errorf("%s: %v", id, err)
 			}
-			if got := spent(t, other.Claim(ctx, id, print1, inAnHour())); string(got) != "outcome" {
+			if got := spent(t, other.Claim(ctx, id, "", print1, inAnHour())); string(got) != "outcome" {
 				t.Errorf("%s: outcome %q", id, got)
 			}
 			r.refused.Store(0)

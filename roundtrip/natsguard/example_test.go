@@ -38,9 +38,9 @@ func ExampleNew() {
 
 	// What the funnel of the server does with it:
 	ctx, until, answers := context.Background(), time.Now().Add(time.Hour), [32]byte{1}
-	fmt.Println("first claim:", guard.Claim(ctx, "a state", answers, until))
+	fmt.Println("first claim:", guard.Claim(ctx, "a state", "", answers, until))
 	fmt.Println("commit:", guard.Commit(ctx, "a state", []byte("charged once")))
-	err = guard.Claim(ctx, "a state", answers, until)
+	err = guard.Claim(ctx, "a state", "", answers, until)
 	if spent, ok := errors.AsType[*roundtrip.SpentError](err); ok {
 		fmt.Printf("replay: %s\n", spent.Outcome)
 	}

@@ -54,7 +54,7 @@ func New(ctx context.Context, js jetstream.JetStream, opts *Options) (*Guard, er
 // knows of. When NATS does not answer in that time the claim may have been
 // made all the same; the state is then spent without having been used, because
 // the other mistake would be to use it twice.
-func (g *Guard) Claim(ctx context.Context, id string, fingerprint [32]byte, until time.Time) error {
+func (g *Guard) Claim(ctx context.Context, id, owner string, fingerprint [32]byte, until time.Time) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("natsguard: claim: %w", err)
 	}

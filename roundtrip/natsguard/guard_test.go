@@ -63,11 +63,11 @@ func inAnHour() time.Time { return time.Now().Add(time.Hour) }
 func TestGuard(t *testing.T) {
 	ctx := t.Context()
 	a, b, _ := pair(t, nil)
-	if err := a.Claim(ctx, "id", print1, inAnHour()); err != nil {
+	if err := a.Claim(ctx, "id", "", print1, inAnHour()); err != nil {
 		t.Fatal(err)
 	}
 	for name, g := range map[string]*natsguard.Guard{"the same replica": a, "another": b} {
-		if got := spent(t, g.Claim(ctx, "id", print1, inAnHour())); got != nil {
+		if got := spent(t, g.Claim(ctx, "id", "", print1, inAnHour())); got != nil {
 			t.Errorf("%s gets outcome %q of a claim that runs", name, got)
 		}
 	}
@@ -77,22 +77,22 @@ func TestGuard(t *testing.T) {
 	if err := b.Release(ctx, "id"); err != nil {
 		t.Error(err)
 	}
-	spent(t, b.Claim(ctx, "id", print1, inAnHour()))
+	spent(t, b.Claim(ctx, "id", "", print1, inAnHour()))
 	if err := a.Commit(ctx, "id", []byte("outcome")); err != nil {
 		t.Fatal(err)
 	}
 	for name, g := range map[string]*natsguard.Guard{"the same replica": a, "another": b} {
-		if got := spent(t, g.Claim(ctx, "id", print1, inAnHour())); string(got) != "outcome" {
+		if got := spent(t, g.Claim(ctx, "id", "", print1, inAnHour())); string(got) != "outcome" {
 			t.Errorf("%s gets outcome %q", name, got)
 		}
-		if got := spent(t, g.Claim(ctx, "id", print2, inAnHour())); got != nil {
+		if got := spent(t, g.Claim(ctx, "id", "", print2, inAnHour())); got != nil {
 			t.Errorf("%s gets outcome %q for other answers", name, got)
 		}
 		if err := g.Release(ctx, "id"); err != nil {
 			t.Error(err)
 		}
 	}
-	spent(t, b.Claim(ctx, "id", print1, inAnHour()))
+	spent(t, b.Claim(ctx, "id", "", print1, inAnHour()))
 	if err := a.Commit(ctx, "id", nil); err == nil {
 		t.Error("a claim is committed twice")
 	}
@@ -104,10 +104,10 @@ func TestRelease(t *testing.T) {
 	a, b, _ := pair(t, nil)
 	for range 3 {
 		for _, g := range []*natsguard.Guard{a, b} {
-			if err := g.Claim(ctx, "id", print1, inAnHour()); err != nil {
+			if err := g.Claim(ctx, "id", "", print1, inAnHour()); err != nil {
 				t.Fatal(err)
 			}
-			spent(t, b.Claim(ctx, "id", print1, inAnHour()))
+			spent(t, b.Claim(ctx, "id", "", print1, inAnHour()))
 			if err := g.Release(ctx, "id"); err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +123,7 @@ func TestRelease(t *testing.T) {
 func TestFence(t *testing.T) {
 	ctx := t.Context()
 	a, b, js := pair(t, nil)
-	if err := a.Claim(ctx, "id", print1, inAnHour()); err != nil {
+	if err := a.Claim(ctx, "id", "", print1, inAnHour()); err != nil {
 		t.Fatal(err)
 	}
 	kv, err := js.KeyValue(ctx, natsguard.DefaultBucket)
@@ -137,7 +137,7 @@ func TestFence(t *testing.T) {
 	if err := kv.Purge(ctx, keys[0]); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Claim(ctx, "id", print1, inAnHour()); err != nil {
+	if err := b.Claim(ctx, "id", "", print1, inAnHour()); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Release(ctx, "id"); err != nil {
@@ -146,7 +146,7 @@ func TestFence(t *testing.T) {
 	if err := b.Commit(ctx, "id", []byte("of b")); err != nil {
 		t.Fatalf("the claim of b was released by a: %v", err)
 	}
-	if got := spent(t, a.Claim(ctx, "id", print1, inAnHour())); string(got) != "of b" {
+	if got := spent(t, a.Claim(ctx, "id", "", print1, inAnHour())); string(got) != "of b" {
 		t.Errorf("outcome %q", got)
 	}
 }
@@ -154,7 +154,7 @@ func TestFence(t *testing.T) {
 func TestFencedCommit(t *testing.T) {
 	ctx := t.Context()
 	a, b, js := pair(t, nil)
-	if err := a.Claim(ctx, "id", print1, inAnHour()); err != nil {
+	if err := a.Claim(ctx, "id", "", print1, inAnHour()); err != nil {
 		t.Fatal(err)
 	}
 	kv, err := js.KeyValue(ctx, natsguard.DefaultBucket)
@@ -168,7 +168,7 @@ func TestFencedCommit(t *testing.T) {
 	if err := a.Commit(ctx, "id", []byte("late")); err == nil {
 		t.Error("a claim that is gone is committed")
 	}
-	if err := b.Claim(ctx, "id", print1, inAnHour()); err != nil {
+	if err := b.Claim(ctx, "id", "", print1, inAnHour()); err != nil {
 		t.Errorf("the late commit took effect: %v", err)
 	}
 }
@@ -189,7 +189,7 @@ func race(t *testing.T, id string, guards ...*natsguard.Guard) int32 {
 	var wg sync.WaitGroup
 	for i := range 100 {
 		wg.Go(func() {
-			err := guards[i%len(guards)].Claim(t.Context(), id, print1, inAnHour())
+			err := guards[i%len(guards)].Claim(t.Context(), id, "", print1, inAnHour())
 			if err == nil {
 				won.Add(1)
 			} else if _, ok := errors.AsType[*roundtrip.SpentError](err); !ok {
@@ -207,14 +207,14 @@ func TestOutcomeIsBounded(t *testing.T) {
 	a, b, _ := pair(t, &natsguard.Options{MaxOutcome: 100})
 	for n, kept := range map[int]bool{0: true, 100: true, 101: false, 3 << 20: false} {
 		id := fmt.Sprint("id", n)
-		if err := a.Claim(ctx, id, print1, inAnHour()); err != nil {
+		if err := a.Claim(ctx, id, "", print1, inAnHour()); err != nil {
 			t.Fatal(err)
 		}
 		outcome := bytes.Repeat([]byte("x"), n)
 		if err := a.Commit(ctx, id, outcome); err != nil {
 			t.Errorf("%d bytes: %v", n, err)
 		}
-		got := spent(t, b.Claim(ctx, id, print1, inAnHour()))
+		got := spent(t, b.Claim(ctx, id, "", print1, inAnHour()))
 		if kept && (got == nil || !bytes.Equal(got, outcome)) || !kept && got != nil {
 			t.Errorf("%d bytes: %d come back, nil %v; want kept %v", n, len(got), got == nil, kept)
 		}
@@ -224,13 +224,13 @@ func TestOutcomeIsBounded(t *testing.T) {
 	c := newGuard(t, natstest.Connect(t, natstest.Start(t, t.TempDir(), 0).ClientURL()), &natsguard.Options{MaxOutcome: 64 << 20})
 	for _, n := range []int{900 << 10, 2 << 20} {
 		id := fmt.Sprint("id", n)
-		if err := c.Claim(ctx, id, print1, inAnHour()); err != nil {
+		if err := c.Claim(ctx, id, "", print1, inAnHour()); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Commit(ctx, id, make([]byte, n)); err != nil {
 			t.Errorf("%d bytes: %v", n, err)
 		}
-		if got := spent(t, c.Claim(ctx, id, print1, inAnHour())); (got != nil) != (n < 1<<20) {
+		if got := spent(t, c.Claim(ctx, id, "", print1, inAnHour())); (got != nil) != (n < 1<<20) {
 			t.Errorf("%d bytes: %d come back", n, len(got))
 		}
 	}
@@ -244,7 +244,7 @@ func TestExpiry(t *testing.T) {
 	a, b, js := pair(t, nil)
 	until := time.Now().Add(1500 * time.Millisecond)
 	for _, id := range []string{"running", "committed"} {
-		if err := a.Claim(ctx, id, print1, until); err != nil {
+		if err := a.Claim(ctx, id, "", print1, until); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -263,7 +263,7 @@ func TestExpiry(t *testing.T) {
 		return errors.Is(err, jetstream.ErrNoKeysFound)
 	})
 	for _, id := range []string{"running", "committed"} {
-		if err := b.Claim(ctx, id, print1, inAnHour()); err != nil {
+		if err := b.Claim(ctx, id, "", print1, inAnHour()); err != nil {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
@@ -275,7 +275,7 @@ func TestNothingShows(t *testing.T) {
 	a, _, js := pair(t, nil)
 	const id, secret = "3f1c9a0277d84c0cb4f5a9e2d6071b88", "the outcome is confidential"
 	answers := [32]byte(bytes.Repeat([]byte("f"), 32))
-	if err := a.Claim(ctx, id, answers, inAnHour()); err != nil {
+	if err := a.Claim(ctx, id, "", answers, inAnHour()); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Commit(ctx, id, []byte(secret)); err != nil {
@@ -310,7 +310,7 @@ func TestMeddling(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Claim(ctx, "id", print1, inAnHour()); err != nil {
+	if err := a.Claim(ctx, "id", "", print1, inAnHour()); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Commit(ctx, "id", []byte("outcome")); err != nil {
@@ -333,7 +333,7 @@ func TestMeddling(t *testing.T) {
 		if _, err := kv.Put(ctx, keys[0], value); err != nil {
 			t.Fatal(err)
 		}
-		err := b.Claim(ctx, "id", print1, inAnHour())
+		err := b.Claim(ctx, "id", "", print1, inAnHour())
 		if err == nil {
 			t.Errorf("%s: the claim succeeds", name)
 		}
@@ -345,19 +345,19 @@ func TestMeddling(t *testing.T) {
 
 func TestClaimRefuses(t *testing.T) {
 	a, _, _ := pair(t, &natsguard.Options{Longest: time.Hour})
-	unspent(t, a.Claim(t.Context(), "id", print1, time.Now().Add(time.Hour+time.Minute)))
+	unspent(t, a.Claim(t.Context(), "id", "", print1, time.Now().Add(time.Hour+time.Minute)))
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	unspent(t, a.Claim(gone, "id", print1, inAnHour()))
-	if err := a.Claim(t.Context(), "id", print1, inAnHour()); err != nil {
+	unspent(t, a.Claim(gone, "id", "", print1, inAnHour()))
+	if err := a.Claim(t.Context(), "id", "", print1, inAnHour()); err != nil {
 		t.Errorf("a refused claim took effect: %v", err)
 	}
 	// What is decided is recorded, whether the client is still there or not.
 	if err := a.Commit(gone, "id", []byte("outcome")); err != nil {
 		t.Error(err)
 	}
-	if err := a.Claim(t.Context(), "past", print1, time.Now().Add(-time.Minute)); err != nil {
+	if err := a.Claim(t.Context(), "past", "", print1, time.Now().Add(-time.Minute)); err != nil {
 		t.Error(err)
 	}
-	spent(t, a.Claim(t.Context(), "past", print1, time.Now().Add(-time.Minute)))
+	spent(t, a.Claim(t.Context(), "past", "", print1, time.Now().Add(-time.Minute)))
 }

@@ -17,7 +17,7 @@ func TestRestart(t *testing.T) {
 	srv := natstest.Start(t, dir, 0)
 	g := newGuard(t, natstest.Connect(t, srv.ClientURL()), &natsguard.Options{Timeout: natstest.Patience})
 	for _, id := range []string{"running", "committed"} {
-		if err := g.Claim(ctx, id, print1, inAnHour()); err != nil {
+		if err := g.Claim(ctx, id, "", print1, inAnHour()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -31,8 +31,8 @@ func TestRestart(t *testing.T) {
 	// The same guard, on a connection that finds the new server; and a fresh one.
 	fresh := newGuard(t, natstest.Connect(t, srv.ClientURL()), nil)
 	for name, g := range map[string]*natsguard.Guard{"old": g, "fresh": fresh} {
-		spent(t, g.Claim(ctx, "running", print1, inAnHour()))
-		if got := spent(t, g.Claim(ctx, "committed", print1, inAnHour())); string(got) != "outcome" {
+		spent(t, g.Claim(ctx, "running", "", print1, inAnHour()))
+		if got := spent(t, g.Claim(ctx, "committed", "", print1, inAnHour())); string(got) != "outcome" {
 			t.Errorf("%s: outcome %q", name, got)
 		}
 	}
@@ -53,13 +53,13 @@ func TestUnreachable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Claim(ctx, "before", print1, inAnHour()); err != nil {
+	if err := g.Claim(ctx, "before", "", print1, inAnHour()); err != nil {
 		t.Fatal(err)
 	}
 	natstest.Stop(srv)
 	began := time.Now()
-	unspent(t, g.Claim(ctx, "before", print1, inAnHour()))
-	unspent(t, g.Claim(ctx, "new", print1, inAnHour()))
+	unspent(t, g.Claim(ctx, "before", "", print1, inAnHour()))
+	unspent(t, g.Claim(ctx, "new", "", print1, inAnHour()))
 	for what, err := range map[string]error{
 		"commit":  g.Commit(ctx, "before", nil),
 		"release": g.Release(ctx, "before"),
@@ -79,7 +79,7 @@ func TestUnreachable(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 	js.Conn().Close()
-	unspent(t, g.Claim(ctx, "new", print1, inAnHour()))
+	unspent(t, g.Claim(ctx, "new", "", print1, inAnHour()))
 }
 
 // TestPartition cuts one replica off without closing its connection, which is
@@ -94,11 +94,11 @@ func TestPartition(t *testing.T) {
 
 	wire.Block()
 	began := time.Now()
-	unspent(t, far.Claim(ctx, "id", print1, inAnHour()))
+	unspent(t, far.Claim(ctx, "id", "", print1, inAnHour()))
 	if took := time.Since(began); took > natstest.Patience/2 {
 		t.Errorf("it took %v", took)
 	}
-	if err := near.Claim(ctx, "id", print1, inAnHour()); err != nil {
+	if err := near.Claim(ctx, "id", "", print1, inAnHour()); err != nil {
 		t.Errorf("the other side of the partition: %v", err)
 	}
 	wire.Mend()
@@ -106,7 +106,7 @@ func TestPartition(t *testing.T) {
 	if err := near.Commit(ctx, "id", []byte("of near")); err != nil {
 		t.Errorf("the claim was taken over: %v", err)
 	}
-	if got := spent(t, retry(t, func() error { return far.Claim(ctx, "id", print1, inAnHour()) })); string(got) != "of near" {
+	if got := spent(t, retry(t, func() error { return far.Claim(ctx, "id", "", print1, inAnHour()) })); string(got) != "of near" {
 		t.Errorf("outcome %q", got)
 	}
 }

@@ -31,14 +31,14 @@ func TestDocumentedPermissions(t *testing.T) {
 		quiet := nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { t.Errorf("%s: %v", name, err) })
 		g := newGuard(t, natstest.Connect(t, srv.ClientURL(), nats.UserInfo(name, "x"), quiet), nil)
 		for _, step := range []error{
-			g.Claim(ctx, name, print1, inAnHour()), g.Release(ctx, name),
-			g.Claim(ctx, name, print1, inAnHour()), g.Commit(ctx, name, []byte("outcome")),
+			g.Claim(ctx, name, "", print1, inAnHour()), g.Release(ctx, name),
+			g.Claim(ctx, name, "", print1, inAnHour()), g.Commit(ctx, name, []byte("outcome")),
 		} {
 			if step != nil {
 				t.Errorf("%s: %v", name, step)
 			}
 		}
-		if got := spent(t, g.Claim(ctx, name, print1, inAnHour())); string(got) != "outcome" {
+		if got := spent(t, g.Claim(ctx, name, "", print1, inAnHour())); string(got) != "outcome" {
 			t.Errorf("%s: outcome %q", name, got)
 		}
 		s, err := natsguard.NewStateStore(ctx, natstest.Connect(t, srv.ClientURL(), nats.UserInfo(name, "x"), quiet), &natsguard.Options{Bucket: bucket})

@@ -85,7 +85,7 @@ func contest(t *testing.T, guards []*natsguard.Guard, id string, lost, refused, 
 		var wg sync.WaitGroup
 		for i, g := range guards {
 			wg.Go(func() {
-				err := g.Claim(t.Context(), id, print1, inAnHour())
+				err := g.Claim(t.Context(), id, "", print1, inAnHour())
 				switch {
 				case err == nil:
 					wins.Add(1)

@@ -159,6 +159,8 @@ func whereOf(event roundtrip.Event) (roundtrip.Where, bool) {
 		return e.Where, true
 	case roundtrip.ServerBug:
 		return e.Where, true
+	case roundtrip.QuotaExceeded:
+		return e.Where, true
 	}
 	return roundtrip.Where{}, false
 }

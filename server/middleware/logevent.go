@@ -64,6 +64,11 @@ func (l *Log) Observe(ctx context.Context, event roundtrip.Event) {
 		l.event(zap.ErrorLevel, "mcp.server_bug", e.Where, zap.String("error", errorText(e.Err)))
 	case roundtrip.RequestRefused:
 		l.refused(e)
+	case roundtrip.QuotaExceeded:
+		l.event(zap.WarnLevel, "mcp.quota_exceeded", e.Where, zap.String("resource", safe(e.Resource, maxText)),
+			zap.String("limit", safe(e.Limit, maxText)), zap.Float64("retry_after_ms", milliseconds(e.RetryAfter)))
+	case roundtrip.SessionEvicted:
+		l.logger.Info("mcp.session_evicted", zap.Float64("idle_ms", milliseconds(e.Idle)), zap.String("limit", safe(e.Limit, maxText)))
 	case roundtrip.EphemeralKey:
 		l.logger.Warn("mcp.ephemeral_key", zap.String("key_id", safe(e.KeyID, maxText)), zap.String("meaning", ephemeralMeaning))
 	}

@@ -15,6 +15,8 @@ type eventMetrics struct {
 	rejections    family
 	refusals      family
 	dropped       family
+	quotas        family
+	evictions     prometheus.Counter
 	flowRounds    prometheus.Histogram
 	humanWait     prometheus.Histogram
 	stateBytes    prometheus.Histogram
@@ -38,6 +40,9 @@ func newEventMetrics(r *registration) eventMetrics {
 		dropped: newFamily(r, "dropped_answers_total", "Answers that came with a request and were not used.", "reason",
 			roundtrip.DropUnsolicited, roundtrip.DropMalformed, roundtrip.DropExpired,
 			roundtrip.DropVersion),
+		quotas: newFamily(r, "quota_refusals_total", "Requests refused for want of room.", "resource",
+			"guard", "store", "subscriptions", "sessions"),
+		evictions: r.counter("sessions_evicted_total", "Sessions of older clients that were ended before they expired, to make room."),
 		flowRounds: r.histogram("flow_rounds",
 			"Legs of a flow that had more than one, the last included.", prometheus.LinearBuckets(2, 1, 8)),
 		humanWait: r.histogram("human_wait_seconds",
@@ -102,6 +107,10 @@ func (m *Metrics) Observe(_ context.Context, event roundtrip.Event) {
 		c.countMissing(e.Missing)
 	case roundtrip.RequestRefused:
 		c.countRefused(e)
+	case roundtrip.QuotaExceeded:
+		c.quotas.count(e.Resource)
+	case roundtrip.SessionEvicted:
+		c.evictions.Inc()
 	case roundtrip.HandlerPanicked:
 		c.panics.Inc()
 	case roundtrip.ServerBug:

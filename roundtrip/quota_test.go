@@ -1,0 +1,147 @@
+package roundtrip_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// busy sends what must be refused for want of room, and returns which bound was
+// reached and when to come back.
+func (c *client) busy() (limit string, after time.Duration) {
+	c.t.Helper()
+	e := c.fails(protocol.CodeBusy)
+	var data struct {
+		RetryAfterMs int64
+		Limit        string
+	}
+	if err := json.Unmarshal(e.Data, &data); err != nil || data.RetryAfterMs <= 0 {
+		c.t.Errorf("data %s does not tell when to come back", e.Data)
+	}
+	if bugs := all[roundtrip.ServerBug](c.events); len(bugs) > 0 {
+		c.t.Errorf("the refusal counts as a bug: %v", bugs)
+	}
+	return data.Limit, time.Duration(data.RetryAfterMs) * time.Millisecond
+}
+
+// pay asks for a reason before it pays.
+func pay(ctx context.Context) (protocol.Result, error) {
+	reason, err := reasonOf(ctx, "why")
+	if err != nil {
+		return nil, err
+	}
+	return say("paid for " + reason)
+}
+
+// TestAFullGuardRefusesItsPrincipalAlone: who has used up a share is told when to
+// come back, and can then go on with the same state. The payment of somebody
+// else at the same moment goes through.
+func TestAFullGuardRefusesItsPrincipalAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guard := roundtrip.NewMemoryGuard(8) // 2 for each
+		flow := func(subject string) *client {
+			c := newClient(t, roundtrip.Options{Guard: guard}, pay)
+			c.call.Principal = roundtrip.Principal{Subject: subject}
+			c.ask("why")
+			return c.answer("why", form("a reason"))
+		}
+		mallory := flow("mallory")
+		flow("mallory").done()
+		flow("mallory").done()
+		alice, nobody := flow("alice"), flow("")
+		if limit, after := mallory.busy(); limit != "principal" || after != time.Minute || mallory.runs != 1 {
+			t.Errorf("refused by %q for %v after %d runs, want its share, a minute, 1", limit, after, mallory.runs)
+		}
+		if e := one[roundtrip.QuotaExceeded](t, mallory.events); e.Resource != "guard" || e.Limit != "principal" {
+			t.Errorf("event %+v", e)
+		}
+		for _, c := range []*client{alice, nobody} {
+			if got := c.done(); got != "paid for a reason" {
+				t.Errorf("%v: %s", c.call.Principal, got)
+			}
+		}
+		if first, again := alice.done(), alice.done(); first != again {
+			t.Errorf("a replay got %q instead of %q", again, first)
+		}
+		time.Sleep(59 * time.Minute)
+		mallory.call.State = protocol.RequestState{}
+		mallory.call.Responses = nil
+		mallory.ask("why")
+		time.Sleep(4 * time.Minute) // the other two are forgotten
+		if got := mallory.answer("why", form("patience")).done(); got != "paid for patience" {
+			t.Errorf("after an hour: %s", got)
+		}
+	})
+}
+
+// TestAReplayNeedsNoRoom: that a guard is full does not keep an outcome from who
+// asks for it again.
+func TestAReplayNeedsNoRoom(t *testing.T) {
+	guard := roundtrip.NewMemoryGuard(4) // 1 for each
+	c, other := newClient(t, roundtrip.Options{Guard: guard}, pay), newClient(t, roundtrip.Options{Guard: guard}, pay)
+	c.ask("why")
+	first := c.answer("why", form("once")).done()
+	other.ask("why")
+	if limit, _ := other.answer("why", form("more")).busy(); limit != "principal" {
+		t.Errorf("refused by %q", limit)
+	}
+	if again := c.done(); again != first {
+		t.Errorf("got %q, want %q", again, first)
+	}
+}
+
+// TestAFullStoreSaysWhenToComeBack, in the one era in which clients carry the
+// state; calls of the other need no store.
+func TestAFullStoreSaysWhenToComeBack(t *testing.T) {
+	store := roundtrip.NewMemoryStateStore(4) // 1 for each
+	flow := func(subject string) *client {
+		c := newClient(t, roundtrip.Options{StateStore: store}, large)
+		c.call.Principal = roundtrip.Principal{Subject: subject}
+		return c
+	}
+	mallory := flow("mallory")
+	mallory.ask("a")
+	if limit, _ := flow("mallory").busy(); limit != "principal" {
+		t.Errorf("refused by %q", limit)
+	}
+	if limit, _ := mallory.answer("a", form("one")).busy(); limit != "principal" {
+		t.Errorf("a second leg: refused by %q", limit)
+	}
+	alice := flow("alice")
+	alice.ask("a")
+	if got := one[roundtrip.QuotaExceeded](t, mallory.events); got.Resource != "store" || got.Flow == "" {
+		t.Errorf("event %+v", got)
+	}
+	for _, m := range modes[1:] {
+		p := person{"a": form("one"), "b": form("two")}
+		j := newJourney(t, m, roundtrip.Options{StateStore: store}, p, large)
+		j.call.Principal = mallory.call.Principal
+		if result, err := j.end(p); err != nil || show(result) != "21000 one two" {
+			t.Errorf("%s: got %q, %v", m.name, show(result), err)
+		}
+	}
+}
+
+// TestNoPrincipalFillsAStoreForOthers, at the defaults.
+func TestNoPrincipalFillsAStoreForOthers(t *testing.T) {
+	s := roundtrip.NewMemoryStateStore(0)
+	later := time.Now().Add(time.Hour)
+	n := 0
+	for err := error(nil); err == nil; n++ {
+		err = s.Put(t.Context(), fmt.Sprint("m", n), "mallory", []byte("state"), later)
+	}
+	if n-1 != roundtrip.MaxStoreEntries/4 {
+		t.Errorf("one principal stored %d states", n-1)
+	}
+	for _, owner := range []string{"alice", ""} {
+		if err := s.Put(t.Context(), "of "+owner, owner, []byte("state"), later); err != nil {
+			t.Errorf("%q: %v", owner, err)
+		}
+	}
+}
