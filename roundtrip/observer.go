@@ -105,11 +105,10 @@ type ServerBug struct {
 }
 
 // QuotaExceeded: a request was refused for want of room. The client may send it
-// again after RetryAfter.
+// again after RetryAfter. Refusals before any middleware are [RequestRefused].
 type QuotaExceeded struct {
 	Where
-	// Resource is what has no room: "guard", "store", "subscriptions" or
-	// "sessions".
+	// Resource is what has no room: "guard", "store" or "subscriptions".
 	Resource string
 	// Limit is "principal" when the caller has used up its share, "server" when
 	// all callers together have used up everything.

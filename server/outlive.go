@@ -16,6 +16,17 @@ func (s *Server) ReportPanic(ctx context.Context, p roundtrip.HandlerPanicked) {
 	s.opts.Observer.Observe(ctx, p)
 }
 
+// ReportEviction tells the observer of the server of a session that made room for
+// another, for transports that keep sessions. It never panics.
+func (s *Server) ReportEviction(ctx context.Context, evicted roundtrip.SessionEvicted) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.ReportPanic(ctx, roundtrip.HandlerPanicked{Value: v, Stack: debug.Stack()})
+		}
+	}()
+	s.opts.Observer.Observe(ctx, evicted)
+}
+
 // outlive is deferred where a panic has nobody above it who would recover. It
 // belongs to what w is about and ends nothing else, least of all the process.
 func (s *Server) outlive(ctx context.Context, w roundtrip.Where) {

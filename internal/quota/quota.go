@@ -79,6 +79,14 @@ func (p *Pool[K]) ForceTake(account K, n int64) {
 	p.addLocked(account, n)
 }
 
+// FindExceeded returns the bound that an account has passed, be it by
+// [Pool.ForceTake].
+func (p *Pool[K]) FindExceeded(account K) Limit {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.findLimitLocked(account, 0)
+}
+
 // Give gives n units back that were taken on behalf of an account.
 func (p *Pool[K]) Give(account K, n int64) {
 	p.mu.Lock()

@@ -41,7 +41,7 @@ func newEventMetrics(r *registration) eventMetrics {
 			roundtrip.DropUnsolicited, roundtrip.DropMalformed, roundtrip.DropExpired,
 			roundtrip.DropVersion),
 		quotas: newFamily(r, "quota_refusals_total", "Requests refused for want of room.", "resource",
-			"guard", "store", "subscriptions", "sessions"),
+			"guard", "store", "subscriptions"),
 		evictions: r.counter("sessions_evicted_total", "Sessions of older clients that were ended before they expired, to make room."),
 		flowRounds: r.histogram("flow_rounds",
 			"Legs of a flow that had more than one, the last included.", prometheus.LinearBuckets(2, 1, 8)),

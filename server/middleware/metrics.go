@@ -52,7 +52,7 @@ type MetricsOptions struct {
 //	rondo_dropped_answers_total{reason}
 //	rondo_http_refusals_total{status,reason}   before any middleware
 //	rondo_line_refusals_total{reason}          the same on stdio and the like
-//	rondo_quota_refusals_total{resource}       guard, store, subscriptions, sessions
+//	rondo_quota_refusals_total{resource}       guard, store, subscriptions
 //	rondo_sessions_evicted_total
 //	rondo_handler_panics_total
 //	rondo_server_bugs_total

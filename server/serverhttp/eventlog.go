@@ -5,8 +5,10 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 const (
@@ -33,13 +35,13 @@ var (
 // A store is what the logs of a handler share: the bound on all they keep, and
 // the streams that have ended, to be dropped first.
 type store struct {
-	perLog, total int64
-	used          atomic.Int64
-	finished      expiry[*stream]
+	perLog   int64
+	used     *quota.Pool[roundtrip.Principal] // bytes
+	finished expiry[*stream]
 }
 
-func newStore(perLog, total int64) *store {
-	s := &store{perLog: perLog, total: total}
+func newStore(perLog int64, used *quota.Pool[roundtrip.Principal]) *store {
+	s := &store{perLog: perLog, used: used}
 	s.finished.after = eventLife
 	s.finished.expel = (*stream).forget
 	return s
@@ -47,8 +49,8 @@ func newStore(perLog, total int64) *store {
 
 // trim drops streams that have ended until the total is kept. It is called
 // without any lock held. What is left is bounded by the logs themselves.
-func (s *store) trim() {
-	for s.used.Load() > s.total {
+func (s *store) trim(owner roundtrip.Principal) {
+	for s.used.FindExceeded(owner) == quota.Total {
 		oldest, ok := s.finished.oldest()
 		if !ok {
 			return
@@ -64,6 +66,7 @@ func (s *store) trim() {
 //	                      └── kept for ── resume ──→ another connection
 type eventLog struct {
 	store *store
+	owner roundtrip.Principal
 	tag   string // of event ids; empty: nothing is kept and nothing can be resumed
 	prime bool   // streams begin with an event id, which tells clients that they may resume
 
@@ -111,7 +114,11 @@ func (l *eventLog) count(n int64) {
 		return
 	}
 	l.bytes += n
-	l.store.used.Add(n)
+	if n < 0 {
+		l.store.used.Give(l.owner, -n)
+	} else {
+		l.store.used.ForceTake(l.owner, n)
+	}
 }
 
 // remove takes s, which has a number, out of the log, with all it holds.
@@ -133,13 +140,24 @@ func (l *eventLog) remove(s *stream) {
 	s.removed = true
 }
 
-// evict drops events until the bound of the log, or that of all logs, is kept:
-// those first that have been sent, or for which nobody waits at present.
+// evict drops events until the bound of the log is kept.
 func (l *eventLog) evict() {
 	if l.store == nil || l.ended {
 		return
 	}
-	over := func() bool { return l.bytes > l.store.perLog }
+	l.evictWhile(func() bool { return l.bytes > l.store.perLog })
+}
+
+// evictAll is the last resort when all logs together hold too much and nothing
+// of it has ended, or all those of a principal: who adds pays.
+func (l *eventLog) evictAll() {
+	l.evictWhile(func() bool { return l.store.used.FindExceeded(l.owner) != quota.None })
+}
+
+// evictWhile drops events and streams that have ended, for as long as there is
+// too much: those first that have been sent, or for which nobody waits at
+// present.
+func (l *eventLog) evictWhile(over func() bool) {
 	for i := 0; i < len(l.streams) && over(); {
 		s := l.streams[i]
 		for over() && s.spare() {
@@ -154,26 +172,16 @@ func (l *eventLog) evict() {
 	}
 }
 
-// evictAll is the last resort when all logs together hold too much and nothing
-// of it has ended: who adds pays.
-func (l *eventLog) evictAll() {
-	for _, s := range l.streams {
-		for l.store.used.Load() > l.store.total && s.spare() {
-			s.drop()
-		}
-	}
-}
-
 // settle keeps the bounds after something was added. It is called with mu held
 // and releases it.
 func (l *eventLog) settle() {
 	l.evict()
-	full := l.store != nil && l.store.used.Load() > l.store.total
+	full := l.store != nil && l.store.used.FindExceeded(l.owner) != quota.None
 	l.mu.Unlock()
 	if !full {
 		return
 	}
-	l.store.trim()
+	l.store.trim(l.owner)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.evictAll()
@@ -187,7 +195,7 @@ func (l *eventLog) end() {
 		return
 	}
 	if l.store != nil {
-		l.store.used.Add(-l.bytes)
+		l.store.used.Give(l.owner, l.bytes)
 	}
 	l.bytes, l.ended = 0, true
 	for _, s := range l.streams {

@@ -3,10 +3,13 @@ package serverhttp
 import (
 	"bytes"
 	"context"
+
+	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 // EventBytes returns how many bytes of events are kept for all sessions.
-func EventBytes(h *Handler) int64 { return h.sessions.store.used.Load() }
+func EventBytes(h *Handler) int64 { return h.sessions.store.used.Used() }
 
 // Sessions returns how many sessions are open.
 func Sessions(h *Handler) int {
@@ -19,7 +22,14 @@ func Sessions(h *Handler) int {
 func Owners(h *Handler) int {
 	h.sessions.mu.Lock()
 	defer h.sessions.mu.Unlock()
-	return len(h.sessions.owned)
+	owners := map[roundtrip.Principal]bool{}
+	for _, s := range h.sessions.byID {
+		owners[s.principal] = true
+	}
+	for p := range h.sessions.idleOf {
+		owners[p] = true
+	}
+	return len(owners)
 }
 
 // A Log is an event log without HTTP.
@@ -27,14 +37,14 @@ type Log struct{ log *eventLog }
 
 // NewLog returns a log with bounds of its own.
 func NewLog(perLog, total int64) Log {
-	return Log{&eventLog{store: newStore(perLog, total), tag: "t"}}
+	return Log{&eventLog{store: newStore(perLog, quota.New(quota.Options[roundtrip.Principal]{Total: total, Share: -1})), tag: "t"}}
 }
 
 // Say says a message that relates to no request.
 func (l Log) Say(message string) error { return l.log.say([]byte(message), false) }
 
 // Used returns how many bytes are kept.
-func (l Log) Used() int64 { return l.log.store.used.Load() }
+func (l Log) Used() int64 { return l.log.store.used.Used() }
 
 // End ends the log.
 func (l Log) End() { l.log.end() }

@@ -167,17 +167,17 @@ func (h *Handler) initialize(x *exchange, r *http.Request, p roundtrip.Principal
 			err: protocol.Errorf(protocol.CodeInvalidParams, "invalid params: longer than %d bytes", maxInitialize)})
 		return
 	}
-	if f := h.sessions.reserve(p); f != nil {
+	s := &session{principal: p, cost: sessionCost + int64(len(request.Params))}
+	if f := h.reserve(r.Context(), s); f != nil {
 		f.id = request.ID
 		x.fail(f)
 		return
 	}
-	s := &session{principal: p}
 	s.core = h.srv.NewSession(p, s.say)
 	reserved := true
 	defer func() {
 		if reserved { // whatever happens
-			h.sessions.cancel(p)
+			h.sessions.giveRoom(p, s.cost)
 			s.core.Close()
 		}
 	}()
@@ -199,6 +199,23 @@ func (h *Handler) initialize(x *exchange, r *http.Request, p roundtrip.Principal
 	}
 	x.w.Header()[headerSession] = []string{s.id}
 	x.finish(http.StatusOK, response)
+}
+
+// reserve makes room for a session, at the cost of others that are idle if need
+// be.
+func (h *Handler) reserve(ctx context.Context, s *session) *fault {
+	if h.sessions.isClosed() {
+		return shuttingDown()
+	}
+	evicted, refused := h.sessions.reserve(s.principal, s.cost)
+	for _, e := range evicted {
+		e.session.end()
+		h.srv.ReportEviction(ctx, roundtrip.SessionEvicted{Idle: e.idle, Limit: string(e.limit)})
+	}
+	if refused == nil {
+		return nil
+	}
+	return refused.fault()
 }
 
 // say sends what relates to no request.

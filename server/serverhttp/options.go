@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
@@ -31,6 +32,9 @@ const (
 	// DefaultMaxSessions bounds the legacy sessions that are open at once: some
 	// tens of megabytes when all are idle.
 	DefaultMaxSessions = 10_000
+	// DefaultMaxHandshakeBytes is 6.5 KiB for each of 10,000 sessions. They take
+	// about 4 themselves, and clients send less than 1.
+	DefaultMaxHandshakeBytes = 64 << 20
 	// DefaultMaxSessionRequests is how many requests of one legacy session run
 	// at once. They go on without a connection, so nothing else bounds them.
 	DefaultMaxSessionRequests = 64
@@ -40,11 +44,6 @@ const (
 	// DefaultMaxEventBytes is the same for all sessions together.
 	DefaultMaxEventBytes = 64 << 20
 )
-
-// sessionShare is how many principals have to come together to open all
-// sessions that there may be, by default. It is small, since a gateway is one
-// principal for many users.
-const sessionShare = 4
 
 // Options configure a [Handler]. The zero value serves anonymous clients that
 // are not browsers, and pages of the same origin.
@@ -108,17 +107,26 @@ type Options struct {
 	// running and no stream open, before it ends. 0: DefaultSessionTimeout,
 	// negative: for ever.
 	SessionTimeout time.Duration
-	// MaxSessions is how many legacy sessions may be open at once; one more is
-	// refused with 503, for ending another's would hurt somebody who did
-	// nothing. 0: DefaultMaxSessions.
+	// MaxSessions is how many legacy sessions may be open at once. For one more
+	// the session is ended that has been idle longest, of the same principal if
+	// it has one: no request runs and no stream is open in it, and nothing has
+	// happened for a minute. Its client is told, as after SessionTimeout, to open
+	// another. Where there is none the new one is refused with 503. 0:
+	// DefaultMaxSessions.
 	MaxSessions int
-	// MaxPrincipalSessions is how many of them one principal may have open, so
-	// that nobody locks everybody else out; one more is refused with 503, too.
+	// MaxPrincipalSessions is how many of them one authenticated principal may
+	// have open, so that nobody locks everybody else out; one more makes the
+	// principal's own that has been idle longest go, or is refused with 503.
 	// Those that are deleted or expire count no more. 0: a quarter of
-	// MaxSessions, at least one; all of them where Authenticate is nil, for
-	// anonymous clients are one principal together. A gateway that is one
-	// principal for many users may need more.
+	// MaxSessions, at least one. A gateway that is one principal for many users
+	// may need more. Anonymous clients cannot be told apart: together they may
+	// have all sessions where Authenticate is nil, and else all but a quarter.
 	MaxPrincipalSessions int
+	// MaxHandshakeBytes bounds what all open legacy sessions keep of what their
+	// clients said at initialize, with 4 KiB for each session besides. One
+	// principal may use a quarter of it, anonymous clients as above, and the same
+	// sessions make room. 0: DefaultMaxHandshakeBytes.
+	MaxHandshakeBytes int64
 	// MaxSessionRequests is how many requests of one legacy session may run at
 	// once, 0: DefaultMaxSessionRequests. Those above are refused with 429.
 	MaxSessionRequests int
@@ -128,7 +136,8 @@ type Options struct {
 	// DefaultMaxSessionBytes.
 	MaxSessionBytes int64
 	// MaxEventBytes is the same for all sessions together, 0:
-	// DefaultMaxEventBytes.
+	// DefaultMaxEventBytes. One principal may use a quarter of it, anonymous
+	// clients as above.
 	MaxEventBytes int64
 }
 
@@ -165,10 +174,10 @@ func (o *Options) legacyDefaults() {
 		o.MaxSessions = DefaultMaxSessions
 	}
 	if o.MaxPrincipalSessions <= 0 {
-		o.MaxPrincipalSessions = o.MaxSessions
-		if o.Authenticate != nil {
-			o.MaxPrincipalSessions = max(1, o.MaxSessions/sessionShare)
-		}
+		o.MaxPrincipalSessions = int(quota.ShareOf(int64(o.MaxSessions)))
+	}
+	if o.MaxHandshakeBytes <= 0 {
+		o.MaxHandshakeBytes = DefaultMaxHandshakeBytes
 	}
 	if o.MaxSessionRequests <= 0 {
 		o.MaxSessionRequests = DefaultMaxSessionRequests

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -21,105 +22,189 @@ type session struct {
 	principal roundtrip.Principal
 	log       eventLog
 
+	cost int64 // counted in sessions.bytes
+
 	// Guarded by the mutex of the table.
 	busy    int              // HTTP requests and calls under way
 	running int              // calls alone
 	ticket  ticket[*session] // in sessions.idle while nothing is under way
+	inOwn   ticket[*session] // in sessions.idleOf, as long
 }
+
+const (
+	// sessionCost is what a session counts beside what its client said at
+	// initialize, in bytes.
+	sessionCost = 4 << 10
+	// minEvictIdle is how long nothing must have happened in a session that makes
+	// room for another. Clients that work send something more often, or listen.
+	minEvictIdle = time.Minute
+)
 
 // sessions is the table of all sessions of a handler.
 type sessions struct {
-	max, maxEach, maxRunning int
-	idle                     expiry[*session]
-	store                    *store
+	maxRunning   int
+	count, bytes *quota.Pool[roundtrip.Principal] // of sessions, those that are opening included
+	idle         expiry[*session]
+	store        *store
 
-	mu      sync.Mutex
-	byID    map[string]*session
-	opening int                         // that are not in the table yet
-	owned   map[roundtrip.Principal]int // how many are whose, those that are opening included
-	closed  bool
+	mu     sync.Mutex
+	byID   map[string]*session
+	idleOf map[roundtrip.Principal]*queue[*session] // those in idle, by principal
+	closed bool
 }
 
 func newSessions(o *Options) *sessions {
+	pool := func(total, share int64) *quota.Pool[roundtrip.Principal] {
+		return quota.New(quota.Options[roundtrip.Principal]{
+			Total: total, Share: share, Authenticates: o.Authenticate != nil, Local: roundtrip.Local(),
+		})
+	}
 	t := &sessions{
-		max: o.MaxSessions, maxEach: o.MaxPrincipalSessions, maxRunning: o.MaxSessionRequests,
-		store: newStore(o.MaxSessionBytes, o.MaxEventBytes),
-		byID:  map[string]*session{},
-		owned: map[roundtrip.Principal]int{},
+		maxRunning: o.MaxSessionRequests,
+		count:      pool(int64(o.MaxSessions), int64(o.MaxPrincipalSessions)),
+		bytes:      pool(o.MaxHandshakeBytes, quota.ShareOf(o.MaxHandshakeBytes)),
+		store:      newStore(o.MaxSessionBytes, pool(o.MaxEventBytes, quota.ShareOf(o.MaxEventBytes))),
+		byID:       map[string]*session{},
+		idleOf:     map[roundtrip.Principal]*queue[*session]{},
 	}
 	t.idle.after = o.SessionTimeout
 	t.idle.expel = t.expire
 	return t
 }
 
-// reserve makes room for a session that p is about to open.
-func (t *sessions) reserve(p roundtrip.Principal) *fault {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return shuttingDown()
-	}
-	if len(t.byID)+t.opening >= t.max {
-		return noRoom(p, "too many sessions are open",
-			fmt.Errorf("%d sessions are open (serverhttp.Options.MaxSessions)", t.max))
-	}
-	if t.owned[p] >= t.maxEach {
-		return noRoom(p, "too many sessions of this principal are open",
-			fmt.Errorf("%d sessions of this principal are open (serverhttp.Options.MaxPrincipalSessions)", t.maxEach))
-	}
-	t.opening++
-	t.owned[p]++
-	return nil
+// An eviction is a session that made room for another.
+type eviction struct {
+	session *session
+	idle    time.Duration
+	limit   quota.Limit // that was reached
 }
 
-// noRoom refuses to open a session of p.
-func noRoom(p roundtrip.Principal, why string, cause error) *fault {
-	f := busy(http.StatusServiceUnavailable, roundtrip.RefusedSessions, time.Minute, why)
-	f.principal, f.cause = p, cause
+// reserve makes room for a session that p is about to open. For that it takes
+// sessions that are idle out of the table, which the caller has to end whether
+// there is room now or not.
+func (t *sessions) reserve(p roundtrip.Principal, cost int64) (evicted []eviction, refused *noRoom) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for {
+		limit, option := t.takeRoom(p, cost)
+		if limit == quota.None {
+			return evicted, nil
+		}
+		oldest, since := t.oldestIdleLocked(p, limit)
+		idle := time.Since(since)
+		if oldest == nil {
+			return evicted, &noRoom{p, limit, option, minEvictIdle}
+		}
+		if idle < minEvictIdle {
+			return evicted, &noRoom{p, limit, option, minEvictIdle - idle}
+		}
+		t.dropLocked(oldest)
+		evicted = append(evicted, eviction{oldest, idle, limit})
+	}
+}
+
+// takeRoom counts a session of p, or returns the bound that it would pass and the
+// option that sets it.
+func (t *sessions) takeRoom(p roundtrip.Principal, cost int64) (limit quota.Limit, option string) {
+	switch limit = t.count.Take(p, 1); limit {
+	case quota.Total:
+		return limit, "MaxSessions"
+	case quota.Share:
+		return limit, "MaxPrincipalSessions"
+	}
+	if limit = t.bytes.Take(p, cost); limit != quota.None {
+		t.count.Give(p, 1)
+	}
+	return limit, "MaxHandshakeBytes"
+}
+
+// giveRoom gives the room back that a session of p took, or was reserved for it.
+func (t *sessions) giveRoom(p roundtrip.Principal, cost int64) {
+	t.count.Give(p, 1)
+	t.bytes.Give(p, cost)
+}
+
+// oldestIdleLocked returns the session that has been idle longest: of those of p
+// if there is one, or if it is p's share that is used up.
+func (t *sessions) oldestIdleLocked(p roundtrip.Principal, limit quota.Limit) (s *session, since time.Time) {
+	if own := t.idleOf[p]; own != nil {
+		oldest := own.front()
+		if limit == quota.Share || time.Since(oldest.since) >= minEvictIdle {
+			return oldest.value, oldest.since
+		}
+	}
+	if limit == quota.Total {
+		s, since, _ = t.idle.peekOldest()
+	}
+	return s, since
+}
+
+// noRoom says which bound keeps p from opening a session, and when that may
+// change.
+type noRoom struct {
+	principal roundtrip.Principal
+	limit     quota.Limit
+	option    string // that sets the bound
+	after     time.Duration
+}
+
+func (n *noRoom) fault() *fault {
+	why := "too many sessions are open"
+	if n.limit == quota.Share {
+		why = "too many sessions of this principal are open"
+	}
+	f := busy(http.StatusServiceUnavailable, roundtrip.RefusedSessions, n.limit, n.after, why)
+	f.principal = n.principal
+	f.cause = fmt.Errorf("%s, and none has been idle for %s (serverhttp.Options.%s)", why, minEvictIdle, n.option)
 	return f
 }
 
-// cancel gives the room back.
-func (t *sessions) cancel(p roundtrip.Principal) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.opening--
-	t.disown(p)
-}
-
-// disown is called with mu held.
-func (t *sessions) disown(p roundtrip.Principal) {
-	if t.owned[p]--; t.owned[p] <= 0 {
-		delete(t.owned, p)
-	}
-}
-
-// drop takes s out of the table. It reports false when it is not in there any
-// more. It is called with mu held.
-func (t *sessions) drop(s *session) bool {
+// dropLocked takes s out of the table. It reports false when it is not in there
+// any more.
+func (t *sessions) dropLocked(s *session) bool {
 	if t.byID[s.id] != s {
 		return false
 	}
 	delete(t.byID, s.id)
-	t.disown(s.principal)
+	t.endIdleLocked(s)
+	t.giveRoom(s.principal, s.cost)
 	return true
+}
+
+// beginIdleLocked notes that nothing is under way in s any more.
+func (t *sessions) beginIdleLocked(s *session) {
+	own := t.idleOf[s.principal]
+	if own == nil {
+		own = &queue[*session]{}
+		t.idleOf[s.principal] = own
+	}
+	own.push(&s.inOwn, s)
+	t.idle.add(&s.ticket, s)
+}
+
+// endIdleLocked notes that s is not idle, or that it is gone.
+func (t *sessions) endIdleLocked(s *session) {
+	t.idle.remove(&s.ticket)
+	s.inOwn.leave()
+	if own := t.idleOf[s.principal]; own != nil && own.front() == nil {
+		delete(t.idleOf, s.principal)
+	}
 }
 
 // open enters s, for which room was reserved, under a new id. The session is
 // idle. It reports false when the table has closed meanwhile.
 func (t *sessions) open(s *session) bool {
 	s.id = rand.Text() // 130 bits
-	s.log.store, s.log.tag, s.log.over = t.store, rand.Text()[:6], make(chan struct{})
+	s.log.store, s.log.owner, s.log.tag, s.log.over = t.store, s.principal, rand.Text()[:6], make(chan struct{})
 	s.log.prime = s.core.Version() >= protocol.V20251125
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.opening--
 	if t.closed {
-		t.disown(s.principal)
+		t.giveRoom(s.principal, s.cost)
 		return false
 	}
 	t.byID[s.id] = s
-	t.idle.add(&s.ticket, s)
+	t.beginIdleLocked(s)
 	return true
 }
 
@@ -140,7 +225,7 @@ func (t *sessions) acquire(id string, p roundtrip.Principal) (*session, *fault) 
 // hold is called with mu held.
 func (t *sessions) hold(s *session) {
 	if s.busy == 0 {
-		t.idle.remove(&s.ticket)
+		t.endIdleLocked(s)
 	}
 	s.busy++
 }
@@ -150,9 +235,13 @@ func (t *sessions) release(s *session) {
 	defer t.mu.Unlock()
 	s.busy--
 	if s.busy == 0 && t.byID[s.id] == s {
-		t.idle.add(&s.ticket, s)
+		t.beginIdleLocked(s)
 	}
 }
+
+// limitSession is the bound of one session, beside those of the server and of a
+// principal.
+const limitSession quota.Limit = "session"
 
 // begin counts n calls of a session that is held, or says that they are too
 // many. Each of them holds the session until finished.
@@ -160,7 +249,7 @@ func (t *sessions) begin(s *session, n int) *fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s.running+n > t.maxRunning {
-		f := busy(http.StatusTooManyRequests, roundtrip.RefusedRequests, time.Second, "too many requests of this session are running")
+		f := busy(http.StatusTooManyRequests, roundtrip.RefusedRequests, limitSession, time.Second, "too many requests of this session are running")
 		f.principal = s.principal
 		f.cause = fmt.Errorf("%d requests of this session are running (serverhttp.Options.MaxSessionRequests)", s.running)
 		return f
@@ -183,7 +272,7 @@ func (t *sessions) finished(s *session) {
 // more.
 func (t *sessions) expire(s *session) {
 	t.mu.Lock()
-	expired := s.busy == 0 && t.drop(s)
+	expired := s.busy == 0 && t.dropLocked(s)
 	t.mu.Unlock()
 	if expired {
 		s.end()
@@ -194,7 +283,7 @@ func (t *sessions) expire(s *session) {
 // ended already.
 func (t *sessions) remove(s *session) bool {
 	t.mu.Lock()
-	open := t.drop(s)
+	open := t.dropLocked(s)
 	t.mu.Unlock()
 	if open {
 		s.end()
@@ -225,7 +314,7 @@ func (t *sessions) end() {
 	t.mu.Lock()
 	all := t.all()
 	for _, s := range all {
-		t.drop(s)
+		t.dropLocked(s)
 	}
 	t.mu.Unlock()
 	t.idle.stop()
@@ -252,5 +341,5 @@ func (s *session) end() {
 }
 
 func shuttingDown() *fault {
-	return busy(http.StatusServiceUnavailable, roundtrip.RefusedClosing, time.Second, "server is shutting down")
+	return busy(http.StatusServiceUnavailable, roundtrip.RefusedClosing, quota.None, time.Second, "server is shutting down")
 }

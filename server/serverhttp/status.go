@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -32,11 +33,11 @@ func badRequest(reason roundtrip.RefusalReason, format string, args ...any) *fau
 }
 
 // busy is the fault of a client that comes at a bad time, and may come again.
-func busy(status int, reason roundtrip.RefusalReason, retryAfter time.Duration, why string) *fault {
-	return &fault{status: status, reason: reason, header: "Retry-After", value: strconv.Itoa(int(retryAfter / time.Second)),
-		err: protocol.Errorf(protocol.CodeBusy, "%s; try again in %s", why, retryAfter).WithData(struct {
-			RetryAfterMs int64 `json:"retryAfterMs"`
-		}{retryAfter.Milliseconds()})}
+// limit is the bound that was reached, if there is one.
+func busy(status int, reason roundtrip.RefusalReason, limit quota.Limit, retryAfter time.Duration, why string) *fault {
+	seconds := int64((retryAfter + time.Second - 1) / time.Second)
+	return &fault{status: status, reason: reason, header: "Retry-After", value: strconv.FormatInt(seconds, 10),
+		err: quota.Refuse(limit, retryAfter, "%s; try again in %ds", why, seconds)}
 }
 
 // statusOf returns the status of a response that is sent as JSON. Clients read
