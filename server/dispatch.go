@@ -120,7 +120,7 @@ func (s *Server) Serve(ctx context.Context, in *Incoming) (response *protocol.Re
 	response = &l.response
 	response.ID = in.Request.ID
 	if !s.running.begin(ctx, l) {
-		response.Error = s.refuse(ctx, "", roundtrip.RefusedClosing, in.Request.ID, protocol.Errorf(protocol.CodeBusy, "server is closing"))
+		response.Error = s.refuse(ctx, "", roundtrip.RefusedClosing, in.Request.ID, closing())
 		return response
 	}
 	defer s.running.end(l)

@@ -57,7 +57,9 @@ type Options struct {
 	// quick. Nil: everybody sees everything.
 	Visible func(p roundtrip.Principal, list, name string) bool
 	// MaxSubscriptions is how many subscriptions may be open at once, 0:
-	// DefaultMaxSubscriptions.
+	// DefaultMaxSubscriptions. One authenticated principal may have a quarter of
+	// them; anonymous clients together may have all where the transport does not
+	// authenticate, and else all but a quarter.
 	MaxSubscriptions int
 	// ShutdownWaitsForPeople has shutdowns wait for requests whose questions are
 	// with clients, as they do for requests that run: of the server, and of the

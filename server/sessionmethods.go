@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -136,7 +137,7 @@ func (x *Session) subscribe(uri string) error {
 		return nil
 	}
 	if len(x.news.resources) >= MaxSubscribedResources || x.uriBytes+len(uri) > MaxListenBytes {
-		return protocol.Errorf(protocol.CodeBusy, "too many resources are subscribed to")
+		return quota.Refuse("session", subscriptionRetry, "too many resources are subscribed to; unsubscribe from some")
 	}
 	x.news.resources[uri] = struct{}{}
 	x.uriBytes += len(uri)

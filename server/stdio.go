@@ -12,6 +12,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/lineio"
+	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/internal/stack"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -293,11 +294,11 @@ func (st *stream) add(id protocol.ID, r *streamRequest) (roundtrip.RefusalReason
 	defer st.mu.Unlock()
 	switch _, taken := st.running[id]; {
 	case st.closed:
-		return roundtrip.RefusedClosing, protocol.Errorf(protocol.CodeBusy, "server is closing")
+		return roundtrip.RefusedClosing, closing()
 	case taken:
 		return roundtrip.RefusedDuplicateID, protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: a request with this id is running")
 	case len(st.running) >= st.opts.MaxInFlight:
-		return roundtrip.RefusedRequests, protocol.Errorf(protocol.CodeBusy, "too many requests are running")
+		return roundtrip.RefusedRequests, quota.Refuse(quota.Total, time.Second, "too many requests are running; try again in %s", time.Second)
 	}
 	st.running[id] = r
 	st.requests.Add(1)

@@ -7,9 +7,12 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
 const (
@@ -23,26 +26,33 @@ const (
 	// They are held as long as the subscription is open, and this is room for
 	// all its resources with URIs of ordinary length.
 	MaxListenBytes = 256 << 10
+	// subscriptionRetry is when a client that found no room may try again. They
+	// last for hours, as long as the clients.
+	subscriptionRetry = 30 * time.Second
 )
 
 // hub tells open subscriptions what changed.
 type hub struct {
+	listening *quota.Pool[roundtrip.Principal] // subscribers that are no sessions
+
 	mu          sync.Mutex
-	max         int
-	listening   int // subscribers that are no sessions
 	subscribers map[*subscriber]struct{}
 	closing     bool
 	closed      chan struct{} // closed when no subscription may go on
 }
 
 func newHub(max int) *hub {
-	return &hub{max: max, subscribers: map[*subscriber]struct{}{}, closed: make(chan struct{})}
+	listening := quota.New(quota.Options[roundtrip.Principal]{
+		Total: int64(max), Share: quota.ShareOf(int64(max)), Local: roundtrip.Local(),
+	})
+	return &hub{listening: listening, subscribers: map[*subscriber]struct{}{}, closed: make(chan struct{})}
 }
 
 // A subscriber is one open subscription. What changed is kept as a set, so a
 // client that reads slowly costs no more than one that reads fast: it learns
 // that a list changed, once, however often that was.
 type subscriber struct {
+	principal roundtrip.Principal
 	filter    protocol.SubscriptionFilter // what was acknowledged
 	resources map[string]struct{}         // its URIs
 	wake      chan struct{}               // holds one; nil for sessions
@@ -53,20 +63,21 @@ type subscriber struct {
 	updated map[string]bool // URIs of resources that are due
 }
 
-func (h *hub) add(filter protocol.SubscriptionFilter) (*subscriber, error) {
+// add opens a subscription of p, or says which bound it would pass.
+func (h *hub) add(p roundtrip.Principal, filter protocol.SubscriptionFilter) (*subscriber, quota.Limit, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closing {
-		return nil, protocol.Errorf(protocol.CodeBusy, "server is closing")
+		return nil, quota.None, closing()
 	}
-	if h.listening >= h.max {
-		return nil, protocol.Errorf(protocol.CodeBusy, "too many subscriptions are open")
+	if limit := h.listening.Take(p, 1); limit != quota.None {
+		return nil, limit, quota.Refuse(limit, subscriptionRetry,
+			"too many subscriptions are open; try again in %s", subscriptionRetry)
 	}
 	sub := newSubscriber(filter)
-	sub.wake = make(chan struct{}, 1)
+	sub.principal, sub.wake = p, make(chan struct{}, 1)
 	h.subscribers[sub] = struct{}{}
-	h.listening++
-	return sub, nil
+	return sub, quota.None, nil
 }
 
 func newSubscriber(filter protocol.SubscriptionFilter) *subscriber {
@@ -91,7 +102,7 @@ func (h *hub) remove(sub *subscriber) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, ok := h.subscribers[sub]; ok && sub.wake != nil {
-		h.listening--
+		h.listening.Give(sub.principal, 1)
 	}
 	delete(h.subscribers, sub)
 }
@@ -184,7 +195,15 @@ func (s *Server) listen(ctx context.Context, in *Incoming, p *protocol.ListenPar
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "invalid params: longer than %d bytes", MaxListenBytes)
 	}
 	filter := s.honoured(p.Notifications)
-	sub, err := s.hub.add(filter)
+	if in.Private {
+		s.hub.listening.ReserveForAuthenticated()
+	}
+	sub, full, err := s.hub.add(in.Principal, filter)
+	if full != quota.None {
+		s.opts.Observer.Observe(ctx, roundtrip.QuotaExceeded{
+			Where: in.where(), Resource: "subscriptions", Limit: string(full), RetryAfter: subscriptionRetry,
+		})
+	}
 	if err != nil {
 		return nil, err
 	}
