@@ -37,7 +37,7 @@ func (c *Call) offer(ctx context.Context, params json.RawMessage, opts *ElicitOp
 // start takes a slot for a question and makes it exist. Nothing is left of one
 // that is refused, nor where code of the host's panics.
 func (e *entry) start(ctx context.Context, q *question) (wire *protocol.Request, refused *Error) {
-	if refused = e.router.take(e.call); refused != nil {
+	if refused = e.router.takeSlot(e.call); refused != nil {
 		return nil, refused
 	}
 	exists := false
@@ -162,7 +162,7 @@ func (e *entry) create(ctx context.Context) *Error {
 func (e *entry) discard() {
 	r := e.router
 	r.mu.Lock()
-	r.free(e.call)
+	r.freeSlotLocked(e.call)
 	if e.visit != nil {
 		r.dropClaim(e.visit)
 	}

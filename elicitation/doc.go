@@ -60,7 +60,7 @@
 // With [Options.Logger] each event is one entry named elicitation.created,
 // elicitation.delivered, elicitation.completed, elicitation.timeout,
 // elicitation.error, elicitation.cancelled or elicitation.rejected, with the
-// fields request_id, upstream_session, downstream_session, message, action and
+// fields event, which repeats that name, request_id, upstream_session, downstream_session, message, action and
 // duration_ms, and where they say more mode, call_id, reason, by, code, violation
 // and error. elicitation.leaked tells of a call whose host forgot [Call.End].
 // message is the text of the question, escaped and cut at 256 characters unless

@@ -1,7 +1,13 @@
 package elicitation
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -55,7 +61,8 @@ type Event struct {
 	// Violation says how accepted content does not fit the form, without its
 	// values; empty when it fits or was not looked at.
 	Violation string
-	// Err says more about a refusal or a failed delivery, fit for logs.
+	// Err says more about a refusal or a failure, fit for logs. Of the error of an
+	// [Asker], which may quote the answer, it has the kind alone.
 	Err string
 	// Duration is the time since EventCreated; in EventLeaked, since Begin.
 	Duration time.Duration
@@ -129,11 +136,43 @@ func (e *entry) event(kind EventKind, end *ending) {
 			if end.state == stateFailed {
 				ev.Reason = err.Reason
 			}
-			// An SDK's error may quote the answer that it could not read.
-			if err.Err != nil && (err.Reason == ReasonDelivery && e.call.via.asker == nil || err.Reason == ReasonStreamLost) {
-				ev.Err = e.router.quoting(err.Err)
-			}
+			ev.Err = e.explainFailure(err)
 		}
 	}
 	e.router.emit(&ev)
+}
+
+// explainFailure says what caused the end of a question, fit for logs.
+func (e *entry) explainFailure(err *Error) string {
+	switch {
+	case err.Err == nil:
+		return ""
+	case err.Reason == ReasonDelivery && e.call.via.asker != nil:
+		return kindOf(err.Err) // an SDK's error may quote the answer that it could not read
+	case err.Reason == ReasonDelivery, err.Reason == ReasonStreamLost:
+		return e.router.quoting(err.Err)
+	case err.Reason == ReasonInvalidReply:
+		return logged(err.Err.Error()) // a text of ours that quotes nothing
+	}
+	return ""
+}
+
+// kindOf describes an error without its text: as one that everybody knows, by the
+// operating system's number, or else by the type of what lies at its root.
+func kindOf(err error) string {
+	for _, known := range [...]error{
+		errStuck, context.DeadlineExceeded, context.Canceled, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe,
+		net.ErrClosed, os.ErrDeadlineExceeded,
+	} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
+	if number, ok := errors.AsType[syscall.Errno](err); ok {
+		return number.Error()
+	}
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(inner) {
+		err = inner
+	}
+	return fmt.Sprintf("error of type %T", err)
 }

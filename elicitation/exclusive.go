@@ -20,7 +20,8 @@ type queue struct {
 // release is called: with one call in flight at a time [Router.ElicitFrom] always
 // knows whom to ask. Turns come in the order of arrival. The error is that of
 // ctx, or an [*Error] that is [ErrCapacity] when too many wait already, or
-// [ErrShutdown]. It does not keep others from using Begin without it.
+// [ErrShutdown], with the time after which to try again; such a refusal is logged
+// and counted as [EventRejected]. It does not keep others from using Begin without it.
 //
 // When a call is given up before the upstream has answered, what the upstream asks
 // next may be about that one: [Router.Begin] says for how long such questions are
@@ -41,7 +42,7 @@ func (r *Router) Exclusive(ctx context.Context, upstream UpstreamKey) (release f
 	r.mu.Lock()
 	if r.draining {
 		r.mu.Unlock()
-		return nil, r.shuttingDown()
+		return nil, r.refuseTurn(upstream, r.shuttingDown())
 	}
 	q := &r.upstreamAt(upstream).queue
 	if !q.held {
@@ -51,7 +52,7 @@ func (r *Router) Exclusive(ctx context.Context, upstream UpstreamKey) (release f
 	}
 	if len(q.waiting) >= maxQueue {
 		r.mu.Unlock()
-		return nil, later(ReasonCapacity, "Too many calls wait for the connection", "queue", r.opts.RetryAfter)
+		return nil, r.refuseTurn(upstream, later(ReasonCapacity, "Too many calls wait for the connection", "queue", r.opts.RetryAfter))
 	}
 	turn := make(chan struct{})
 	q.waiting = append(q.waiting, turn)
@@ -70,6 +71,12 @@ func (r *Router) Exclusive(ctx context.Context, upstream UpstreamKey) (release f
 		release()
 	}
 	return nil, context.Cause(ctx)
+}
+
+// refuseTurn records that a call does not get the connection, as a question that
+// was turned away: it cannot be asked. r.mu is not held.
+func (r *Router) refuseTurn(upstream UpstreamKey, err *Error) error {
+	return r.rejected(err, Event{Upstream: upstream}, nil)
 }
 
 // passOn gives the connection to whoever has waited longest.

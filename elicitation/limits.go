@@ -1,50 +1,73 @@
 package elicitation
 
-// take takes a slot for one question of a call, or says why there is none. A
-// router that is full refuses; it never drops what is pending.
-func (r *Router) take(c *Call) *Error {
+import "github.com/rondo-mcp/rondo/internal/quota"
+
+// slots count the questions that are pending. A router that is full refuses; it
+// never drops what is pending.
+type slots struct {
+	questions *quota.Pool[Principal]   // in all and by principal
+	sessions  *quota.Pool[*Session]    // by session alone
+	upstreams *quota.Pool[UpstreamKey] // by connection alone; a call's own one is not bound
+}
+
+func newSlots(o *Options) slots {
+	limit := func(n int) int64 { return int64(max(n, -1)) }
+	return slots{
+		questions: quota.New(quota.Options[Principal]{Total: limit(o.MaxPending), Share: limit(o.MaxPerPrincipal)}),
+		sessions:  quota.New(quota.Options[*Session]{Total: -1, Share: limit(o.MaxPerSession)}),
+		upstreams: quota.New(quota.Options[UpstreamKey]{Total: -1, Share: limit(o.MaxPerUpstream)}),
+	}
+}
+
+// take takes a slot for one question of a call, or names the limit that is
+// reached.
+func (s *slots) take(c *Call) (limit string) {
+	p := c.origin.Principal
+	switch s.questions.Take(p, 1) {
+	case quota.Total:
+		return "global"
+	case quota.Share:
+		return "principal"
+	}
+	if s.sessions.Take(c.origin.Session, 1) != quota.None {
+		s.questions.Give(p, 1)
+		return "session"
+	}
+	if s.upstreams.Take(c.upstream, 1) != quota.None {
+		s.questions.Give(p, 1)
+		s.sessions.Give(c.origin.Session, 1)
+		return "upstream"
+	}
+	return ""
+}
+
+func (s *slots) give(c *Call) {
+	s.questions.Give(c.origin.Principal, 1)
+	s.sessions.Give(c.origin.Session, 1)
+	s.upstreams.Give(c.upstream, 1)
+}
+
+// pending is how many questions there are.
+func (s *slots) pending() int { return int(s.questions.Used()) }
+
+// takeSlot takes a slot for one question of a call, or says why there is none.
+func (r *Router) takeSlot(c *Call) *Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := c.usable(); err != nil {
 		return err
 	}
-	o, p, s := &r.opts, c.origin.Principal, c.origin.Session
-	u := r.upstreamAt(c.upstream)
-	limit := ""
-	switch {
-	case full(r.pending, o.MaxPending):
-		limit = "global"
-	case !p.Anonymous() && full(r.principals[p], o.MaxPerPrincipal):
-		limit = "principal"
-	case full(s.pending, o.MaxPerSession):
-		limit = "session"
-	case c.upstream != "" && full(u.pending, o.MaxPerUpstream):
-		limit = "upstream"
+	if limit := r.slots.take(c); limit != "" {
+		return later(ReasonCapacity, "Too many elicitations are pending", limit, r.opts.RetryAfter)
 	}
-	if limit != "" {
-		r.dropUpstream(c.upstream)
-		return later(ReasonCapacity, "Too many elicitations are pending", limit, o.RetryAfter)
-	}
-	r.pending++
-	r.principals[p]++
-	s.pending++
-	u.pending++
+	r.upstreamAt(c.upstream) // stays until the slot is given back
 	return nil
 }
 
-func full(n, limit int) bool { return limit > 0 && n >= limit }
-
-// free gives a slot back. r.mu is held.
-func (r *Router) free(c *Call) {
-	p := c.origin.Principal
-	r.pending--
-	if r.principals[p]--; r.principals[p] == 0 {
-		delete(r.principals, p)
-	}
-	c.origin.Session.pending--
-	r.upstreams[c.upstream].pending--
+func (r *Router) freeSlotLocked(c *Call) {
+	r.slots.give(c)
 	r.dropUpstream(c.upstream)
-	if r.draining && r.pending == 0 {
+	if r.draining && r.slots.pending() == 0 {
 		r.drained()
 	}
 }

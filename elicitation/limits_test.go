@@ -82,6 +82,52 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestNoPrincipalTakesAllQuestions, at the defaults: neither one that is known
+// with many sessions nor all anonymous callers together.
+func TestNoPrincipalTakesAllQuestions(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	asked := 0
+	ask := func(s *elicitation.Session) (limit string) {
+		asked++
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, elicitation.UpstreamKey(fmt.Sprint("up", asked)))
+		t.Cleanup(call.End)
+		_, err := call.Offer(t.Context(), form("m"), nil, nil)
+		if e, ok := errors.AsType[*elicitation.Error](err); ok {
+			var data struct {
+				RetryAfterMs int
+				Limit        string
+			}
+			if json.Unmarshal(e.Wire.Data, &data) != nil || data.RetryAfterMs != 5000 {
+				t.Errorf("refused with %s", e.Wire.Data)
+			}
+			return data.Limit
+		}
+		return ""
+	}
+	fill := func(p elicitation.Principal) (n int, limit string) {
+		for range 20 {
+			s := r.attach(elicitation.SessionInfo{Principal: p})
+			for range 16 {
+				if limit = ask(s); limit != "" {
+					return n, limit
+				}
+				n++
+			}
+		}
+		return n, ""
+	}
+	bobs := r.attach(elicitation.SessionInfo{Principal: bob()})
+	if n, limit := fill(elicitation.Principal{}); n != 75 || limit != "principal" {
+		t.Errorf("anonymous callers have %d questions, then limit %q, want 75", n, limit)
+	}
+	if n, limit := fill(alice()); n != 16 || limit != "principal" {
+		t.Errorf("alice has %d questions, then limit %q, want 16", n, limit)
+	}
+	if limit := ask(bobs); limit != "" {
+		t.Errorf("bob is refused by limit %q", limit)
+	}
+}
+
 func TestOptionsAreChecked(t *testing.T) {
 	for _, o := range []elicitation.Options{
 		{Timeout: -1}, {MaxTimeout: -1}, {DeliveryTimeout: -1}, {SweepInterval: -1}, {RetryAfter: -1},

@@ -5,15 +5,17 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// writeLog writes the entry of an event. Its message is the event's name; the
-// first six fields are always there.
+// writeLog writes the entry of an event. Its message is the event's name, and so
+// is the field event: where the encoder calls the message of an entry "message",
+// the field of that name hides it. The first seven fields are always there.
 func writeLog(logger *zap.Logger, e *Event) {
 	entry := logger.Check(e.level(), string(e.Kind))
 	if entry == nil {
 		return
 	}
-	fields := make([]zap.Field, 0, 12)
+	fields := make([]zap.Field, 0, 14)
 	fields = append(fields,
+		zap.String("event", string(e.Kind)),
 		zap.String("request_id", e.RequestID),
 		zap.String("upstream_session", logged(string(e.Upstream))),
 		zap.String("downstream_session", e.Session),

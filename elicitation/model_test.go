@@ -51,14 +51,15 @@ func modelOptions() elicitation.Options {
 
 type model struct {
 	*rig
-	rand      *rand.Rand
-	sessions  []*modelSession
-	calls     []*modelCall
-	questions []*modelQuestion
-	ends      map[string]int
-	created   int
-	refused   int
-	trace     []string
+	authenticated bool // a session with a principal was attached
+	rand          *rand.Rand
+	sessions      []*modelSession
+	calls         []*modelCall
+	questions     []*modelQuestion
+	ends          map[string]int
+	created       int
+	refused       int
+	trace         []string
 }
 
 type modelSession struct {
@@ -120,6 +121,7 @@ func (m *model) step() {
 
 func (m *model) attachOne() {
 	who := elicitation.Principal{Subject: []string{"", "ann", "bob"}[m.rand.IntN(3)]}
+	m.authenticated = m.authenticated || !who.Anonymous()
 	m.sessions = append(m.sessions, &modelSession{Session: m.attach(elicitation.SessionInfo{Principal: who}), who: who})
 }
 
@@ -164,6 +166,19 @@ func (m *model) pending(fits func(*modelQuestion) bool) (n int) {
 	return n
 }
 
+// share is how many questions of one principal may be pending. Anonymous callers
+// leave a quarter to others once there are any.
+func (m *model) share(who elicitation.Principal) int {
+	o := modelOptions()
+	switch {
+	case !who.Anonymous():
+		return o.MaxPerPrincipal
+	case m.authenticated:
+		return o.MaxPending * 3 / 4
+	}
+	return o.MaxPending
+}
+
 func (m *model) offer() {
 	c, ok := pick(m, m.calls)
 	if !ok {
@@ -175,7 +190,7 @@ func (m *model) offer() {
 	case c.over || c.session.gone:
 		want = elicitation.ErrNoSession
 	case m.pending(func(*modelQuestion) bool { return true }) >= o.MaxPending,
-		!c.session.who.Anonymous() && m.pending(func(q *modelQuestion) bool { return q.call.session.who == c.session.who }) >= o.MaxPerPrincipal,
+		m.pending(func(q *modelQuestion) bool { return q.call.session.who == c.session.who }) >= m.share(c.session.who),
 		m.pending(func(q *modelQuestion) bool { return q.call.session == c.session }) >= o.MaxPerSession,
 		c.up != "" && m.pending(func(q *modelQuestion) bool { return q.call.up == c.up }) >= o.MaxPerUpstream:
 		want = elicitation.ErrCapacity

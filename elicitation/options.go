@@ -73,7 +73,9 @@ type Options struct {
 	// MaxPending, MaxPerPrincipal, MaxPerSession and MaxPerUpstream are how many
 	// questions may be pending at once, in all and for each. 0 is the default
 	// ([DefaultMaxPending] and so on), negative is no limit. Anonymous callers
-	// cannot be told apart and are bound by their sessions alone.
+	// cannot be told apart: together they may have MaxPending, or all but a quarter
+	// of it once a session with a principal has been attached, beside what their
+	// sessions and upstreams may have.
 	MaxPending, MaxPerPrincipal, MaxPerSession, MaxPerUpstream int
 	// RetryAfter is what a refused upstream is told, 0: [DefaultRetryAfter].
 	RetryAfter time.Duration

@@ -161,8 +161,17 @@ func TestExclusiveGivesUp(t *testing.T) {
 			go r.Exclusive(long, "up")
 		}
 		synctest.Wait()
-		if _, err := r.Exclusive(t.Context(), "up"); !errors.Is(err, elicitation.ErrCapacity) {
-			t.Errorf("error is %v", err)
+		_, err = r.Exclusive(t.Context(), "up")
+		refused(t, err, elicitation.ErrCapacity, protocol.CodeBusy, "Too many calls wait for the connection")
+		if e, ok := errors.AsType[*elicitation.Error](err); !ok || e.RetryAfter != elicitation.DefaultRetryAfter || !strings.Contains(string(e.Wire.Data), `"retryAfterMs":5000`) {
+			t.Errorf("the refusal %v does not tell when to come back", err)
+		}
+		r.wantEvents("rejected")
+		if f := r.logs.All()[0].ContextMap(); f["upstream_session"] != "up" || f["reason"] != "capacity" || f["error"] != "limit: queue" {
+			t.Errorf("the log has %v", f)
+		}
+		if n := r.value("elicitation_rejected_total", "reason", "capacity"); n != 1 {
+			t.Errorf("%v refusals are counted, want 1", n)
 		}
 		stop()
 		synctest.Wait()

@@ -38,7 +38,7 @@ func (e *Error) why() string {
 	switch {
 	case e.limit != "":
 		return "limit: " + e.limit
-	case e.Err != nil && (e.Reason == ReasonURLPolicy || e.Reason == ReasonBus || e.Reason == ReasonAmbiguous):
+	case e.Err != nil && (e.Reason == ReasonURLPolicy || e.Reason == ReasonBus || e.Reason == ReasonAmbiguous || e.Reason == ReasonDelivery):
 		return logged(withoutQuery(e.Err.Error()))
 	}
 	return ""

@@ -15,29 +15,27 @@ type Router struct {
 	opts    Options
 	metrics *metrics
 	forms   forms
+	slots   slots
 
-	mu         sync.Mutex // guards what follows, and what is said to be
-	sessions   map[string]*Session
-	upstreams  map[UpstreamKey]*upstream
-	principals map[Principal]int // questions pending
-	entries    map[protocol.ID]*entry
-	visits     map[visitKey]*visit
-	tombs      tombstones
-	abandoned  abandoned
-	pending    int                // slots taken
-	calls      map[*Call]struct{} // begun and not ended
-	draining   bool
-	idle       chan struct{} // closed when draining and nothing is pending
-	sweep      *time.Timer
+	mu        sync.Mutex // guards what follows, and what is said to be
+	sessions  map[string]*Session
+	upstreams map[UpstreamKey]*upstream
+	entries   map[protocol.ID]*entry
+	visits    map[visitKey]*visit
+	tombs     tombstones
+	abandoned abandoned
+	calls     map[*Call]struct{} // begun and not ended
+	draining  bool
+	idle      chan struct{} // closed when draining and nothing is pending
+	sweep     *time.Timer
 
 	sending sync.WaitGroup // withdrawals on their way
 }
 
 // An upstream is what the router knows of one connection.
 type upstream struct {
-	calls   []*Call
-	pending int
-	queue   queue // for Exclusive
+	calls []*Call
+	queue queue // for Exclusive
 }
 
 // New returns a router. It is an error when an option is out of range, a metric's
@@ -54,7 +52,7 @@ func New(opts *Options) (*Router, error) {
 	}
 	r := &Router{
 		opts: o, sessions: make(map[string]*Session), upstreams: make(map[UpstreamKey]*upstream),
-		principals: make(map[Principal]int), entries: make(map[protocol.ID]*entry), visits: make(map[visitKey]*visit),
+		slots: newSlots(&o), entries: make(map[protocol.ID]*entry), visits: make(map[visitKey]*visit),
 		calls: make(map[*Call]struct{}), idle: make(chan struct{}),
 	}
 	if r.metrics, err = registerMetrics(o.Registerer); err != nil {
@@ -80,7 +78,7 @@ func (r *Router) upstreamAt(key UpstreamKey) *upstream {
 
 // dropUpstream forgets a connection that nothing uses. r.mu is held.
 func (r *Router) dropUpstream(key UpstreamKey) {
-	if u := r.upstreams[key]; u != nil && len(u.calls) == 0 && u.pending == 0 && !u.queue.held {
+	if u := r.upstreams[key]; u != nil && len(u.calls) == 0 && r.slots.upstreams.UsedBy(key) == 0 && !u.queue.held {
 		delete(r.upstreams, key)
 	}
 }
@@ -114,7 +112,7 @@ func (r *Router) unpublish(e *entry, end ending) {
 	if e.visit != nil && !end.visiting() {
 		r.forgetVisit(e.visit)
 	}
-	r.free(e.call)
+	r.freeSlotLocked(e.call)
 }
 
 // usable tells whether a call may ask. r.mu is held.

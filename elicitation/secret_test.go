@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"unicode/utf8"
 
@@ -145,6 +149,57 @@ func TestMessagesInLogs(t *testing.T) {
 				t.Errorf("message is %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// TestCausesAreLogged: what ended a question is in the entry, the event's name in
+// a field of its own.
+func TestCausesAreLogged(t *testing.T) {
+	dial := &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EPIPE)}
+	for _, test := range []struct {
+		name string
+		via  func(sc *screen) elicitation.Via
+		want string
+	}{
+		{"a transport's text", func(sc *screen) elicitation.Via {
+			sc.fail = errors.New("stream is closed")
+			return elicitation.Frames(sc)
+		}, "stream is closed"},
+		{"an SDK's known cause", asksFor(fmt.Errorf("secret: %w", io.ErrUnexpectedEOF)), "unexpected EOF"},
+		{"an SDK's number of the system", asksFor(fmt.Errorf("secret: %w", dial)), "broken pipe"},
+		{"an SDK's own type", asksFor(fmt.Errorf("secret: %w", &json.UnsupportedValueError{Str: "secret"})), "error of type *json.UnsupportedValueError"},
+		{"an answer that cannot be read", func(sc *screen) elicitation.Via {
+			return elicitation.Asks(elicitation.AskFunc(func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) {
+				return json.RawMessage(`{"secret":`), nil
+			}))
+		}, "the result is not strict JSON"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, elicitation.Options{})
+			s := r.attach(elicitation.SessionInfo{ID: "s1"})
+			call := r.begin(elicitation.Origin{Session: s}, test.via(&screen{t: t}), "up")
+			defer call.End()
+			if _, err := call.Elicit(t.Context(), form("m"), nil); err == nil {
+				t.Fatal("the question has an answer")
+			}
+			for _, entry := range r.logs.All() {
+				if got := entry.ContextMap()["event"]; got != entry.Message {
+					t.Errorf("field event is %v in the entry %s", got, entry.Message)
+				}
+			}
+			end := r.logs.FilterMessage("elicitation.error").All()
+			if len(end) != 1 || end[0].ContextMap()["error"] != test.want {
+				t.Errorf("the log has %v, want error %q", end, test.want)
+			}
+		})
+	}
+}
+
+func asksFor(err error) func(*screen) elicitation.Via {
+	return func(*screen) elicitation.Via {
+		return elicitation.Asks(elicitation.AskFunc(func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) {
+			return nil, err
+		}))
 	}
 }
 

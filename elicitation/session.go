@@ -46,7 +46,6 @@ type Session struct {
 	// Guarded by router.mu.
 	calls    map[*Call]struct{}
 	visits   []*visit
-	pending  int
 	detached bool
 }
 
@@ -74,6 +73,9 @@ func (r *Router) Attach(info SessionInfo) (*Session, error) {
 		return nil, fmt.Errorf("elicitation session: %w", ErrShutdown)
 	case r.sessions[info.ID] != nil:
 		return nil, errors.New("elicitation session: the id is attached already")
+	}
+	if !info.Principal.Anonymous() {
+		r.slots.questions.ReserveForAuthenticated() // before it asks, anonymous callers may have left no room
 	}
 	r.sessions[info.ID] = s
 	return s, nil

@@ -18,7 +18,7 @@ func (r *Router) Shutdown(ctx context.Context) error {
 		if r.sweep != nil {
 			r.sweep.Stop()
 		}
-		if r.pending == 0 {
+		if r.slots.pending() == 0 {
 			r.drained()
 		}
 	}
@@ -87,7 +87,5 @@ func (r *Router) cancelAll(ending *sync.WaitGroup) {
 
 // Pending is how many questions are pending.
 func (r *Router) Pending() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.pending
+	return r.slots.pending()
 }
