@@ -105,13 +105,13 @@ func TestCreatedBucket(t *testing.T) {
 // TestFullBucket refuses new claims and keeps the old ones.
 func TestFullBucket(t *testing.T) {
 	js := natstest.Connect(t, natstest.Start(t, t.TempDir(), 0).ClientURL())
-	g := newGuard(t, js, &natsguard.Options{MaxBytes: 8 << 10})
+	g := newGuard(t, js, &natsguard.Options{MaxBytes: 8 << 10, Share: -1})
 	ids := "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz"
 	made := 0
 	for i := range ids {
 		err := g.Claim(t.Context(), ids[:i+1], "", print1, inAnHour())
 		if err != nil {
-			unspent(t, err)
+			exceeded(t, err, "guard", "server")
 			break
 		}
 		made++

@@ -38,6 +38,28 @@
 // key, by servers from 2.11 on. Older ones forget the whole bucket's keys after
 // [Options].Longest.
 //
+// # What one principal may use
+//
+// One principal may use a quarter of a bucket, see [Options].Share, over all
+// replicas; one that has used it up, and everybody when the bucket is full, is
+// refused with a [roundtrip.QuotaError], which clients get as a request to come
+// back later. Anonymous callers are one principal. They may use the whole bucket,
+// or all but a quarter for a replica that has seen somebody authenticate since it
+// was started.
+//
+// What each uses is counted in the bucket, in units of 512 bytes: a claim is one
+// without its outcome, which is recorded only while less than half of the share is
+// used. The upper bound is exact up to 16 units for each replica and five minutes,
+// since replicas reserve units by conditional writes before they use them. What is
+// approximate is how soon they come back: units that a replica has reserved and not
+// used count until the claims that they were reserved for have expired. That is
+// never more than the replica has used, nor than a 512th of the share in five
+// minutes. Clocks of replicas that differ by more than two minutes make it less
+// exact.
+//
+// When the count cannot be read or written the request is refused, like one whose
+// claim cannot be stored.
+//
 // # What is stored
 //
 // A bucket holds digests: a key is a digest of the id of a state, and what is
@@ -45,6 +67,8 @@
 // outcome is encrypted under a key that is derived from the id. The id cannot
 // be guessed and stands nowhere but in the sealed state, so that reading the
 // bucket reveals how many states are used and when, and how long outcomes are.
+// The count of a principal is stored under a digest of its issuer and subject: who
+// can guess those learns how much it uses.
 // What a [StateStore] is given was encrypted before.
 //
 // Writing to the bucket is another matter. Who deletes a claim makes a state

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
@@ -18,12 +19,12 @@ import (
 // the caller's.
 type Guard struct {
 	bucket     *bucket
+	shares     *shares
 	longest    time.Duration
 	maxOutcome int
 
-	mu    sync.Mutex
-	held  map[string]held // by key
-	swept time.Time
+	mu   sync.Mutex
+	held *quota.Store[held] // by key
 }
 
 var _ roundtrip.Guard = (*Guard)(nil)
@@ -31,6 +32,7 @@ var _ roundtrip.Guard = (*Guard)(nil)
 // held is a claim of this guard that was neither committed nor released. Its
 // revision is the fence: who has been overtaken changes nothing any more.
 type held struct {
+	owner    string
 	entry    entry
 	revision uint64
 	until    time.Time
@@ -46,14 +48,19 @@ func New(ctx context.Context, js jetstream.JetStream, opts *Options) (*Guard, er
 	if err != nil {
 		return nil, fmt.Errorf("natsguard: %w", err)
 	}
-	return &Guard{bucket: b, longest: o.Longest, maxOutcome: o.MaxOutcome, held: map[string]held{}}, nil
+	return &Guard{
+		bucket: b, shares: newShares(b, "guard", o), longest: o.Longest, maxOutcome: o.MaxOutcome,
+		held: quota.NewStore(quota.StoreOptions[held]{MaxEntries: MaxHeld, MaxBytes: -1}),
+	}, nil
 }
 
 // Claim implements [roundtrip.Guard]. It returns within [Options].Timeout,
 // whether ctx ends or not: giving up half way would leave a claim that nobody
 // knows of. When NATS does not answer in that time the claim may have been
 // made all the same; the state is then spent without having been used, because
-// the other mistake would be to use it twice.
+// the other mistake would be to use it twice. An owner that has used up its share
+// of the bucket gets a [roundtrip.QuotaError], as everybody does when the bucket
+// is full; what was claimed before is still known to be spent.
 func (g *Guard) Claim(ctx context.Context, id, owner string, fingerprint [32]byte, until time.Time) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("natsguard: claim: %w", err)
@@ -65,15 +72,33 @@ func (g *Guard) Claim(ctx context.Context, id, owner string, fingerprint [32]byt
 	defer cancel()
 	key := keyOf("natsguard claim v1", id)
 	mine := newEntry(id, fingerprint)
+	if err := g.shares.take(ctx, owner, claimUnits, until, 1); err != nil {
+		return g.refuse(ctx, key, id, fingerprint, err)
+	}
 	revision, found, err := g.bucket.swap(ctx, key, mine.encode(), 0, until)
 	if err != nil {
-		return fmt.Errorf("natsguard: claim: %w", err)
+		return g.refuse(ctx, key, id, fingerprint, g.shares.asQuotaError(err))
 	}
 	if found != nil {
+		g.shares.give(owner, claimUnits, until)
 		return g.spent(id, fingerprint, found.value)
 	}
-	g.hold(key, held{mine, revision, until})
+	g.hold(key, held{owner, mine, revision, until})
 	return nil
+}
+
+// claimUnits is what a claim counts without its outcome.
+const claimUnits = 1
+
+// refuse says why a claim was not made: that there is no room is of no interest
+// to who presents a state that is spent.
+func (g *Guard) refuse(ctx context.Context, key, id string, fingerprint [32]byte, err error) error {
+	if _, full := errors.AsType[*roundtrip.QuotaError](err); full {
+		if found, read := g.bucket.get(ctx, key); read == nil && found != nil && !found.gone {
+			return g.spent(id, fingerprint, found.value)
+		}
+	}
+	return fmt.Errorf("natsguard: claim: %w", err)
 }
 
 // spent says what is known of a claim that was made before.
@@ -93,8 +118,9 @@ func (g *Guard) spent(id string, fingerprint [32]byte, value []byte) error {
 }
 
 // Commit implements [roundtrip.Guard]. An outcome that is longer than
-// [Options].MaxOutcome is not recorded, which is no error: the state stays
-// spent and its replay is refused. Like Claim it is bounded by
+// [Options].MaxOutcome is not recorded, nor is one for which there is no room
+// beside claims, which is no error: the state stays spent and its replay is
+// refused. Like Claim it is bounded by
 // [Options].Timeout and not by ctx.
 func (g *Guard) Commit(ctx context.Context, id string, outcome []byte) error {
 	key := keyOf("natsguard claim v1", id)
@@ -104,13 +130,21 @@ func (g *Guard) Commit(ctx context.Context, id string, outcome []byte) error {
 	}
 	const sealing = 12 + 16 // nonce and tag
 	limit := min(g.maxOutcome, g.bucket.room()-headerSize-sealing)
+	ctx, cancel := g.bucket.bound(ctx)
+	defer cancel()
+	if len(outcome) <= limit && g.takeForOutcome(ctx, h, len(outcome)) != nil {
+		limit = -1
+	}
 	committed, err := h.entry.commit(id, outcome, limit)
 	if err != nil {
 		return fmt.Errorf("natsguard: commit: %w", err)
 	}
-	ctx, cancel := g.bucket.bound(ctx)
-	defer cancel()
 	_, found, err := g.bucket.swap(ctx, key, committed.encode(), h.revision, h.until)
+	if _, full := errors.AsType[*roundtrip.QuotaError](g.shares.asQuotaError(err)); full {
+		if committed, err = h.entry.commit(id, outcome, -1); err == nil {
+			_, found, err = g.bucket.swap(ctx, key, committed.encode(), h.revision, h.until)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("natsguard: commit: %w", err)
 	}
@@ -119,6 +153,18 @@ func (g *Guard) Commit(ctx context.Context, id string, outcome []byte) error {
 		return errors.New("natsguard: commit: the claim is not this guard's any more")
 	}
 	return nil
+}
+
+// outcomePart is the part of a share from which on outcomes are not recorded any
+// more, so that they do not take the room of claims.
+const outcomePart = 2
+
+// takeForOutcome uses room for an outcome. It leaves half of the time to the
+// commit itself.
+func (g *Guard) takeForOutcome(ctx context.Context, h held, size int) error {
+	ctx, cancel := context.WithTimeout(ctx, g.bucket.timeout/2)
+	defer cancel()
+	return g.shares.take(ctx, h.owner, unitsOf(size), h.until, outcomePart)
 }
 
 // Release implements [roundtrip.Guard]. A claim that was committed, or that is
@@ -134,8 +180,12 @@ func (g *Guard) Release(ctx context.Context, id string) error {
 	if err := g.bucket.connected(ctx); err != nil {
 		return fmt.Errorf("natsguard: release: %w", err)
 	}
-	if err := g.bucket.remove(ctx, key, h.revision); err != nil && !conflict(err) {
+	err := g.bucket.remove(ctx, key, h.revision)
+	if err != nil && !conflict(err) {
 		return fmt.Errorf("natsguard: release: %w", err)
+	}
+	if err == nil {
+		g.shares.give(h.owner, claimUnits, h.until)
 	}
 	g.forget(key)
 	return nil
@@ -144,33 +194,25 @@ func (g *Guard) Release(ctx context.Context, id string) error {
 func (g *Guard) hold(key string, h held) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := time.Now()
-	if now.Sub(g.swept) >= time.Second {
-		g.swept = now
-		for k, h := range g.held {
-			if now.After(h.until) {
-				delete(g.held, k)
-			}
-		}
+	if e := g.held.Get(key); e != nil {
+		g.held.Remove(e) // of a claim that the bucket has forgotten
 	}
-	for k := range g.held {
-		if len(g.held) < MaxHeld {
-			break
-		}
-		delete(g.held, k)
-	}
-	g.held[key] = h
+	g.held.Put(key, h.owner, h, 0, h.until)
 }
 
-func (g *Guard) find(key string) (held, bool) {
+func (g *Guard) find(key string) (h held, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	h, ok := g.held[key]
-	return h, ok
+	if e := g.held.Get(key); e != nil {
+		return e.Value, true
+	}
+	return h, false
 }
 
 func (g *Guard) forget(key string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.held, key)
+	if e := g.held.Get(key); e != nil {
+		g.held.Remove(e)
+	}
 }

@@ -24,10 +24,10 @@ const (
 	// million claims without outcomes. A full bucket refuses new claims.
 	DefaultMaxBytes = 256 << 20
 	// MaxHeld is how many claims a guard keeps at hand to commit or release
-	// them. A claim whose handler failed stays there until it expires. Beyond
-	// the limit one of them can no longer be committed: it stays claimed, and
-	// its replay is refused.
-	MaxHeld = 100_000
+	// them, a quarter of them of one principal. A claim whose handler failed
+	// stays there until it expires. One beyond the limit cannot be committed: it
+	// stays claimed, and its replay is refused.
+	MaxHeld = 400_000
 )
 
 // Options configure a [Guard]. The zero value is good.
@@ -52,6 +52,11 @@ type Options struct {
 	Replicas int
 	// MaxBytes bounds a bucket that is created. 0: [DefaultMaxBytes].
 	MaxBytes int64
+	// Share is how many bytes of the bucket one principal may use, counted over
+	// all replicas; see the package comment. 0: a quarter of what the bucket may
+	// hold, or of [DefaultMaxBytes] where it has no bound. Negative: there are no
+	// shares, and one principal can fill the bucket.
+	Share int64
 }
 
 func (o *Options) withDefaults() Options {

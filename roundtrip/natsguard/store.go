@@ -25,6 +25,7 @@ const MaxState = 2 * roundtrip.DefaultMaxStoredBytes
 // the caller's.
 type StateStore struct {
 	bucket  *bucket
+	shares  *shares
 	longest time.Duration
 }
 
@@ -43,7 +44,7 @@ func NewStateStore(ctx context.Context, js jetstream.JetStream, opts *Options) (
 	if err != nil {
 		return nil, fmt.Errorf("natsguard: %w", err)
 	}
-	return &StateStore{b, o.Longest}, nil
+	return &StateStore{b, newShares(b, "store", o), o.Longest}, nil
 }
 
 // The first part of a state begins with the format, 1, and its whole length in
@@ -54,9 +55,9 @@ const (
 )
 
 // Put implements [roundtrip.StateStore]. It ends with ctx, and after
-// [Options].Timeout. The bucket bounds all states together; owner is not heeded,
-// since no replica knows what the others have put.
-func (s *StateStore) Put(ctx context.Context, id, _ string, state []byte, until time.Time) error {
+// [Options].Timeout. An owner that has used up its share of the bucket gets a
+// [roundtrip.QuotaError], as everybody does when the bucket is full.
+func (s *StateStore) Put(ctx context.Context, id, owner string, state []byte, until time.Time) error {
 	if len(state) > MaxState {
 		return fmt.Errorf("natsguard: put: state of %d bytes, more than %d", len(state), MaxState)
 	}
@@ -69,6 +70,10 @@ func (s *StateStore) Put(ctx context.Context, id, _ string, state []byte, until 
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.bucket.timeout)
 	defer cancel()
+	parts := 1 + len(state)/room
+	if err := s.shares.take(ctx, owner, int64(parts)+unitsOf(len(state)), until, 1); err != nil {
+		return fmt.Errorf("natsguard: put: %w", err)
+	}
 	first := binary.BigEndian.AppendUint32([]byte{stateFormat}, uint32(len(state)))
 	cut := min(len(state), room-statePrefix)
 	first, rest := append(first, state[:cut]...), state[cut:]
@@ -88,7 +93,7 @@ func (s *StateStore) put(ctx context.Context, key string, value []byte, until ti
 		err = errors.New("the id is taken")
 	}
 	if err != nil {
-		return fmt.Errorf("natsguard: put: %w", err)
+		return fmt.Errorf("natsguard: put: %w", s.shares.asQuotaError(err))
 	}
 	return nil
 }
