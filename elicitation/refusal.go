@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -25,10 +26,7 @@ func invalidQuestion(reason Reason, err error) *Error {
 }
 
 func later(reason Reason, message, limit string, after time.Duration) *Error {
-	wire := protocol.Errorf(protocol.CodeBusy, "%s", message).WithData(struct {
-		RetryAfter int64  `json:"retryAfterMs"`
-		Limit      string `json:"limit,omitempty"`
-	}{after.Milliseconds(), limit})
+	wire := quota.Refuse(quota.Limit(limit), after, "%s", message)
 	return &Error{Reason: reason, RetryAfter: after, Wire: wire, limit: limit}
 }
 
