@@ -119,11 +119,8 @@ func (e *waitRefusedError) Error() string { return e.wire.Error() }
 func (e *waitRefusedError) Unwrap() error { return e.wire }
 
 func refuseWait(limit quota.Limit) error {
-	e := protocol.Errorf(protocol.CodeBusy, "too many calls wait for a person; try again in %s", waitRetryAfter)
-	return &waitRefusedError{e.WithData(struct {
-		RetryAfterMs int64       `json:"retryAfterMs"`
-		Limit        quota.Limit `json:"limit"`
-	}{waitRetryAfter.Milliseconds(), limit})}
+	return &waitRefusedError{quota.Refuse(limit, waitRetryAfter,
+		"too many calls wait for a person; try again in %s", waitRetryAfter)}
 }
 
 // A callWait is how one call waits for a person. Its room is kept from the first

@@ -90,7 +90,7 @@ func Limit(opts *LimitOptions) server.Middleware {
 				pool = listens
 			}
 			if limit := pool.Take(in.Principal, 1); limit != quota.None {
-				return nil, busy(limit, o.RetryAfter)
+				return nil, quota.Refuse(limit, o.RetryAfter, "too many requests at once; try again in %s", o.RetryAfter)
 			}
 			s := &slot{Context: ctx, pool: pool, who: in.Principal, held: true}
 			defer s.release()
@@ -106,14 +106,6 @@ func orDefault(n, byDefault int) int {
 		return byDefault
 	}
 	return n
-}
-
-func busy(limit quota.Limit, retryAfter time.Duration) *protocol.Error {
-	e := protocol.Errorf(protocol.CodeBusy, "too many requests at once; try again in %s", retryAfter)
-	return e.WithData(struct {
-		RetryAfterMs int64       `json:"retryAfterMs"`
-		Limit        quota.Limit `json:"limit"`
-	}{max(1, retryAfter.Milliseconds()), limit})
 }
 
 // slots counts requests that run.
