@@ -74,6 +74,9 @@ func (x *exchange) stream(id protocol.ID, back protocol.Back) (*protocol.Respons
 		case err != nil:
 			return nil, fmt.Errorf("clienthttp: stream: %w", err)
 		}
+		if x.ctx.Err() != nil { // what is buffered may be much, and the server may send without end
+			return nil, fmt.Errorf("clienthttp: %w", context.Cause(x.ctx))
+		}
 		if event.Type != "" && event.Type != "message" {
 			continue // no event of the protocol
 		}

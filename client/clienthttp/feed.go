@@ -175,6 +175,9 @@ func (f *feed) read(x *exchange) (*protocol.Response, error) {
 			return nil, fmt.Errorf("%w: %w", errBroken, err)
 		}
 		f.brought = true
+		if f.ctx.Err() != nil {
+			return nil, fmt.Errorf("clienthttp: %w", context.Cause(f.ctx))
+		}
 		if event.Type != "" && event.Type != "message" {
 			continue // no event of the protocol
 		}

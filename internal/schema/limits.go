@@ -40,10 +40,11 @@ const (
 	// maxExponent and maxDigits bound a number. Validation is exact, so 1e1000000 would be a number of a million digits.
 	maxExponent = 400
 	maxDigits   = 800
-
-	// maxCount is the largest length or item count a schema may name; more than any document holds.
-	maxCount = 1 << 31
 )
+
+// maxCount is what a length or item count that a schema names must be below; more than any document holds. Its type is fixed, as
+// it does not fit an int of 32 bits, which holds the counts.
+const maxCount int64 = 1 << 31
 
 func (l Limits) withDefaults() Limits {
 	l.MaxBytes = orDefault(l.MaxBytes, defaultMaxBytes)

@@ -85,7 +85,7 @@ func (s *scan) keyword(key string, value any) error {
 			return fmt.Errorf("a %q is longer than %d bytes", key, maxPattern)
 		}
 	case json.Number:
-		if n, err := strconv.ParseFloat(string(value), 64); isCount(key) && (err != nil || n >= maxCount) {
+		if n, err := strconv.ParseFloat(string(value), 64); isCount(key) && (err != nil || n >= float64(maxCount)) {
 			return fmt.Errorf("%q must be below %d", key, maxCount)
 		}
 	}

@@ -36,6 +36,7 @@ type Reader struct {
 	start    int
 	end      int
 	scanned  int   // bytes after start known to hold no line end
+	searched int   // buf[start:searched] holds no LF
 	err      error // of src
 	started  bool  // the byte order mark has been dealt with
 	afterCR  bool  // the last line ended in CR: an LF that follows belongs to it
@@ -127,8 +128,7 @@ func (r *Reader) setRetry(value []byte) {
 func (r *Reader) line(limit int) ([]byte, error) {
 	for {
 		r.skipMarks()
-		if i := lineEnd(r.buf[r.start+r.scanned : r.end]); i >= 0 && r.started {
-			n := r.scanned + i
+		if n := r.findLineEnd(); n >= 0 && r.started {
 			if n > limit {
 				return nil, r.tooLarge()
 			}
@@ -150,16 +150,26 @@ func (r *Reader) line(limit int) ([]byte, error) {
 	}
 }
 
-// lineEnd returns the position of the first CR or LF, -1 if there is none.
-func lineEnd(b []byte) int {
-	lf := bytes.IndexByte(b, '\n')
-	if lf >= 0 {
-		b = b[:lf]
+// findLineEnd returns how many bytes after start the first CR or LF is, -1 if
+// there is none. Each byte is searched once for LF and once for CR, however
+// many lines end in CR: the position of the next LF is kept from line to line.
+func (r *Reader) findLineEnd() int {
+	from := r.start + r.scanned
+	r.searched = max(r.searched, from)
+	if r.searched == r.end || r.buf[r.searched] != '\n' {
+		if i := bytes.IndexByte(r.buf[r.searched:r.end], '\n'); i >= 0 {
+			r.searched += i
+		} else {
+			r.searched = r.end
+		}
 	}
-	if cr := bytes.IndexByte(b, '\r'); cr >= 0 {
-		return cr
+	if i := bytes.IndexByte(r.buf[from:r.searched], '\r'); i >= 0 {
+		return r.scanned + i
 	}
-	return lf
+	if r.searched < r.end {
+		return r.searched - r.start
+	}
+	return -1
 }
 
 // skipMarks drops the byte order mark at the start of the stream, and the LF
@@ -192,6 +202,7 @@ func (r *Reader) fill() error {
 	}
 	if r.start > 0 {
 		r.end = copy(r.buf, r.buf[r.start:r.end])
+		r.searched = max(r.searched-r.start, 0)
 		r.start = 0
 	}
 	if r.end == len(r.buf) {
