@@ -4,18 +4,19 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"strconv"
 	"unicode/utf8"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// A checker holds a raw document against a plan. It takes the same steps that [counter] counts, so that both refuse the
-// same documents for their size. Unlike the validator it goes over the bytes of a value again for whatever contains it and for
-// each subschema in place, so it counts those, too.
+// A checker holds a raw document against a plan. Unlike the evaluator, which it asks about what has to be decoded, it goes over the
+// bytes of a value again for whatever contains it and for each subschema in place, so it counts those, too. It finds the
+// same faults.
 type checker struct {
-	left  int64 // steps
-	bytes int64 // to go over
+	evaluator
+	bytes   int64 // to go over
+	decodes int   // values that were decoded
+	bad     error // a number that is not ordinary
 }
 
 const (
@@ -26,155 +27,248 @@ const (
 	freeBytes = 64 << 10
 )
 
-// accepts reports whether doc, which has passed jsonx.Check, certainly matches the schema. If not, the validator has to
-// decide.
-func (s *Schema) accepts(doc []byte) bool {
-	if s.plan == nil || s.plan.hard {
-		return false
+// passedOver reports whether the document takes too many passes: it has to be decoded as a whole.
+func (c *checker) passedOver() bool { return c.bytes < 0 && c.left >= 0 && c.bad == nil }
+
+// report turns what the walk found into an error.
+func (c *checker) report(f *fault) error {
+	if c.bad != nil && c.left >= 0 {
+		return &Error{Reason: c.bad.Error()}
 	}
-	c := checker{left: int64(s.maxSteps), bytes: maxPasses*int64(len(doc)) + freeBytes}
-	return c.value(s.plan, doc) && c.left >= 0
+	return c.evaluator.report(f)
 }
 
-// value checks one value. A nil plan takes any.
-func (c *checker) value(p *plan, raw []byte) bool {
-	if c.bytes -= int64(len(raw)); c.bytes < 0 {
-		return false
+// stopped reports whether nothing more can be found out.
+func (c *checker) stopped() bool { return c.bytes < 0 || c.left < 0 || c.bad != nil || c.broken }
+
+// value returns the first fault of one value, nil if there is none. A nil plan takes any.
+func (c *checker) value(p *plan, raw []byte) *fault {
+	if c.bytes -= int64(len(raw)); c.stopped() {
+		return &c.unmatched
 	}
 	if p == nil {
-		return ordinaryNumbers(raw)
+		return c.checkNumbers(raw)
 	}
 	if p.hard {
-		return false
+		return c.decoded(p, raw)
 	}
-	c.left -= p.fixed
+	if c.left -= p.node.fixed; c.left < 0 {
+		return &c.unmatched
+	}
 	kind := jsonx.KindOf(raw)
-	if p.types != 0 && p.types&setOf(kind) == 0 || c.left < 0 {
-		return false
+	switch {
+	case p.never:
+		return c.fail(p.node, ruleFalse)
+	case p.types != 0 && p.types&setOf(kind) == 0:
+		f := c.fail(p.node, ruleType)
+		f.subject = kindName(kind)
+		return f
+	case p.enums != 0 && p.enums&setOf(kind) == 0 && kind != jsonx.Number: // which may not be whole
+		return c.fail(p.node, p.enumRule())
 	}
-	ok := false
+	var first *fault
 	switch kind {
 	case jsonx.String:
-		ok = c.text(p, raw)
+		if p.strings != nil && !c.acceptsText(p.strings, raw) {
+			return c.decoded(p, raw)
+		}
 	case jsonx.Number:
-		ok = p.number(raw)
+		if p.enums != 0 || !p.acceptsNumber(raw) {
+			return c.decoded(p, raw)
+		}
 	case jsonx.Object:
-		ok = c.object(p, raw)
+		if p.enums != 0 {
+			return c.decoded(p, raw)
+		}
+		first = c.object(p, raw)
 	case jsonx.Array:
-		ok = c.array(p, raw)
-	case jsonx.Bool, jsonx.Null:
-		ok = true
-	}
-	// An enumeration is known by its strings alone.
-	if !ok || kind != jsonx.String && p.strings != nil && p.strings.values != nil {
-		return false
-	}
-	for _, sub := range p.all {
-		if !c.value(sub, raw) {
-			return false
+		if p.enums != 0 {
+			return c.decoded(p, raw)
+		}
+		first = c.array(p, raw)
+	default:
+		if p.enums != 0 {
+			return c.decoded(p, raw)
 		}
 	}
-	return true
+	for _, sub := range p.all {
+		first = earlier(first, c.value(sub, raw))
+	}
+	return first
 }
 
-func (c *checker) text(p *plan, raw []byte) bool {
-	if p.strings == nil && p.text == 0 {
-		return true
+func (p *plan) enumRule() rule {
+	if p.node.keywords.Enum != nil {
+		return ruleEnum
 	}
+	return ruleConst
+}
+
+// decoded has the evaluator decide about a value, and about what applies in place.
+func (c *checker) decoded(p *plan, raw []byte) *fault {
+	c.decodes++
+	var v any
+	err := jsonx.UnmarshalNumbers(raw, &v)
+	if err == nil {
+		err = checkValue(v, 0)
+	}
+	if err != nil {
+		c.bad = err
+		return &c.unmatched
+	}
+	return c.evaluator.value(p.node, v, nil)
+}
+
+func (c *checker) acceptsText(s *stringPlan, raw []byte) bool {
 	text, err := jsonx.TextBytes(raw)
 	if err != nil {
 		return false
 	}
-	c.left -= p.text * int64(1+len(text)/8)
-	if p.strings == nil {
-		return c.left >= 0
-	}
-	s := p.strings
 	if s.values != nil {
 		if _, ok := s.values[string(text)]; !ok {
 			return false
 		}
 	}
 	if s.minimum > 0 || s.maximum < len(text) {
+		c.left -= int64(1 + len(text)/8)
 		if n := utf8.RuneCount(text); n < s.minimum || n > s.maximum {
 			return false
 		}
 	}
-	if c.left < 0 || s.pattern != nil && !s.pattern.Match(text) {
-		return false
+	if s.pattern != nil {
+		// A text that does not match is matched again, for its fault: half of the budget is for each.
+		if c.left -= patternSteps(s.pattern, len(text)); c.left < 0 || !s.pattern.Match(text) {
+			return false
+		}
+	}
+	if s.format != "" {
+		c.left -= int64(1 + len(text)/8)
 	}
 	return s.format == "" || CheckFormat(s.format, string(text))
 }
 
-func (p *plan) number(raw []byte) bool {
+func (p *plan) acceptsNumber(raw []byte) bool {
 	if !p.whole && p.numbers == nil {
 		return ordinary(raw)
 	}
-	if bytes.ContainsAny(raw, ".eE") { // may be whole all the same
-		return false
-	}
-	if p.numbers == nil {
-		return ordinary(raw)
-	}
-	n, err := strconv.ParseInt(string(raw), 10, 64)
-	return err == nil && p.numbers.minimum <= n && n <= p.numbers.maximum
+	n, ok := smallInt(json.Number(raw))
+	return ok && (p.numbers == nil || p.numbers.minimum <= n && n <= p.numbers.maximum)
 }
 
-// errNotAccepted stops a walk.
-var errNotAccepted = errors.New("not accepted")
+// errStop stops a walk of which nothing more can come.
+var errStop = errors.New("stop")
 
-func (c *checker) object(p *plan, raw []byte) bool {
+// object returns the first fault by name: after one was found in the order of the document, only members before it count.
+func (c *checker) object(p *plan, raw []byte) (first *fault) {
 	members, required := 0, 0
 	err := jsonx.Members(raw, func(name, value []byte) error {
 		members++
-		sub := p.other
+		sub, closed := p.other, false
 		if p.looksIn {
 			property := p.find(name)
-			declared := property != nil && property.declared
-			if declared {
+			if property != nil && property.declared {
 				sub = property.plan
-			} else if p.closed {
-				return errNotAccepted
+			} else {
+				closed = p.closed
 			}
 			if property != nil && property.required {
 				required++
 			}
 		}
-		if !c.value(sub, value) {
-			return errNotAccepted
+		if first != nil && first.path[len(first.path)-1].name <= string(name) {
+			return nil
+		}
+		var f *fault
+		if closed {
+			f = c.failAt(p.node, ruleAdditionalProperties, string(name))
+		} else if f = c.value(sub, value); f != nil {
+			c.extend(f, member(string(name)))
+		}
+		if c.stopped() {
+			return errStop
+		}
+		if f != nil {
+			first = f
 		}
 		return nil
 	})
-	c.left -= int64(members)
-	return err == nil && required == p.required && p.minMembers <= members && members <= p.maxMembers
+	if c.left -= int64(members); err != nil || c.stopped() {
+		return &c.unmatched
+	}
+	if required != p.required {
+		first = earlier(first, c.missing(p, raw))
+	}
+	if members < p.minMembers {
+		first = earlier(first, c.fail(p.node, ruleMinProperties))
+	}
+	if members > p.maxMembers {
+		first = earlier(first, c.fail(p.node, ruleMaxProperties))
+	}
+	return first
 }
 
-func (c *checker) array(p *plan, raw []byte) bool {
+// missing returns the fault of the first required member, in the order of the schema, that is not there.
+func (c *checker) missing(p *plan, raw []byte) *fault {
+	present := map[string]bool{}
+	c.bytes -= int64(len(raw))
+	_ = jsonx.Members(raw, func(name, _ []byte) error {
+		if property := p.find(name); property != nil && property.required {
+			present[property.name] = true
+		}
+		return nil
+	})
+	for _, name := range p.node.keywords.Required {
+		if !present[name] {
+			return c.failAt(p.node, ruleRequired, name)
+		}
+	}
+	return nil
+}
+
+func (c *checker) array(p *plan, raw []byte) (first *fault) {
 	items := 0
-	err := jsonx.Elements(raw, func(_ int, value []byte) error {
+	err := jsonx.Elements(raw, func(i int, value []byte) error {
 		items++
-		if !c.value(p.items, value) {
-			return errNotAccepted
+		if first == nil {
+			if first = c.value(p.items, value); first != nil {
+				c.extend(first, step{index: i})
+			}
+		}
+		if c.stopped() {
+			return errStop
 		}
 		return nil
 	})
-	c.left -= int64(items)
-	return err == nil && p.minItems <= items && items <= p.maxItems
+	if c.left -= int64(items); err != nil || c.stopped() {
+		return &c.unmatched
+	}
+	if items < p.minItems {
+		first = earlier(first, c.fail(p.node, ruleMinItems))
+	}
+	if items > p.maxItems {
+		first = earlier(first, c.fail(p.node, ruleMaxItems))
+	}
+	return first
 }
 
-// ordinaryNumbers reports whether all numbers in raw, wherever they are, may be computed with.
-func ordinaryNumbers(raw []byte) bool {
-	return jsonx.Numbers(raw, func(number []byte) error {
+// checkNumbers makes sure that all numbers in raw, wherever they are, may be computed with.
+func (c *checker) checkNumbers(raw []byte) *fault {
+	err := jsonx.Numbers(raw, func(number []byte) error {
 		if !ordinary(number) {
-			return errNotAccepted
+			c.bad = CheckNumber(json.Number(number))
+			return errStop
 		}
 		return nil
-	}) == nil
+	})
+	if err != nil {
+		return &c.unmatched
+	}
+	return nil
 }
 
 // ordinary is [CheckNumber] for bytes.
 func ordinary(number []byte) bool {
-	if len(number) <= maxDigits && bytes.IndexByte(number, 'e') < 0 && bytes.IndexByte(number, 'E') < 0 {
+	if len(number) <= maxDigits && !bytes.ContainsAny(number, "eE") {
 		return true
 	}
 	return CheckNumber(json.Number(number)) == nil

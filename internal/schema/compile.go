@@ -61,11 +61,11 @@ func compile(schema []byte, limits Limits) (*Schema, error) {
 	}
 	costs := graph{nodes: map[*jsonschema.Schema]*node{}}
 	root := costs.add(compiled)
-	if err := costs.check(uint64(limits.MaxCost)); err != nil {
+	if err := costs.check(int64(limits.MaxCost)); err != nil {
 		return nil, err
 	}
 	plans := planner{nodes: costs.nodes, plans: map[*jsonschema.Schema]*plan{}}
-	return &Schema{raw: bytes.Clone(schema), compiled: compiled, root: root, plan: plans.plan(compiled), maxSteps: limits.MaxSteps}, nil
+	return &Schema{raw: bytes.Clone(schema), root: root, plan: plans.plan(compiled), maxSteps: int64(limits.MaxSteps)}, nil
 }
 
 // build runs the compiler, on the schema and on each of its definitions: the compiler follows what is used, and

@@ -173,7 +173,7 @@ func TestLimits(t *testing.T) {
 		{"negative is default", schema.Limits{MaxBytes: -1, MaxSubschemas: -1, MaxCost: -1, MaxSteps: -1}, ""},
 		{"bytes", schema.Limits{MaxBytes: 20}, "larger than 20 bytes"},
 		{"subschemas", schema.Limits{MaxSubschemas: 3}, "more than 3 subschemas"},
-		{"cost", schema.Limits{MaxCost: 10}, "more than 10 steps"},
+		{"cost", schema.Limits{MaxCost: 2}, "more than 2 steps"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -16,11 +16,15 @@
 // A few hundred bytes of schema can describe 2^30 evaluations, through references that fan out in place
 // (a0: anyOf[a1, a1], a1: anyOf[a2, a2], …) or through recursion that visits each child twice. The first kind is
 // found by [Compile], which works out what a single value can cost ([Limits.MaxCost]). The second depends on how deep the document is, so
-// [Schema.Validate] first counts the steps that the document would take, without taking them, and refuses it past [Limits.MaxSteps].
+// [Schema.Validate] pays for each step before it takes it, and refuses the document past [Limits.MaxSteps].
+//
+// A refusal costs no more than an acceptance: the walk is this package's own, takes no step twice, stops at the first fault of an
+// array or object, and words only the one fault that it reports. The compiler's validator, which collects them all, checks
+// schemas alone.
 //
 // # What is fast
 //
-// Most documents that are valid are found to be so on their bytes, see plan. The others are decoded and validated.
+// Most documents are judged on their bytes, see plan. Only values for which that does not do are decoded.
 //
 // # Errors
 //

@@ -30,22 +30,22 @@ func (e *Error) Error() string {
 // maxField is the longest Field, in bytes. Member names are the peer's, and an error is no place to carry them at length.
 const maxField = 200
 
-// fault is one leaf of the validator's error tree.
-type fault struct {
+// leaf is one leaf of the compiler's error tree about a schema.
+type leaf struct {
 	path   []string
 	rank   int // as in describe; among the faults of one value the lowest is reported
 	reason string
 }
 
-// firstFault turns the validator's error tree into the one fault to report. The validator ranges over maps, so
+// firstFault turns the error tree of the compiler's own check of a schema into the one fault to report. It ranges over maps, so
 // its order is random; sorting by path makes the report the same every time.
 func firstFault(err *jsonschema.ValidationError) *Error {
-	var faults []fault
+	var faults []leaf
 	collect(err, &faults)
 	if len(faults) == 0 {
 		return &Error{Reason: "does not match the schema"}
 	}
-	first := slices.MinFunc(faults, func(a, b fault) int {
+	first := slices.MinFunc(faults, func(a, b leaf) int {
 		if c := slices.CompareFunc(a.path, b.path, compareStep); c != 0 {
 			return c
 		}
@@ -70,7 +70,7 @@ func compareStep(a, b string) int {
 
 // collect gathers the leaves of err. A choice (anyOf, oneOf, contains) is a leaf: which of
 // its branches was meant is unknown.
-func collect(err *jsonschema.ValidationError, faults *[]fault) {
+func collect(err *jsonschema.ValidationError, faults *[]leaf) {
 	switch err.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
 		for _, cause := range err.Causes {
@@ -82,7 +82,7 @@ func collect(err *jsonschema.ValidationError, faults *[]fault) {
 		if member != "" {
 			path = append(path, member)
 		}
-		*faults = append(*faults, fault{path, rank, reason})
+		*faults = append(*faults, leaf{path, rank, reason})
 	}
 }
 

@@ -1,38 +1,78 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// node is a compiled subschema as far as its cost goes: what evaluating it takes, and which nodes it evaluates
-// in turn, on the same value or on the values inside.
+// node is a compiled subschema: its keywords, the nodes that it applies in turn, on the same value or on the values inside, and
+// what that takes.
 type node struct {
-	fixed uint64 // steps for any value
-	text  uint64 // steps for each 8 bytes of a string
+	keywords *jsonschema.Schema
 
-	inPlace []*node // on the same value: $ref, allOf, anyOf, oneOf, not, if, then, else, dependentSchemas
+	fixed  int64 // steps for any value
+	number int64 // steps for a number that is not small
+	text   int64 // steps for each 8 bytes of a string
+	format int64 // of them, those for the format
+
+	inPlace []*node // all on the same value
+	ref     *node
+	// refAlone: the keywords beside $ref do not count (before 2019-09).
+	refAlone                   bool
+	not                        *node
+	allOf, anyOf, oneOf        []*node
+	condition, then, otherwise *node
+	dependencies               []dependency // by name
+
+	types  kinds // 0: any
+	whole  bool  // numbers must be integers
+	bounds []bound
 
 	properties  map[string]*node
-	patterns    []*node
-	patternText uint64 // steps for each 8 bytes of a member's name
+	names       []string // of properties, sorted
+	patterns    []patternNode
+	patternText int64 // steps for each 8 bytes of a member's name
 	additional  *node
+	closed      bool  // there may be no other members
+	open        bool  // there may be any
 	leftMembers *node // unevaluatedProperties
-	names       *node // propertyNames
+	nameRules   *node // propertyNames
+	// propertiesAlone: members that are no properties need not be looked at.
+	propertiesAlone bool
 
 	prefix    []*node
 	items     *node
+	itemsEnd  bool // there may be no more than prefix
+	itemsOpen bool // there may be any more
 	contains  *node
 	leftItems *node // unevaluatedItems
-	unique    bool
 
 	// found by worst
 	state state
-	cost  uint64 // fixed and text, with everything in place
-	depth int    // of the applicators in place
+	cost  int64 // of any kind of value, with everything in place
+	depth int   // of the applicators in place
+}
+
+// dependency is what has to hold where the member name is.
+type dependency struct {
+	name     string
+	required []string
+	schema   *node
+}
+
+// patternNode is a member of patternProperties.
+type patternNode struct {
+	pattern jsonschema.Regexp
+	schema  *node
 }
 
 type state byte
@@ -57,33 +97,98 @@ func (g *graph) add(s *jsonschema.Schema) *node {
 	if n, ok := g.nodes[s]; ok {
 		return n
 	}
-	n := &node{fixed: 1}
+	n := &node{keywords: s, fixed: 1}
 	g.nodes[s] = n
 	if (s.DynamicRef != nil || s.RecursiveRef != nil) && g.err == nil {
 		g.err = errors.New("\"$dynamicRef\" and \"$recursiveRef\" are not supported")
 	}
+	if (len(s.Extensions) > 0 || s.ContentEncoding != nil || s.ContentMediaType != nil || s.ContentSchema != nil) && g.err == nil {
+		g.err = errors.New("content is not looked into") // nor does the compiler ask for it
+	}
+	g.setTypes(n, s)
 	g.addInPlace(n, s)
+	g.addDependencies(n, s)
 	g.addObject(n, s)
 	g.addArray(n, s)
+	n.addBound(ruleMinimum, s.Minimum)
+	n.addBound(ruleMaximum, s.Maximum)
+	n.addBound(ruleExclusiveMinimum, s.ExclusiveMinimum)
+	n.addBound(ruleExclusiveMaximum, s.ExclusiveMaximum)
+	n.addBound(ruleMultipleOf, s.MultipleOf)
 	weigh(n, s)
 	return n
 }
 
-func (g *graph) addInPlace(n *node, s *jsonschema.Schema) {
-	single := []*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else}
-	for _, list := range [][]*jsonschema.Schema{single, s.AllOf, s.AnyOf, s.OneOf} {
-		for _, sub := range list {
-			if sub != nil {
-				n.inPlace = append(n.inPlace, g.add(sub))
-			}
+func (g *graph) setTypes(n *node, s *jsonschema.Schema) {
+	if s.Types == nil || s.Types.IsEmpty() {
+		return
+	}
+	for _, name := range s.Types.ToStrings() {
+		switch name {
+		case "null":
+			n.types |= setOf(jsonx.Null)
+		case "boolean":
+			n.types |= setOf(jsonx.Bool)
+		case "number":
+			n.types |= setOf(jsonx.Number)
+		case "string":
+			n.types |= setOf(jsonx.String)
+		case "array":
+			n.types |= setOf(jsonx.Array)
+		case "object":
+			n.types |= setOf(jsonx.Object)
+		case "integer":
+			n.whole = true
 		}
 	}
-	for _, sub := range s.DependentSchemas {
-		n.inPlace = append(n.inPlace, g.add(sub))
+	if n.types&setOf(jsonx.Number) != 0 {
+		n.whole = false // integers are numbers
+	} else if n.whole {
+		n.types |= setOf(jsonx.Number)
 	}
-	for _, dependency := range s.Dependencies {
-		if sub, ok := dependency.(*jsonschema.Schema); ok {
-			n.inPlace = append(n.inPlace, g.add(sub))
+}
+
+func (g *graph) addInPlace(n *node, s *jsonschema.Schema) {
+	n.ref, n.not, n.condition, n.then, n.otherwise = g.add(s.Ref), g.add(s.Not), g.add(s.If), g.add(s.Then), g.add(s.Else)
+	n.refAlone = n.ref != nil && s.DraftVersion < 2019
+	for _, sub := range []*node{n.ref, n.not, n.condition, n.then, n.otherwise} {
+		if sub != nil {
+			n.inPlace = append(n.inPlace, sub)
+		}
+	}
+	n.allOf, n.anyOf, n.oneOf = g.addList(s.AllOf), g.addList(s.AnyOf), g.addList(s.OneOf)
+	n.inPlace = append(append(append(n.inPlace, n.allOf...), n.anyOf...), n.oneOf...)
+}
+
+func (g *graph) addList(list []*jsonschema.Schema) []*node {
+	nodes := make([]*node, 0, len(list))
+	for _, sub := range list {
+		nodes = append(nodes, g.add(sub))
+	}
+	return nodes
+}
+
+func (g *graph) addDependencies(n *node, s *jsonschema.Schema) {
+	for name, names := range s.DependentRequired {
+		n.dependencies = append(n.dependencies, dependency{name: name, required: names})
+	}
+	for name, sub := range s.DependentSchemas {
+		n.dependencies = append(n.dependencies, dependency{name: name, schema: g.add(sub)})
+	}
+	for name, either := range s.Dependencies {
+		switch d := either.(type) {
+		case *jsonschema.Schema:
+			n.dependencies = append(n.dependencies, dependency{name: name, schema: g.add(d)})
+		case []string:
+			n.dependencies = append(n.dependencies, dependency{name: name, required: d})
+		}
+	}
+	slices.SortFunc(n.dependencies, func(a, b dependency) int {
+		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(len(a.required), len(b.required)))
+	})
+	for _, d := range n.dependencies {
+		if d.schema != nil {
+			n.inPlace = append(n.inPlace, d.schema)
 		}
 	}
 }
@@ -94,14 +199,17 @@ func (g *graph) addObject(n *node, s *jsonschema.Schema) {
 		for name, sub := range s.Properties {
 			n.properties[name] = g.add(sub)
 		}
+		n.names = slices.Sorted(maps.Keys(s.Properties))
 	}
 	for re, sub := range s.PatternProperties {
-		n.patterns = append(n.patterns, g.add(sub))
-		n.patternText += patternCost(re)
+		n.patterns = append(n.patterns, patternNode{re, g.add(sub)})
+		n.patternText += patternSteps(re, 0)
 	}
-	n.additional = g.addAny(s.AdditionalProperties)
+	slices.SortFunc(n.patterns, func(a, b patternNode) int { return strings.Compare(a.pattern.String(), b.pattern.String()) })
+	n.additional, n.closed, n.open = g.addAny(s.AdditionalProperties)
 	n.leftMembers = g.add(s.UnevaluatedProperties)
-	n.names = g.add(s.PropertyNames)
+	n.nameRules = g.add(s.PropertyNames)
+	n.propertiesAlone = n.properties != nil && len(n.patterns) == 0 && n.additional == nil && !n.closed && !n.open && n.nameRules == nil
 }
 
 func (g *graph) addArray(n *node, s *jsonschema.Schema) {
@@ -112,36 +220,34 @@ func (g *graph) addArray(n *node, s *jsonschema.Schema) {
 		n.items = g.add(items)
 	case []*jsonschema.Schema:
 		prefix = items
-		n.items = g.addAny(s.AdditionalItems)
 	}
-	for _, sub := range prefix {
-		n.prefix = append(n.prefix, g.add(sub))
+	if s.DraftVersion < 2020 && n.items == nil {
+		n.items, n.itemsEnd, n.itemsOpen = g.addAny(s.AdditionalItems)
 	}
+	n.prefix = g.addList(prefix)
 	n.contains = g.add(s.Contains)
 	n.leftItems = g.add(s.UnevaluatedItems)
-	if s.UniqueItems {
-		n.unique = true
-		s.UniqueItems = false
-		s.Extensions = append(s.Extensions, uniqueItems{})
-	}
 }
 
 // addAny adds what the compiler keeps as nil, a bool or a schema.
-func (g *graph) addAny(v any) *node {
-	s, _ := v.(*jsonschema.Schema)
-	return g.add(s)
+func (g *graph) addAny(v any) (n *node, none, any bool) {
+	switch v := v.(type) {
+	case *jsonschema.Schema:
+		return g.add(v), false, false
+	case bool:
+		return nil, !v, v
+	}
+	return nil, false, false
 }
 
-// weigh sets what n itself costs. A step is about 100 ns; exact arithmetic on a number takes several.
+// weigh sets what n itself costs. A step is about 100 ns.
 func weigh(n *node, s *jsonschema.Schema) {
-	const arithmetic = 8
-	for _, bound := range []bool{s.Minimum != nil, s.Maximum != nil, s.ExclusiveMinimum != nil, s.ExclusiveMaximum != nil, s.MultipleOf != nil, s.Types != nil} {
-		if bound {
-			n.fixed += arithmetic
-		}
+	n.number = arithmetic * int64(len(n.bounds))
+	if n.whole {
+		n.number += arithmetic
 	}
 	if s.Enum != nil {
-		eighths := uint64(0)
+		eighths := int64(0)
 		for _, v := range s.Enum.Values {
 			eighths += comparison(v)
 		}
@@ -150,36 +256,40 @@ func weigh(n *node, s *jsonschema.Schema) {
 	if s.Const != nil {
 		n.fixed += comparison(*s.Const) / 8
 	}
-	members := len(s.Required) + len(s.DependentRequired) + len(s.DependentSchemas) + len(s.Dependencies)
-	for _, names := range s.DependentRequired {
-		members += len(names)
+	members := len(s.Required) + len(n.dependencies)
+	for _, d := range n.dependencies {
+		members += len(d.required)
 	}
-	n.fixed += uint64(members) / 4
+	n.fixed += int64(members) / 4
 	if s.Format != nil {
 		n.fixed += 2
-		n.text++
+		n.format = 1
+		if s.Format.Name == "regex" {
+			n.format = regexSteps
+		}
+		n.text += n.format
 	}
 	if s.MinLength != nil || s.MaxLength != nil {
 		n.text++
 	}
 	if s.Pattern != nil {
-		n.text += patternCost(s.Pattern)
+		n.text += patternSteps(s.Pattern, 0)
 	}
 }
 
 // comparison returns what comparing any value with v takes, in eighths of a step.
-func comparison(v any) uint64 {
+func comparison(v any) int64 {
 	switch v := v.(type) {
 	case json.Number:
 		return 64
 	case []any:
-		sum := uint64(8)
+		sum := int64(8)
 		for _, item := range v {
 			sum += comparison(item)
 		}
 		return sum
 	case map[string]any:
-		sum := uint64(8)
+		sum := int64(8)
 		for _, item := range v {
 			sum += 1 + comparison(item)
 		}
@@ -188,17 +298,9 @@ func comparison(v any) uint64 {
 	return 1
 }
 
-// patternCost returns the steps for 8 bytes of text.
-func patternCost(re jsonschema.Regexp) uint64 {
-	if p, ok := re.(*pattern); ok {
-		return 1 + uint64(p.program)/4
-	}
-	return maxProgram / 4
-}
-
 // check refuses a graph in which a single value could take more than maxCost steps, or in which a node applies to
 // the same value again.
-func (g *graph) check(maxCost uint64) error {
+func (g *graph) check(maxCost int64) error {
 	if g.err != nil {
 		return g.err
 	}
@@ -212,7 +314,7 @@ func (g *graph) check(maxCost uint64) error {
 
 // worst finds cost and depth. Each node is worked out once, and no sum goes past maxCost + the cost of one
 // node before it is refused, so neither time nor the sums run away.
-func (n *node) worst(maxCost uint64) error {
+func (n *node) worst(maxCost int64) error {
 	switch n.state {
 	case visited:
 		return nil
@@ -220,7 +322,7 @@ func (n *node) worst(maxCost uint64) error {
 		return errors.New("a reference leads back to itself without going into the value")
 	}
 	n.state = inProgress
-	n.cost = n.fixed + n.text + n.patternText
+	n.cost = n.fixed + n.number + n.text + n.patternText
 	for _, sub := range n.inPlace {
 		if err := sub.worst(maxCost); err != nil {
 			return err

@@ -9,7 +9,9 @@ type Limits struct {
 	// MaxCost is how many steps a single value may take in the worst case, every in-place applicator expanded. Default 20000.
 	// A step is roughly 100 ns.
 	MaxCost int
-	// MaxSteps is how many steps a whole document may take. Default 10 million, about a second.
+	// MaxSteps is how many steps a whole document may take. Default 2.5 million, about a quarter of a second at worst: matching
+	// patterns, as most other steps take far less than 100 ns. A value of a plain kind is one or two, so that is an array of
+	// a million numbers; a pattern of 100 instructions, as for an address or a name, may go over 400 KB of text.
 	MaxSteps int
 }
 
@@ -17,7 +19,7 @@ const (
 	defaultMaxBytes      = 256 << 10
 	defaultMaxSubschemas = 2000
 	defaultMaxCost       = 20_000
-	defaultMaxSteps      = 10_000_000
+	defaultMaxSteps      = 2_500_000
 
 	// maxInPlaceDepth bounds a chain of in-place applicators ($ref to $ref, allOf in anyOf). Each evaluation looks back along the
 	// chain for a cycle, so a long one is quadratic; people write single digits.

@@ -2,17 +2,17 @@ package schema
 
 import "github.com/rondo-mcp/rondo/internal/jsonx"
 
-// A plan is a compiled subschema made ready to be checked on the bytes of a document, without decoding them. It knows the
-// keywords that schemas of arguments and answers consist of as a rule. What it accepts, the validator accepts; where it does not,
-// it may be wrong or out of its depth, and the validator decides. So it needs no errors, and no keyword that it would take pains to
-// get exactly right.
+// A plan is a node made ready to be checked on the bytes of a document, without decoding them. It knows the keywords that schemas
+// of arguments and answers consist of as a rule; values for other subschemas are decoded, and so are scalars that do not
+// plainly match, for the evaluator to decide. So plans need no keyword that they would take pains to get exactly right.
 type plan struct {
-	hard  bool  // beyond this package: the validator decides, whatever the value
-	fixed int64 // steps, as in node
-	text  int64
+	node  *node
+	hard  bool // beyond this package: decode the value, whatever it is
+	never bool // no value matches
 
 	types   kinds // 0: any
 	whole   bool  // numbers must be integers
+	enums   kinds // the kinds of the values of an enumeration or a constant; 0: there is none
 	all     []*plan
 	strings *stringPlan // nil: any string
 	numbers *numberPlan // nil: any number

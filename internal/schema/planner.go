@@ -8,8 +8,6 @@ import (
 	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-
-	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
 // fewProperties is up to how many properties a search in order beats a map.
@@ -29,15 +27,11 @@ func (b *planner) plan(s *jsonschema.Schema) *plan {
 	if p, ok := b.plans[s]; ok {
 		return p
 	}
-	p := &plan{maxMembers: math.MaxInt, maxItems: math.MaxInt}
-	b.plans[s] = p
 	n := b.nodes[s]
-	if n == nil || !understood(s) {
-		p.hard = true
-		return p
-	}
-	p.fixed, p.text = int64(n.fixed), int64(n.text)
-	p.hard = !(p.setTypes(s) && p.setStrings(s) && p.setNumbers(s) && b.inPlace(p, s) && b.object(p, s) && b.array(p, s))
+	p := &plan{node: n, types: n.types, whole: n.whole, maxMembers: math.MaxInt, maxItems: math.MaxInt}
+	b.plans[s] = p
+	p.never = s.Bool != nil && !*s.Bool
+	p.hard = !understood(s) || !(p.setStrings(s) && p.setNumbers(s) && b.inPlace(p, s) && b.object(p, s) && b.array(p, s))
 	return p
 }
 
@@ -61,42 +55,11 @@ func understood(s *jsonschema.Schema) bool {
 			return false
 		}
 	}
-	return s.Bool == nil || *s.Bool // false refuses, and how is for the validator to say
-}
-
-func (p *plan) setTypes(s *jsonschema.Schema) bool {
-	if s.Types == nil || s.Types.IsEmpty() {
-		return true
-	}
-	for _, name := range s.Types.ToStrings() {
-		switch name {
-		case "null":
-			p.types |= setOf(jsonx.Null)
-		case "boolean":
-			p.types |= setOf(jsonx.Bool)
-		case "number":
-			p.types |= setOf(jsonx.Number)
-		case "string":
-			p.types |= setOf(jsonx.String)
-		case "array":
-			p.types |= setOf(jsonx.Array)
-		case "object":
-			p.types |= setOf(jsonx.Object)
-		case "integer":
-			p.whole = true
-		default:
-			return false
-		}
-	}
-	if p.types&setOf(jsonx.Number) != 0 {
-		p.whole = false // integers are numbers
-	} else if p.whole {
-		p.types |= setOf(jsonx.Number)
-	}
 	return true
 }
 
 func (p *plan) setStrings(s *jsonschema.Schema) bool {
+	p.enums = 0
 	limits := stringPlan{minimum: orElse(s.MinLength, 0), maximum: orElse(s.MaxLength, math.MaxInt)}
 	if s.Enum != nil || s.Const != nil {
 		limits.values = map[string]struct{}{}
@@ -106,16 +69,16 @@ func (p *plan) setStrings(s *jsonschema.Schema) bool {
 		return false
 	case s.Enum != nil:
 		for _, value := range s.Enum.Values {
+			p.enums |= setOf(kindOf(value))
 			if text, ok := value.(string); ok {
 				limits.values[text] = struct{}{}
 			}
 		}
 	case s.Const != nil:
-		text, ok := (*s.Const).(string)
-		if !ok {
-			return false
+		p.enums |= setOf(kindOf(*s.Const))
+		if text, ok := (*s.Const).(string); ok {
+			limits.values[text] = struct{}{}
 		}
-		limits.values[text] = struct{}{}
 	}
 	if s.Pattern != nil {
 		ok := false

@@ -2,9 +2,6 @@ package schema
 
 import (
 	"encoding/json"
-	"errors"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
@@ -12,10 +9,9 @@ import (
 // Schema is a compiled schema. It is immutable; its methods may be called at the same time.
 type Schema struct {
 	raw      json.RawMessage
-	compiled *jsonschema.Schema
 	root     *node
 	plan     *plan
-	maxSteps int
+	maxSteps int64
 }
 
 // Raw returns the bytes that were compiled, unchanged. They must not be modified.
@@ -34,10 +30,11 @@ func (s *Schema) Validate(doc []byte) error {
 }
 
 // ValidateChecked is [Schema.Validate] for a document that has passed jsonx.Check, or is part of something that has, and is not
-// empty. Most schemas of arguments need not decode it, see plan.
+// empty. Only what of it the plan does not decide is decoded.
 func (s *Schema) ValidateChecked(doc []byte) error {
-	if s.accepts(doc) {
-		return nil
+	c := checker{evaluator: evaluator{left: s.maxSteps}, bytes: maxPasses*int64(len(doc)) + freeBytes}
+	if f := c.value(s.plan, doc); !c.passedOver() {
+		return c.report(f)
 	}
 	var v any
 	if err := jsonx.UnmarshalNumbers(doc, &v); err != nil {
@@ -47,26 +44,23 @@ func (s *Schema) ValidateChecked(doc []byte) error {
 }
 
 // ValidateValue checks a decoded document: nil, bool, string, json.Number, []any and map[string]any. The error is an *[Error].
-func (s *Schema) ValidateValue(v any) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			// The validator is a third party's and the document a stranger's. What it said may repeat the document.
-			err = &Error{Reason: "cannot be checked against the schema"}
-		}
-	}()
+func (s *Schema) ValidateValue(v any) error {
 	if err := checkValue(v, 0); err != nil {
 		return &Error{Reason: err.Error()}
 	}
-	if !affordable(s.root, v, s.maxSteps) {
+	e := evaluator{left: s.maxSteps}
+	return e.report(e.value(s.root, v, nil))
+}
+
+// report turns what a walk found into an error.
+func (e *evaluator) report(f *fault) error {
+	switch {
+	case e.left < 0:
 		return &Error{Reason: "the document is too large or too deep to be checked against the schema"}
+	case e.broken:
+		return &Error{Reason: "cannot be checked against the schema"}
+	case f != nil:
+		return f.report()
 	}
-	err = s.compiled.Validate(v)
-	if err == nil {
-		return nil
-	}
-	var faults *jsonschema.ValidationError
-	if errors.As(err, &faults) {
-		return firstFault(faults)
-	}
-	return &Error{Reason: "does not match the schema"}
+	return nil
 }

@@ -6,30 +6,43 @@ import (
 	"math/big"
 	"slices"
 	"strconv"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// uniqueItems replaces the compiler's own check, whose hash does not separate neighbouring values: items made to collide
-// (["a", "b"] and ["a\u0004b"]) take quadratic time there. This one compares whole encodings.
-type uniqueItems struct{}
+// hasDuplicate reports whether two items are equal. It compares whole encodings: with a hash that does not separate neighbouring
+// values, items made to collide (["a", "b"] and ["a\u0004b"]) would take quadratic time.
+func hasDuplicate(items []any) bool {
+	seen := make(map[string]struct{}, len(items))
+	var key []byte
+	for _, item := range items {
+		key = appendKey(key[:0], item)
+		if _, dup := seen[string(key)]; dup {
+			return true
+		}
+		seen[string(key)] = struct{}{}
+	}
+	return false
+}
 
-// Validate implements jsonschema.SchemaExt.
-func (uniqueItems) Validate(ctx *jsonschema.ValidatorContext, v any) {
-	items, ok := v.([]any)
-	if !ok {
+// payEncoding charges for what [hasDuplicate] does with v.
+func (e *evaluator) payEncoding(v any) {
+	e.left -= 2
+	if e.left < 0 {
 		return
 	}
-	seen := make(map[string]int, len(items))
-	var key []byte
-	for i, item := range items {
-		key = appendKey(key[:0], item)
-		if j, dup := seen[string(key)]; dup {
-			ctx.AddError(&kind.UniqueItems{Duplicates: [2]int{j, i}})
-			return
+	switch v := v.(type) {
+	case string:
+		e.left -= int64(len(v) / 64)
+	case json.Number:
+		e.left -= 8
+	case []any:
+		for _, item := range v {
+			e.payEncoding(item)
 		}
-		seen[string(key)] = i
+	case map[string]any:
+		for name, value := range v {
+			e.left -= int64(len(name) / 64)
+			e.payEncoding(value)
+		}
 	}
 }
 
@@ -45,6 +58,9 @@ func appendKey(b []byte, v any) []byte {
 		b = strconv.AppendInt(append(b, 's'), int64(len(v)), 10)
 		return append(append(b, ':'), v...)
 	case json.Number:
+		if n, ok := smallInt(v); ok {
+			return append(strconv.AppendInt(append(b, '#'), n, 10), ';')
+		}
 		if r, ok := new(big.Rat).SetString(string(v)); ok {
 			return append(append(append(b, '#'), r.RatString()...), ';')
 		}

@@ -1,0 +1,466 @@
+package schema
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
+// evaluator checks decoded values against nodes. It takes each step once, pays for it before, and stops at the first fault of an
+// array or object in the order in which faults are reported. So a refusal costs no more than an acceptance, in time and memory,
+// and what is left of the budget bounds both.
+type evaluator struct {
+	left   int64 // steps
+	quiet  int   // how many choices deep: only whether there is a fault matters there
+	broken bool  // a number cannot be computed with
+
+	unmatched fault // stands for every fault where it does not matter which, and for the end of the budget
+}
+
+// faultSteps is what noting a fault costs.
+const faultSteps = 4
+
+// fail returns a fault.
+func (e *evaluator) fail(n *node, r rule) *fault {
+	e.left -= faultSteps
+	if e.quiet > 0 || e.left < 0 {
+		return &e.unmatched
+	}
+	return &fault{rule: r, keywords: n.keywords}
+}
+
+// failAt is [evaluator.fail] for a member of the value.
+func (e *evaluator) failAt(n *node, r rule, name string) *fault {
+	f := e.fail(n, r)
+	e.extend(f, member(name))
+	return f
+}
+
+// extend adds a step to a fault's path.
+func (e *evaluator) extend(f *fault, s step) {
+	if f != &e.unmatched {
+		f.add(s)
+	}
+}
+
+// matches reports whether v has no fault.
+func (e *evaluator) matches(n *node, v any, seen *evaluated) bool {
+	e.quiet++
+	f := e.value(n, v, seen)
+	e.quiet--
+	return f == nil
+}
+
+// over reports whether more faults need not be looked for.
+func (e *evaluator) over(f *fault) bool { return e.left < 0 || f != nil && e.quiet > 0 }
+
+// value returns the first fault of v, nil if there is none. seen, which may be nil, receives what of v was evaluated.
+func (e *evaluator) value(n *node, v any, seen *evaluated) *fault {
+	if e.left -= n.fixed; e.left < 0 {
+		return &e.unmatched
+	}
+	if f := e.checkValue(n, v); f != nil {
+		return f
+	}
+	if n.refAlone {
+		return e.value(n.ref, v, seen)
+	}
+	own := seen
+	if n.leftMembers != nil || n.leftItems != nil {
+		own = &evaluated{}
+	}
+	first := e.checkKind(n, v, own)
+	if !e.over(first) {
+		first = earlier(first, e.checkInPlace(n, v, own))
+	}
+	if !e.over(first) && (first == nil || len(first.path) > 0) {
+		first = earlier(first, e.checkInside(n, v, own))
+	}
+	if first == nil && own != seen {
+		first = e.checkLeft(n, v, own)
+		seen.merge(own)
+	}
+	return first
+}
+
+// checkValue applies the rules after which nothing else is looked at.
+func (e *evaluator) checkValue(n *node, v any) *fault {
+	s := n.keywords
+	switch {
+	case s.Bool != nil && !*s.Bool:
+		return e.fail(n, ruleFalse)
+	case n.types != 0 && !e.hasType(n, v):
+		f := e.fail(n, ruleType)
+		f.subject = kindName(kindOf(v))
+		return f
+	case s.Const != nil && !equal(v, *s.Const):
+		return e.fail(n, ruleConst)
+	case s.Enum != nil && !slices.ContainsFunc(s.Enum.Values, func(value any) bool { return equal(v, value) }):
+		return e.fail(n, ruleEnum)
+	case s.Format != nil:
+		if text, ok := v.(string); ok {
+			e.left -= n.format * int64(1+len(text)/8)
+		}
+		if e.left < 0 {
+			return &e.unmatched
+		}
+		if err := s.Format.Validate(v); err != nil {
+			f := e.fail(n, ruleFormat)
+			f.err = err
+			return f
+		}
+	}
+	return nil
+}
+
+func (e *evaluator) hasType(n *node, v any) bool {
+	kind := kindOf(v)
+	if n.types&setOf(kind) == 0 {
+		return false
+	}
+	if kind == jsonx.Number && n.whole {
+		return e.isInteger(v.(json.Number))
+	}
+	return true
+}
+
+// checkKind applies the rules for one kind of value that are about the value itself.
+func (e *evaluator) checkKind(n *node, v any, own *evaluated) *fault {
+	switch v := v.(type) {
+	case string:
+		return e.checkText(n, v)
+	case json.Number:
+		return e.checkNumber(n, v)
+	case map[string]any:
+		return e.checkMembers(n, v)
+	case []any:
+		return e.checkItems(n, v, own)
+	}
+	return nil
+}
+
+func (e *evaluator) checkText(n *node, text string) *fault {
+	s := n.keywords
+	if s.MinLength != nil || s.MaxLength != nil {
+		e.left -= int64(1 + len(text)/8)
+		length := utf8.RuneCountInString(text)
+		if s.MinLength != nil && length < *s.MinLength {
+			return e.fail(n, ruleMinLength)
+		}
+		if s.MaxLength != nil && length > *s.MaxLength {
+			return e.fail(n, ruleMaxLength)
+		}
+	}
+	if s.Pattern != nil {
+		if e.left -= patternSteps(s.Pattern, len(text)); e.left < 0 {
+			return &e.unmatched
+		}
+		if !s.Pattern.MatchString(text) {
+			return e.fail(n, rulePattern)
+		}
+	}
+	return nil
+}
+
+func (e *evaluator) checkMembers(n *node, members map[string]any) (first *fault) {
+	s := n.keywords
+	e.left -= int64(len(members))
+	if s.MinProperties != nil && len(members) < *s.MinProperties {
+		first = earlier(first, e.fail(n, ruleMinProperties))
+	}
+	if s.MaxProperties != nil && len(members) > *s.MaxProperties {
+		first = earlier(first, e.fail(n, ruleMaxProperties))
+	}
+	for _, name := range s.Required {
+		if _, ok := members[name]; !ok {
+			first = earlier(first, e.failAt(n, ruleRequired, name))
+			break
+		}
+	}
+	for _, d := range n.dependencies {
+		if _, ok := members[d.name]; !ok {
+			continue
+		}
+		for _, name := range d.required {
+			if _, ok := members[name]; !ok {
+				f := e.failAt(n, ruleDependency, name)
+				f.subject = d.name
+				first = earlier(first, f)
+				break
+			}
+		}
+	}
+	return first
+}
+
+func (e *evaluator) checkItems(n *node, items []any, own *evaluated) (first *fault) {
+	s := n.keywords
+	e.left -= int64(len(items))
+	if s.MinItems != nil && len(items) < *s.MinItems {
+		first = earlier(first, e.fail(n, ruleMinItems))
+	}
+	if s.MaxItems != nil && len(items) > *s.MaxItems {
+		first = earlier(first, e.fail(n, ruleMaxItems))
+	}
+	if s.UniqueItems && !e.over(first) {
+		if e.payEncoding(items); e.left < 0 {
+			return &e.unmatched
+		}
+		if hasDuplicate(items) {
+			first = earlier(first, e.fail(n, ruleUniqueItems))
+		}
+	}
+	if n.itemsEnd && len(items) > len(n.prefix) {
+		f := e.fail(n, ruleAdditionalItems)
+		f.subject = strconv.Itoa(len(items) - len(n.prefix))
+		first = earlier(first, f)
+	}
+	if n.contains != nil && !e.over(first) {
+		first = earlier(first, e.checkContains(n, items, own))
+	}
+	return first
+}
+
+func (e *evaluator) checkContains(n *node, items []any, own *evaluated) *fault {
+	s := n.keywords
+	least, most := orElse(s.MinContains, 1), orElse(s.MaxContains, math.MaxInt)
+	matched := 0
+	for i, item := range items {
+		if e.left < 0 {
+			return &e.unmatched
+		}
+		if !e.matches(n.contains, item, nil) {
+			continue
+		}
+		matched++
+		if s.DraftVersion >= 2020 {
+			own.addItem(i)
+		}
+		if own == nil && matched >= least && (most == math.MaxInt || matched > most) {
+			break
+		}
+	}
+	switch {
+	case matched > most:
+		return e.fail(n, ruleMaxContains)
+	case matched < least:
+		return e.fail(n, ruleContains)
+	}
+	return nil
+}
+
+// checkInPlace applies the subschemas that are about the same value.
+func (e *evaluator) checkInPlace(n *node, v any, own *evaluated) (first *fault) {
+	if n.ref != nil {
+		first = e.value(n.ref, v, own)
+	}
+	if n.not != nil && !e.over(first) && e.matches(n.not, v, nil) {
+		first = earlier(first, e.fail(n, ruleNot))
+	}
+	for _, sub := range n.allOf {
+		if e.over(first) {
+			return first
+		}
+		first = earlier(first, e.value(sub, v, own))
+	}
+	if len(n.anyOf) > 0 && !e.over(first) && !e.matchesAny(n, v, own) {
+		first = earlier(first, e.fail(n, ruleAnyOf))
+	}
+	if len(n.oneOf) > 0 && !e.over(first) && !e.matchesOne(n, v, own) {
+		first = earlier(first, e.fail(n, ruleOneOf))
+	}
+	if n.condition != nil && !e.over(first) {
+		branch := n.otherwise
+		if e.matchesBranch(n.condition, v, own) {
+			branch = n.then
+		}
+		if branch != nil {
+			first = earlier(first, e.value(branch, v, own))
+		}
+	}
+	if members, ok := v.(map[string]any); ok {
+		for _, d := range n.dependencies {
+			if _, ok := members[d.name]; ok && d.schema != nil && !e.over(first) {
+				first = earlier(first, e.value(d.schema, v, own))
+			}
+		}
+	}
+	return first
+}
+
+// matchesBranch reports whether v matches. What the branch evaluated counts only if it does.
+func (e *evaluator) matchesBranch(n *node, v any, own *evaluated) bool {
+	branch := own.fresh()
+	if !e.matches(n, v, branch) {
+		return false
+	}
+	own.merge(branch)
+	return true
+}
+
+func (e *evaluator) matchesAny(n *node, v any, own *evaluated) bool {
+	matched := false
+	for _, sub := range n.anyOf {
+		if e.left < 0 {
+			return false
+		}
+		matched = e.matchesBranch(sub, v, own) || matched
+		if matched && own == nil { // otherwise each says what it evaluated
+			break
+		}
+	}
+	return matched
+}
+
+func (e *evaluator) matchesOne(n *node, v any, own *evaluated) bool {
+	matched := 0
+	for _, sub := range n.oneOf {
+		if e.left < 0 || matched > 1 {
+			return false
+		}
+		if e.matchesBranch(sub, v, own) {
+			matched++
+		}
+	}
+	return matched == 1
+}
+
+// checkInside applies the subschemas that are about what is in the value.
+func (e *evaluator) checkInside(n *node, v any, own *evaluated) *fault {
+	switch v := v.(type) {
+	case map[string]any:
+		return e.checkEachMember(n, v, own)
+	case []any:
+		return e.checkEachItem(n, v, own)
+	}
+	return nil
+}
+
+// checkEachMember goes by name, as faults are reported, and stops at the first.
+func (e *evaluator) checkEachMember(n *node, members map[string]any, own *evaluated) *fault {
+	switch {
+	case n.propertiesAlone && len(n.names) <= len(members):
+		return e.checkNamed(n, members, n.names, own)
+	case n.properties == nil && n.patterns == nil && n.additional == nil && n.nameRules == nil && !n.closed && (!n.open || own == nil):
+		return nil
+	}
+	return e.checkNamed(n, members, slices.Sorted(maps.Keys(members)), own)
+}
+
+func (e *evaluator) checkNamed(n *node, members map[string]any, names []string, own *evaluated) *fault {
+	for _, name := range names {
+		value, ok := members[name]
+		if !ok {
+			continue
+		}
+		if e.left < 0 {
+			return &e.unmatched
+		}
+		if f := e.checkMember(n, name, value, own); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+func (e *evaluator) checkMember(n *node, name string, value any, own *evaluated) (first *fault) {
+	covered := false
+	if sub := n.properties[name]; sub != nil {
+		covered = true
+		first = e.child(sub, value, member(name))
+	}
+	for _, p := range n.patterns {
+		if e.left -= patternSteps(p.pattern, len(name)); e.over(first) {
+			return &e.unmatched
+		}
+		if p.pattern.MatchString(name) {
+			covered = true
+			first = earlier(first, e.child(p.schema, value, member(name)))
+		}
+	}
+	switch {
+	case covered:
+	case n.closed:
+		first = e.failAt(n, ruleAdditionalProperties, name)
+	case n.additional != nil:
+		covered = true
+		first = e.child(n.additional, value, member(name))
+	case n.open:
+		covered = true
+	}
+	if covered {
+		own.addName(name)
+	}
+	if n.nameRules != nil && !e.over(first) && !e.matches(n.nameRules, name, nil) {
+		first = earlier(first, e.failAt(n, rulePropertyNames, name))
+	}
+	return first
+}
+
+func (e *evaluator) checkEachItem(n *node, items []any, own *evaluated) *fault {
+	own.addItems(len(n.prefix), n.items != nil || n.itemsEnd || n.itemsOpen)
+	if len(n.prefix) == 0 && n.items == nil {
+		return nil
+	}
+	for i, item := range items {
+		sub := n.items
+		if i < len(n.prefix) {
+			sub = n.prefix[i]
+		}
+		if sub == nil {
+			break
+		}
+		if e.left < 0 {
+			return &e.unmatched
+		}
+		if f := e.child(sub, item, step{index: i}); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// checkLeft applies unevaluatedProperties and unevaluatedItems.
+func (e *evaluator) checkLeft(n *node, v any, own *evaluated) *fault {
+	switch v := v.(type) {
+	case map[string]any:
+		if n.leftMembers == nil {
+			return nil
+		}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if !own.hasName(name) {
+				if f := e.child(n.leftMembers, v[name], member(name)); f != nil {
+					return f
+				}
+			}
+		}
+		own.allNames = true
+	case []any:
+		if n.leftItems == nil {
+			return nil
+		}
+		for i, item := range v {
+			if !own.hasItem(i) {
+				if f := e.child(n.leftItems, item, step{index: i}); f != nil {
+					return f
+				}
+			}
+		}
+		own.allItems = true
+	}
+	return nil
+}
+
+// child checks a value inside of another.
+func (e *evaluator) child(n *node, v any, s step) *fault {
+	f := e.value(n, v, nil)
+	if f != nil {
+		e.extend(f, s)
+	}
+	return f
+}

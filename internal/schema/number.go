@@ -1,0 +1,199 @@
+package schema
+
+import (
+	"cmp"
+	"encoding/json"
+	"math/big"
+	"strconv"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
+// arithmetic is how many steps exact arithmetic on one number takes.
+const arithmetic = 8
+
+// maxSmall is how many digits a number has at most that is sure to fit an int64.
+const maxSmall = 18
+
+// smallInt returns an integer that is spelled plainly and is small, as nearly all are: exact arithmetic on others allocates.
+func smallInt(text json.Number) (int64, bool) {
+	digits := text
+	if len(digits) > 0 && digits[0] == '-' {
+		digits = digits[1:]
+	}
+	if len(digits) == 0 || len(digits) > maxSmall {
+		return 0, false
+	}
+	for i := range len(digits) {
+		if digits[i] < '0' || digits[i] > '9' {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	return n, err == nil
+}
+
+func (e *evaluator) isInteger(text json.Number) bool {
+	if _, ok := smallInt(text); ok {
+		return true
+	}
+	e.left -= arithmetic
+	r, ok := new(big.Rat).SetString(string(text))
+	return ok && r.IsInt()
+}
+
+// bound is one of the rules that compare a number.
+type bound struct {
+	rule  rule
+	value *big.Rat
+	small int64 // the value, where whole is set
+	whole bool
+}
+
+func (n *node) addBound(r rule, value *big.Rat) {
+	if value == nil {
+		return
+	}
+	b := bound{rule: r, value: value}
+	if value.IsInt() && value.Num().IsInt64() {
+		b.small, b.whole = value.Num().Int64(), true
+	}
+	n.bounds = append(n.bounds, b)
+}
+
+func (e *evaluator) checkNumber(n *node, text json.Number) (first *fault) {
+	if len(n.bounds) == 0 {
+		return nil
+	}
+	small, isSmall := smallInt(text)
+	var exact *big.Rat
+	for i := range n.bounds {
+		b := &n.bounds[i]
+		if isSmall && b.whole {
+			if b.refusesSmall(small) {
+				first = earlier(first, e.fail(n, b.rule))
+			}
+			continue
+		}
+		if e.left -= arithmetic; e.over(first) {
+			return &e.unmatched
+		}
+		if exact == nil {
+			var ok bool
+			if exact, ok = new(big.Rat).SetString(string(text)); !ok {
+				e.broken = true
+				return &e.unmatched
+			}
+		}
+		if b.refuses(exact) {
+			first = earlier(first, e.fail(n, b.rule))
+		}
+	}
+	return first
+}
+
+func (b *bound) refusesSmall(n int64) bool {
+	if b.rule == ruleMultipleOf {
+		return n%b.small != 0 // a schema with 0 does not compile
+	}
+	return breaks(b.rule, cmp.Compare(n, b.small))
+}
+
+func (b *bound) refuses(n *big.Rat) bool {
+	if b.rule == ruleMultipleOf {
+		return !new(big.Rat).Quo(n, b.value).IsInt()
+	}
+	return breaks(b.rule, n.Cmp(b.value))
+}
+
+// breaks reports whether a number that compares with a bound as order says breaks the rule.
+func breaks(r rule, order int) bool {
+	switch r {
+	case ruleMinimum:
+		return order < 0
+	case ruleMaximum:
+		return order > 0
+	case ruleExclusiveMinimum:
+		return order <= 0
+	case ruleExclusiveMaximum:
+		return order >= 0
+	}
+	return false
+}
+
+// equal reports whether two values are the same, numbers by value.
+func equal(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for name, value := range a {
+			if other, ok := b[name]; !ok || !equal(value, other) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for i := range a {
+			if !equal(a[i], b[i]) {
+				return false
+			}
+		}
+		return true
+	case json.Number:
+		b, ok := b.(json.Number)
+		return ok && equalNumbers(a, b)
+	}
+	return a == b
+}
+
+func equalNumbers(a, b json.Number) bool {
+	m, okM := smallInt(a)
+	n, okN := smallInt(b)
+	if okM && okN {
+		return m == n
+	}
+	x, okX := new(big.Rat).SetString(string(a))
+	y, okY := new(big.Rat).SetString(string(b))
+	return okX && okY && x.Cmp(y) == 0
+}
+
+// kindOf returns the kind of a decoded value.
+func kindOf(v any) jsonx.Kind {
+	switch v.(type) {
+	case nil:
+		return jsonx.Null
+	case bool:
+		return jsonx.Bool
+	case string:
+		return jsonx.String
+	case json.Number:
+		return jsonx.Number
+	case []any:
+		return jsonx.Array
+	}
+	return jsonx.Object
+}
+
+// kindName is what errors call a kind.
+func kindName(k jsonx.Kind) string {
+	switch k {
+	case jsonx.Null:
+		return "null"
+	case jsonx.Bool:
+		return "boolean"
+	case jsonx.String:
+		return "string"
+	case jsonx.Number:
+		return "number"
+	case jsonx.Array:
+		return "array"
+	}
+	return "object"
+}
