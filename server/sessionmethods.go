@@ -11,7 +11,7 @@ import (
 // open opens the session. It is called with mu held.
 func (x *Session) open(in *Incoming, p *protocol.InitializeParams) {
 	x.version = negotiate(p.ProtocolVersion)
-	capabilities, info := p.Capabilities, p.ClientInfo
+	capabilities, info := limitDeclared(p.Capabilities, p.ClientInfo)
 	x.client.Capabilities, x.client.ClientInfo = &capabilities, &info
 	in.Version = x.version
 	in.Meta.Capabilities, in.Meta.ClientInfo = x.client.Capabilities, x.client.ClientInfo

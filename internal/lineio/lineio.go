@@ -47,6 +47,9 @@ func (r *Reader) line() ([]byte, error) {
 		if len(line)+len(part) > r.max+2 { // room for \r\n
 			return nil, r.skip(err)
 		}
+		if err == nil && len(line) == 0 && len(bytes.TrimSpace(part)) == 0 {
+			continue // a blank line is no memory worth
+		}
 		line = append(line, part...)
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):

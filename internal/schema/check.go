@@ -69,8 +69,13 @@ func (c *checker) value(p *plan, raw []byte) *fault {
 	var first *fault
 	switch kind {
 	case jsonx.String:
-		if p.strings != nil && !c.acceptsText(p.strings, raw) {
-			return c.decoded(p, raw)
+		if p.strings != nil {
+			accepted, mismatch := c.acceptsText(p.strings, raw)
+			if mismatch {
+				first = c.fail(p.node, rulePattern)
+			} else if !accepted {
+				return c.decoded(p, raw)
+			}
 		}
 	case jsonx.Number:
 		if p.enums != 0 || !p.acceptsNumber(raw) {
@@ -119,32 +124,37 @@ func (c *checker) decoded(p *plan, raw []byte) *fault {
 	return c.evaluator.value(p.node, v, nil)
 }
 
-func (c *checker) acceptsText(s *stringPlan, raw []byte) bool {
+// acceptsText checks a string. mismatch is set where the pattern, which takes long, is certain to be the first rule that it breaks.
+func (c *checker) acceptsText(s *stringPlan, raw []byte) (accepted, mismatch bool) {
 	text, err := jsonx.TextBytes(raw)
 	if err != nil {
-		return false
+		return false, false
 	}
 	if s.values != nil {
 		if _, ok := s.values[string(text)]; !ok {
-			return false
+			return false, false
 		}
 	}
 	if s.minimum > 0 || s.maximum < len(text) {
 		c.left -= int64(1 + len(text)/8)
 		if n := utf8.RuneCount(text); n < s.minimum || n > s.maximum {
-			return false
-		}
-	}
-	if s.pattern != nil {
-		// A text that does not match is matched again, for its fault: half of the budget is for each.
-		if c.left -= patternSteps(s.pattern, len(text)); c.left < 0 || !s.pattern.Match(text) {
-			return false
+			return false, false
 		}
 	}
 	if s.format != "" {
 		c.left -= int64(1 + len(text)/8)
+		if !CheckFormat(s.format, string(text)) {
+			return false, false
+		}
 	}
-	return s.format == "" || CheckFormat(s.format, string(text))
+	if s.pattern == nil {
+		return true, false
+	}
+	if c.left -= patternSteps(s.pattern, len(text)); c.left < 0 {
+		return false, false
+	}
+	matches := s.pattern.Match(text)
+	return matches, !matches
 }
 
 func (p *plan) acceptsNumber(raw []byte) bool {

@@ -27,8 +27,10 @@ const faultSteps = 4
 
 // fail returns a fault.
 func (e *evaluator) fail(n *node, r rule) *fault {
-	e.left -= faultSteps
-	if e.quiet > 0 || e.left < 0 {
+	if e.quiet > 0 {
+		return &e.unmatched
+	}
+	if e.left -= faultSteps; e.left < 0 {
 		return &e.unmatched
 	}
 	return &fault{rule: r, keywords: n.keywords}
@@ -105,6 +107,9 @@ func (e *evaluator) checkValue(n *node, v any) *fault {
 	case s.Format != nil:
 		if text, ok := v.(string); ok {
 			e.left -= n.format * int64(1+len(text)/8)
+			if n.format == regexSteps && len(text) <= maxPattern {
+				e.left -= parseSteps * int64(parseCost(text))
+			}
 		}
 		if e.left < 0 {
 			return &e.unmatched

@@ -36,6 +36,16 @@ const (
 	// twice, as the compiler first checks and then compiles it.
 	maxPrograms = 200 << 10
 
+	// maxMisfits is how many values a schema may have that are neither schemas nor names where those have to be.
+	maxMisfits = 64
+
+	// maxNestedValues is how many arrays and objects an enumeration may hold. The compiler compares them all with each other if they
+	// are made to look alike to it; people enumerate strings.
+	maxNestedValues = 100
+
+	// maxTypes is how many types a list may name: JSON Schema has seven.
+	maxTypes = 10
+
 	// maxDepth is the deepest document, the same as in package jsonx.
 	maxDepth = 64
 

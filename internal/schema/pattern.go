@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -24,8 +26,74 @@ func patternSteps(re jsonschema.Regexp, n int) int64 {
 	return int64(1+program/2) * int64(1+n/8)
 }
 
-// regexSteps is what parsing 8 bytes of a regular expression takes at most: \pL alone becomes a class of hundreds of ranges.
-const regexSteps = 256
+// regexSteps is what parsing 8 bytes of a regular expression takes at most, and parseSteps what each instruction's worth of
+// [parseCost] does.
+const (
+	regexSteps = 128
+	parseSteps = 16
+)
+
+const (
+	// classCost is what a class of Unicode takes: a table of hundreds of ranges is copied.
+	classCost = 256
+	// lastFold is the last character that has another case. To fold a range, the parser goes over each character up to it.
+	lastFold = 0x1e943
+	// foldsPerInstruction is how many characters it folds in the time of an instruction.
+	foldsPerInstruction = 16
+)
+
+// parseCost returns an upper bound, in instructions, of what parsing s takes beyond its length. A few bytes can describe a table of
+// Unicode, or a range of 100,000 characters of which each has its case folded.
+func parseCost(s string) int {
+	sum := classCost * (strings.Count(s, `\p`) + strings.Count(s, `\P`))
+	if !mayFold(s) {
+		return sum
+	}
+	for rest := s; ; {
+		_, after, found := strings.Cut(rest, "-")
+		if !found {
+			return sum
+		}
+		sum += int(min(lastRune(after), lastFold) / foldsPerInstruction)
+		rest = after
+	}
+}
+
+// mayFold reports whether s sets the flag i anywhere.
+func mayFold(s string) bool {
+	for rest := s; ; {
+		_, after, found := strings.Cut(rest, "(?")
+		if !found {
+			return false
+		}
+		flags := after[:len(after)-len(strings.TrimLeft(after, "imsU-"))]
+		if strings.Contains(flags, "i") {
+			return true
+		}
+		rest = after
+	}
+}
+
+// lastRune returns an upper bound of the character that ends a range, given what follows the dash.
+func lastRune(s string) int64 {
+	hex, isHex := strings.CutPrefix(s, `\x`)
+	if !isHex {
+		if strings.HasPrefix(s, `\`) {
+			return 0x1ff // octal, the largest of the others
+		}
+		r, _ := utf8.DecodeRuneInString(s)
+		return int64(r)
+	}
+	digits, _, _ := strings.Cut(strings.TrimPrefix(hex, "{"), "}")
+	if !strings.HasPrefix(hex, "{") {
+		digits = hex[:min(2, len(hex))]
+	}
+	r, err := strconv.ParseInt(digits, 16, 32)
+	if err != nil {
+		return lastFold
+	}
+	return r
+}
 
 // patternError is the rule that a regular expression breaks. It does not hold the expression, which is the document's
 // where a schema asks for the format regex.
@@ -46,13 +114,18 @@ func (e *engine) compile(s string) (jsonschema.Regexp, error) {
 	if len(s) > maxPattern {
 		return nil, patternError("must be a regular expression of at most " + strconv.Itoa(maxPattern) + " bytes")
 	}
+	tooLarge := patternError("must be a regular expression of at most " + strconv.Itoa(maxProgram) + " instructions, of which classes of characters count for many")
+	size := parseCost(s)
+	if size > maxProgram {
+		return nil, tooLarge
+	}
 	parsed, err := syntax.Parse(s, syntax.Perl)
 	if err != nil {
 		return nil, errNotRE2
 	}
-	size := program(parsed)
+	size += program(parsed)
 	if size > maxProgram {
-		return nil, patternError("must be a regular expression of at most " + strconv.Itoa(maxProgram) + " instructions")
+		return nil, tooLarge
 	}
 	if e.ready {
 		return nil, nil // only the error is looked at

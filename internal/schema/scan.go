@@ -12,12 +12,72 @@ import (
 type scan struct {
 	limits     Limits
 	subschemas int
+	misfits    int // see [scan.fits]
+}
+
+// fits counts values that are neither schemas nor names where the keyword asks for one. The compiler collects the faults of a schema,
+// a kilobyte for each; there can only be many in lists and maps. Some are let through, as they may be part of an example, where
+// anything is allowed.
+func (s *scan) fits(keyword string, value any) error {
+	ok := true
+	switch keyword {
+	case "required", "type":
+		_, ok = value.(string)
+	case "allOf", "anyOf", "oneOf", "prefixItems", "items":
+		ok = isSchema(value)
+	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
+		ok = isSchema(value)
+	case "dependencies", "dependentRequired":
+		names, list := value.([]any)
+		for _, name := range names {
+			if err := s.fits("required", name); err != nil {
+				return err
+			}
+		}
+		ok = list || isSchema(value)
+	}
+	if !ok {
+		s.misfits++
+	}
+	if s.misfits > maxMisfits {
+		return fmt.Errorf("%q and its like hold more than %d values that are neither schemas nor names", keyword, maxMisfits)
+	}
+	return nil
+}
+
+func isSchema(v any) bool {
+	switch v.(type) {
+	case bool, map[string]any:
+		return true
+	}
+	return false
+}
+
+// list checks a keyword's list.
+func (s *scan) list(keyword string, items []any) error {
+	nested := 0
+	for _, item := range items {
+		if err := s.fits(keyword, item); err != nil {
+			return err
+		}
+		switch item.(type) {
+		case []any, map[string]any:
+			nested++
+		}
+	}
+	if keyword == "enum" && nested > maxNestedValues {
+		return fmt.Errorf("%q holds more than %d arrays and objects", keyword, maxNestedValues)
+	}
+	if keyword == "type" && len(items) > maxTypes {
+		return fmt.Errorf("%q names more than %d types", keyword, maxTypes)
+	}
+	return nil
 }
 
 // holdsSchemas reports whether the object that is the keyword's value holds subschemas by name and is none itself.
 func holdsSchemas(keyword string) bool {
 	switch keyword {
-	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
+	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies", "dependentRequired":
 		return true
 	}
 	return false
@@ -67,6 +127,9 @@ func (s *scan) keyword(key string, value any) error {
 			break
 		}
 		for name, sub := range value {
+			if err := s.fits(key, sub); err != nil {
+				return err
+			}
 			if key == "patternProperties" && len(name) > maxPattern {
 				return fmt.Errorf("a pattern in %q is longer than %d bytes", key, maxPattern)
 			}
@@ -80,6 +143,10 @@ func (s *scan) keyword(key string, value any) error {
 			}
 		}
 		return nil
+	case []any:
+		if err := s.list(key, value); err != nil {
+			return err
+		}
 	case string:
 		if key == "pattern" && len(value) > maxPattern {
 			return fmt.Errorf("a %q is longer than %d bytes", key, maxPattern)

@@ -1,0 +1,39 @@
+package jsonx_test
+
+import (
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/growthtest"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
+func TestGrowth(t *testing.T) {
+	values := growthtest.Values("", "")
+	t.Run("check", func(t *testing.T) {
+		growthtest.Test(t, growthtest.Reader{
+			Read:         func(input []byte) bool { return jsonx.Check(input) == nil },
+			BytesPerByte: 10, ObjectsPerByte: 0.01, // the table of names of an object
+		}, values...)
+	})
+	t.Run("decode", func(t *testing.T) {
+		growthtest.Test(t, growthtest.Reader{
+			Read: func(input []byte) bool {
+				var v any
+				return jsonx.UnmarshalNumbers(input, &v) == nil
+			},
+			BytesPerByte: 80, ObjectsPerByte: 1.5, // a list of one-digit numbers: the most that two bytes can become
+		}, values...)
+	})
+	t.Run("canonical", func(t *testing.T) {
+		growthtest.Test(t, growthtest.Reader{
+			Read: func(input []byte) bool {
+				if jsonx.Check(input) != nil {
+					return false
+				}
+				_, err := jsonx.AppendCanonical(nil, input)
+				return err == nil
+			},
+			BytesPerByte: 40, ObjectsPerByte: 0.1,
+		}, values...)
+	})
+}

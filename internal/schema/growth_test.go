@@ -1,0 +1,141 @@
+package schema_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/growthtest"
+	"github.com/rondo-mcp/rondo/internal/schema"
+)
+
+// TestGrowth holds documents of any size against schemas that do not fit them. Most of what would have to be collected to
+// name every fault, or to decode what is judged on its bytes, is above these bounds.
+func TestGrowth(t *testing.T) {
+	items := func(part string) func(int) []byte { return growthtest.Repeat(`{"items":[`, part, `0]}`) }
+	const onBytes, decoded = 4, 100 // bytes for each byte of a document
+	for _, tt := range []struct {
+		name, schema string
+		perByte      float64
+		input        growthtest.Input
+	}{
+		{"strings", `{"type":"string"}`, onBytes, growthtest.Input{Make: items(`1,`), Refused: true}},
+		{"numbers", `{"type":"integer"}`, onBytes, growthtest.Input{Make: items(`1,`)}},
+		{"one wrong number", `{"type":"integer"}`, onBytes, growthtest.Input{Make: growthtest.Repeat(`{"items":[`, `1,`, `"x"]}`), Refused: true}},
+		{"wrong bound", `{"type":"integer","minimum":2}`, onBytes, growthtest.Input{Make: items(`1,`), Refused: true}},
+		{"never", `false`, onBytes, growthtest.Input{Make: items(`1,`), Refused: true}},
+		{"enumeration", `{"enum":["a","b"]}`, onBytes, growthtest.Input{Make: items(`"c",`), Refused: true}},
+		{"closed objects", `{"additionalProperties":false}`, onBytes, growthtest.Input{Make: items(`{"a":1},`), Refused: true}},
+		{"required", `{"required":["a"]}`, onBytes, growthtest.Input{Make: items(`{},`), Refused: true}},
+		{"all of many", `{"allOf":[{"type":"string"},{"type":"null"},{"type":"boolean"}]}`, onBytes, growthtest.Input{Make: items(`1,`), Refused: true}},
+		{"any of", `{"anyOf":[{"type":"string"},{"type":"integer"}]}`, decoded, growthtest.Input{Make: items(`1234,`)}},
+		{"none of any", `{"anyOf":[{"type":"string"},{"type":"null"}]}`, decoded, growthtest.Input{Make: items(`1,`), Refused: true}},
+		{"contains", `{"contains":{"type":"null"}}`, decoded, growthtest.Input{Make: items(`[1],`), Refused: true}},
+		{"unique", `{}`, onBytes, growthtest.Input{Make: items(`[1],`)}},
+		{"patterns", `{"pattern":"^[a-z]{2,60}$"}`, onBytes, growthtest.Input{Make: items(`"A",`), Refused: true}},
+		{"format", `{"format":"email"}`, onBytes, growthtest.Input{Make: items(`"nobody",`), Refused: true}},
+	} {
+		s := compile(t, `{"properties":{"items":{"items":`+tt.schema+`}}}`)
+		tt.input.Name = tt.name
+		growthtest.Test(t, growthtest.Reader{
+			Read:         func(input []byte) bool { return s.Validate(input) == nil },
+			BytesPerByte: tt.perByte, ObjectsPerByte: tt.perByte / 50,
+		}, tt.input)
+	}
+}
+
+// TestGrowthOfWholeDocuments is for schemas that say something about the document itself.
+func TestGrowthOfWholeDocuments(t *testing.T) {
+	const regexes = 900 // for the smallest: the budget ends at 8 MB of what they parse to
+	for _, tt := range []struct {
+		name, schema string
+		perByte      float64
+		input        growthtest.Input
+	}{
+		{"any", `{}`, 16, growthtest.Input{Make: growthtest.Repeat(`[`, `[1],`, `0]`)}},
+		{"unique", `{"uniqueItems":true}`, 160, growthtest.Input{Make: growthtest.Repeat(`[`, `1,`, `1]`), Refused: true}},
+		{"unevaluated", `{"allOf":[{"properties":{"a":true}}],"unevaluatedProperties":false}`, 120, growthtest.Input{Make: object, Refused: true}},
+		{"closed", `{"additionalProperties":false}`, 16, growthtest.Input{Make: object, Refused: true}},
+		{"names", `{"propertyNames":{"maxLength":2}}`, 80, growthtest.Input{Make: object, Refused: true}},
+		{"long text", `{"maxLength":100,"pattern":"^(a|b)*c$"}`, 8, growthtest.Input{Make: growthtest.Repeat(`"`, `a`, `"`), Refused: true}},
+		{"heavy pattern", `{"pattern":"^(a?){300}(a*)*b$"}`, 32, growthtest.Input{Make: growthtest.Repeat(`"`, `a`, `"`), Refused: true}},
+		{"regular expressions", `{"items":{"format":"regex"}}`, regexes, growthtest.Input{Make: growthtest.Repeat(`["`, strings.Repeat(`\\pL`, 10)+`","`, `"]`), Refused: true}},
+		{"folded ranges", `{"items":{"format":"regex"}}`, regexes, growthtest.Input{Make: growthtest.Repeat(`["`, `(?i)[b-\\x{10ffff}]","`, `"]`), Refused: true}},
+		{"fractions", `{"items":{"multipleOf":0.25}}`, 100, growthtest.Input{Make: growthtest.Repeat(`[`, `123456.5,`, `1]`)}},
+	} {
+		s := compile(t, tt.schema)
+		tt.input.Name = tt.name
+		growthtest.Test(t, growthtest.Reader{
+			Read:         func(input []byte) bool { return s.Validate(input) == nil },
+			BytesPerByte: tt.perByte, ObjectsPerByte: 4,
+		}, tt.input)
+	}
+}
+
+func object(size int) []byte {
+	var b strings.Builder
+	for i := 0; b.Len() < size-20; i++ {
+		fmt.Fprintf(&b, `,"member%d":1`, i)
+	}
+	return []byte("{" + b.String()[1:] + "}")
+}
+
+// TestCompileGrowth is for the schemas of peers: forms, and the tools of upstream servers.
+func TestCompileGrowth(t *testing.T) {
+	classes := strings.Repeat(`\\pL`, 300)
+	growthtest.Test(t, growthtest.Reader{
+		Read: func(input []byte) bool {
+			_, err := schema.Compile(input, schema.Limits{})
+			return err == nil
+		},
+		BytesPerByte: 300, ObjectsPerByte: 5, // subschemas, of which there may be 2000, are what compiling takes most for
+	},
+		growthtest.Input{Name: "properties", Make: growthtest.Repeat(`{"properties":{"a":{}},"enum":[`, `"value",`, `1]}`), RefusedFrom: 256 << 10},
+		growthtest.Input{Name: "description", Make: growthtest.Repeat(`{"description":"`, `x`, `"}`), RefusedFrom: 256 << 10},
+		growthtest.Input{Name: "wrong names of required", Make: growthtest.Repeat(`{"required":[`, `1,`, `1]}`), Refused: true},
+		growthtest.Input{Name: "wrong types", Make: growthtest.Repeat(`{"type":[`, `"x",`, `"y"]}`), Refused: true},
+		growthtest.Input{Name: "no schemas", Make: growthtest.Repeat(`{"allOf":[`, `1,`, `1]}`), Refused: true},
+		growthtest.Input{Name: "no properties", Make: growthtest.Repeat(`{"$defs":{"a":{"prefixItems":[`, `"x",`, `1]}}}`), Refused: true},
+		growthtest.Input{Name: "many subschemas", Make: growthtest.Repeat(`{"allOf":[`, `{},`, `{}]}`), Refused: true},
+		growthtest.Input{Name: "folded ranges", Make: growthtest.Repeat(`{"anyOf":[`, `{"pattern":"(?i)`+strings.Repeat(`[b-\\x{10ffff}]`, 60)+`"},`, `true]}`), Refused: true},
+		growthtest.Input{Name: "a folded range each", Make: growthtest.Repeat(`{"anyOf":[`, `{"pattern":"(?i)[b-\\x{10ffff}]"},`, `true]}`), Refused: true},
+		growthtest.Input{Name: "values that look alike", Make: alike, RefusedFrom: growthtest.Medium / 2},
+		growthtest.Input{Name: "classes", Make: growthtest.Repeat(`{"anyOf":[`, `{"pattern":"`+classes+`"},`, `true]}`), Refused: true},
+	)
+}
+
+// alike makes an enumeration of arrays that one hash cannot tell apart.
+func alike(size int) []byte {
+	var b strings.Builder
+	for i := 0; b.Len() < size-150; i++ {
+		b.WriteString(`["`)
+		for bit := range 15 {
+			if i>>bit&1 == 1 {
+				b.WriteString(`a","`)
+			} else {
+				b.WriteString(`a\u0004`)
+			}
+		}
+		b.WriteString(`a"],`)
+	}
+	return []byte(`{"$schema":"http://json-schema.org/draft-07/schema#","enum":[` + b.String() + `1]}`)
+}
+
+// TestStepsOfPatterns: what a heavy pattern takes is known before it is matched, and the budget ends soon after a quarter
+// of a second's worth.
+func TestStepsOfPatterns(t *testing.T) {
+	s := compile(t, `{"pattern":"^`+strings.Repeat(`(a?){200}`, 2)+`b$"}`)
+	text := func(n int) []byte { return []byte(`"` + strings.Repeat("a", n) + `"`) }
+	if err := s.Validate(text(1000)); err == nil || !strings.Contains(err.Error(), "must match the pattern") {
+		t.Errorf("1000 bytes: got %v, want a fault of the pattern", err)
+	}
+	for _, n := range []int{75 << 10, 1 << 20} {
+		if err := s.Validate(text(n)); err == nil || !strings.Contains(err.Error(), "too large") {
+			t.Errorf("%d bytes: got %v, want a refusal before matching", n, err)
+		}
+	}
+	honest := compile(t, `{"pattern":"^[A-Za-z0-9 .,;:!?-]{1,100}( [A-Za-z]+)*$"}`)
+	if err := honest.Validate(text(50 << 10)); err == nil || strings.Contains(err.Error(), "too large") {
+		t.Errorf("an honest pattern and 50 KiB: got %v, want a fault of the pattern", err)
+	}
+}
