@@ -1,0 +1,107 @@
+package protocol_test
+
+import (
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/growthtest"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// TestMessageGrowth reads messages as both sides receive them, with parameters,
+// results and errors of all shapes.
+func TestMessageGrowth(t *testing.T) {
+	for _, message := range []struct{ name, head, tail string }{
+		{"request", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"x":`, `}}}`},
+		{"notification", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"x":`, `}}`},
+		{"response", `{"jsonrpc":"2.0","id":1,"result":{"x":`, `}}`},
+		{"error", `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"m","data":`, `}}`},
+		{"retry", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","inputResponses":{"k":`, `},"requestState":"s"}}`},
+	} {
+		t.Run(message.name, func(t *testing.T) {
+			growthtest.Test(t, growthtest.Reader{
+				Read: func(input []byte) bool {
+					m, err := protocol.DecodeMessage(input)
+					if err != nil {
+						return false
+					}
+					if r, ok := m.(*protocol.Request); ok {
+						_, err = protocol.DecodeParams(r.Method, r.Params)
+					}
+					return err == nil
+				},
+				BytesPerByte: 12, ObjectsPerByte: 0.02,
+			}, growthtest.Values(message.head, message.tail)...)
+		})
+	}
+	growthtest.Test(t, growthtest.Reader{
+		Read: func(input []byte) bool {
+			_, is, err := protocol.DecodeBatch(input)
+			return is && err == nil
+		},
+		BytesPerByte: 12, ObjectsPerByte: 0.02,
+	},
+		growthtest.Input{Name: "batch", Make: growthtest.Repeat(`[`, `{},`, `{}]`), Refused: true},
+		growthtest.Input{Name: "batch of one", Make: growthtest.Repeat(`["`, `x`, `"]`)},
+	)
+}
+
+// TestParamsGrowth is for what a server reads of the parameters.
+func TestParamsGrowth(t *testing.T) {
+	const meta = `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":`
+	for _, params := range []struct {
+		name, method, head, part, tail string
+		refused                        bool
+	}{
+		{"answers", protocol.MethodCallTool, `{"name":"t","inputResponses":{"a":[`, `{"action":"accept"},`, `0]}}`, false},
+		{"experimental", protocol.MethodInitialize, `{"protocolVersion":"2025-11-25","capabilities":{"experimental":{"a":{"b":[`, `{},`, `0]}}}}`, false},
+		{"icons", protocol.MethodInitialize, `{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1","icons":[`, `{"src":"x"},`, `{"src":"y"}]}}`, false},
+		{"no icons", protocol.MethodInitialize, `{"protocolVersion":"2025-11-25","clientInfo":{"name":"c","version":"1","icons":[`, `{"src":"x"},`, `1]}}`, true},
+		{"extensions", protocol.MethodCallTool, meta + `{"extensions":{"a":{"b":[`, `{},`, `0]}}}}}`, true}, // without a name
+		{"uris", protocol.MethodListen, `{"notifications":{"resourceSubscriptions":[`, `"a",`, `"b"]}}`, false},
+		{"no uris", protocol.MethodListen, `{"notifications":{"resourceSubscriptions":[`, `"a",`, `1]}}`, true},
+		{"context", protocol.MethodComplete, `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"`, `x`, `"}}`, false},
+		{"cursor", protocol.MethodListTools, `{"cursor":"`, `\u0061`, `"}`, false},
+	} {
+		growthtest.Test(t, growthtest.Reader{
+			Read: func(input []byte) bool {
+				if jsonx.Check(input) != nil {
+					t.Fatalf("%s is not JSON", input[:100])
+				}
+				_, err := protocol.DecodeParams(params.method, input)
+				return err == nil
+			},
+			BytesPerByte: 40, ObjectsPerByte: 0.6,
+		}, growthtest.Input{Name: params.name, Make: growthtest.Repeat(params.head, params.part, params.tail), Refused: params.refused})
+	}
+}
+
+// TestResultGrowth is for what a hostile server answers to a client.
+func TestResultGrowth(t *testing.T) {
+	const form = `{"method":"elicitation/create","params":{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{}}}}`
+	for _, result := range []struct {
+		name, method, head, part, tail string
+		refused                        bool
+	}{
+		{"tools", protocol.MethodListTools, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[`, `{"name":"t","inputSchema":{"type":"object"}},`, `{"name":"t","inputSchema":{"type":"object"}}]}`, false},
+		{"no tools", protocol.MethodListTools, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[`, `{"name":"t","inputSchema":{"type":"object"}},`, `1]}`, true},
+		{"content", protocol.MethodCallTool, `{"resultType":"complete","content":[`, `{"type":"text","text":"x"},`, `{"type":"text","text":"y"}]}`, false},
+		{"no content", protocol.MethodCallTool, `{"resultType":"complete","content":[`, `{"type":"text","text":"x"},`, `{"type":"text"}]}`, true},
+		{"structured content", protocol.MethodCallTool, `{"resultType":"complete","content":[],"structuredContent":{"a":[`, `1,`, `1]}}`, false},
+		{"long state", protocol.MethodCallTool, `{"resultType":"input_required","requestState":"`, `x`, `"}`, false},
+		{"a large form", protocol.MethodCallTool, `{"resultType":"input_required","inputRequests":{"a":` + form + `},"_meta":{"x":[`, `1,`, `1]}}`, false},
+		{"contents", protocol.MethodReadResource, `{"resultType":"complete","ttlMs":0,"cacheScope":"private","contents":[`, `{"uri":"a:b","text":""},`, `{"uri":"a:b","text":""}]}`, false},
+		{"values", protocol.MethodComplete, `{"resultType":"complete","completion":{"values":[`, `"a",`, `"b"]}}`, false},
+	} {
+		growthtest.Test(t, growthtest.Reader{
+			Read: func(input []byte) bool {
+				if jsonx.Check(input) != nil {
+					t.Fatalf("%s is not JSON", input[:100])
+				}
+				_, err := protocol.DecodeResult(protocol.V20260728, result.method, input)
+				return err == nil
+			},
+			BytesPerByte: 30, ObjectsPerByte: 0.5,
+		}, growthtest.Input{Name: result.name, Make: growthtest.Repeat(result.head, result.part, result.tail), Refused: result.refused})
+	}
+}

@@ -1,0 +1,70 @@
+package roundtrip_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/growthtest"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// TestStateGrowth brings states that were never sealed, by any key: what is too
+// long is not even decoded.
+func TestStateGrowth(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, reader)
+	c.ask("form", "url", "sample", "roots")
+	sealed, _ := c.asked.RequestState.Text()
+	growthtest.Test(t, growthtest.Reader{
+		Read: func(input []byte) bool {
+			call := toolCall()
+			call.Responses, call.State = answers("form", declined), protocol.StateText(string(input))
+			_, err := c.funnel.Do(context.Background(), call, c.handler)
+			return err == nil
+		},
+		BytesPerByte: 8, ObjectsPerByte: 0.01,
+	},
+		growthtest.Input{Name: "letters", Make: growthtest.Repeat("", "A", ""), Refused: true},
+		growthtest.Input{Name: "longer than sealed", Make: growthtest.Repeat(sealed, "A", ""), Refused: true},
+		growthtest.Input{Name: "not base64", Make: growthtest.Repeat(sealed[:8], "\u00e9", ""), Refused: true},
+		growthtest.Input{Name: "dots", Make: growthtest.Repeat("", ".", ""), Refused: true},
+	)
+}
+
+// TestAnswerGrowth brings answers of all sizes and shapes to the questions of
+// each kind. What cannot be used is dropped, and the handler told so.
+func TestAnswerGrowth(t *testing.T) {
+	handler := func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) == 1 {
+			return ask(roundtrip.Elicit[Confirmation]("form", "?"), roundtrip.CreateMessage("sample", &protocol.CreateMessage{}), roundtrip.ListRoots("roots"))
+		}
+		_, sampled := roundtrip.Sampled(ctx, "sample")
+		roots, listed := roundtrip.Roots(ctx, "roots")
+		return say(fmt.Sprint(roundtrip.Answer[Confirmation](ctx, "form").Outcome, sampled, len(roots) > 0 && listed))
+	}
+	c := newClient(t, roundtrip.Options{}, handler)
+	c.ask("form", "sample", "roots")
+	state := c.asked.RequestState
+	for _, tt := range []struct{ key, head, part, tail, used string }{
+		{"form", `{"action":"accept","content":{"reason":"`, `x`, `"}}`, "accepted"},
+		{"form", `{"action":"accept","content":{"reason":1,"x":[`, `1,`, `1]}}`, "invalid"},
+		{"form", `{"action":"accept","content":{"reason":[`, `[1],`, `1]}}`, "invalid"},
+		{"form", `{"action":"accept","content":[`, `1,`, `1]}`, "missing"},
+		{"sample", `{"role":"assistant","model":"m","content":{"type":"text","text":"`, `x`, `"}}`, "true"},
+		{"sample", `{"role":"assistant","model":"m","content":[`, `{"type":"text","text":"x"},`, `1]}`, "false"},
+		{"roots", `{"roots":[`, `{"uri":"file:///a"},`, `{"uri":"file:///b"}]}`, "true"},
+		{"roots", `{"roots":[`, `{"uri":"file:///a"},`, `{}]}`, "false"},
+	} {
+		growthtest.Test(t, growthtest.Reader{
+			Read: func(input []byte) bool {
+				call := toolCall()
+				call.Responses, call.State = answers(tt.key, string(input)), state
+				result, err := c.funnel.Do(context.Background(), call, c.handler)
+				return err == nil && (strings.Contains(show(result), tt.used) || strings.Contains(show(result), "input"))
+			},
+			BytesPerByte: 40, ObjectsPerByte: 0.6,
+		}, growthtest.Input{Name: tt.key + " " + tt.used, Make: growthtest.Repeat(tt.head, tt.part, tt.tail)})
+	}
+}
