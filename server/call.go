@@ -31,7 +31,9 @@ func newCall(ctx context.Context, in *Incoming) Call {
 	return Call{Version: in.Version, Principal: in.Principal, Meta: in.Meta, in: in, outlet: in.outlet, ctx: ctx}
 }
 
-// Capabilities returns what the client can do for this request.
+// Capabilities returns what the client can do for this request. In a session
+// the settings of experimental capabilities and extensions are bounded, to 2 KiB
+// together: what does not fit is as if the client had not declared it.
 func (c *Call) Capabilities() protocol.ClientCapabilities {
 	if c.Meta.Capabilities == nil {
 		return protocol.ClientCapabilities{}
@@ -40,7 +42,8 @@ func (c *Call) Capabilities() protocol.ClientCapabilities {
 }
 
 // ClientInfo names the client; it is zero when the client does not say. Nothing
-// vouches for it.
+// vouches for it. In a session it is bounded, to 2 KiB: name and version are cut
+// at 256 bytes each, and what does not fit of the rest is left out.
 func (c *Call) ClientInfo() protocol.Implementation {
 	if c.Meta.ClientInfo == nil {
 		return protocol.Implementation{}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -54,26 +55,64 @@ func refusedAll(inputs []growthtest.Input) []growthtest.Input {
 	return inputs
 }
 
-// TestDeadlineInAStream: a server that sends without end does not hold a call
-// beyond its deadline, whatever it sends.
+// TestDeadlineInAStream: a server that sends without end, after an event that
+// makes the buffer large, does not hold a call beyond its deadline.
 func TestDeadlineInAStream(t *testing.T) {
+	const deadline, hangs = 100 * time.Millisecond, 10 * time.Second
 	for name, part := range map[string]string{
-		"CR": strings.Repeat("\r", 64<<10), "comments": strings.Repeat(":\n", 32<<10), "events": strings.Repeat("event: x\ndata: y\n\n", 4<<10),
+		"CR": strings.Repeat("\r", 1<<20), "comments": strings.Repeat(":\r", 1<<19), "events": strings.Repeat("event: x\rdata: y\r\r", 64<<10),
 	} {
-		t.Run(name, func(t *testing.T) {
-			tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Content-Type", stream)
-				for r.Context().Err() == nil {
-					if _, err := io.WriteString(w, part); err != nil {
-						return
-					}
+		endless := func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", stream)
+			text := "event: x\ndata: " + strings.Repeat("x", 1<<20) + "\n\n"
+			for r.Context().Err() == nil {
+				if _, err := io.WriteString(w, text); err != nil {
+					return
 				}
-			}, nil)
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				text = part
+			}
+		}
+		expires := func(t *testing.T, call func(ctx context.Context) error) {
+			ctx, cancel := context.WithTimeout(t.Context(), deadline)
 			defer cancel()
-			if _, err := tr.Handle(ctx, request(), nil); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v, want the deadline", err)
+			ended := make(chan error, 1)
+			go func() { ended <- call(ctx) }()
+			select {
+			case err := <-ended:
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v, want the deadline", err)
+				}
+			case <-time.After(hangs):
+				t.Fatalf("a call with a deadline of %v has not returned after %v", deadline, hangs)
+			}
+		}
+		t.Run("modern "+name, func(t *testing.T) {
+			tr := serve(t, endless, nil)
+			expires(t, func(ctx context.Context) error {
+				_, err := tr.Handle(ctx, request(), nil)
+				return err
+			})
+		})
+		t.Run("legacy "+name, func(t *testing.T) {
+			ts := httptest.NewServer(&oldServer{id: "s", call: endless})
+			defer ts.Close()
+			x, tr := (&oldServer{}).openOver(t, redirected{ts}, &asked{})
+			expires(t, func(ctx context.Context) error {
+				_, err := x.Handle(ctx, request(), nil)
+				return err
+			})
+			if err := errors.Join(x.Close(), tr.Close()); err != nil {
+				t.Error(err)
 			}
 		})
 	}
+}
+
+// redirected sends every request to a server.
+type redirected struct{ ts *httptest.Server }
+
+func (r redirected) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.URL.Host = r.ts.Listener.Addr().String()
+	return r.ts.Client().Transport.RoundTrip(req)
 }

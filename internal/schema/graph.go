@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -99,11 +100,8 @@ func (g *graph) add(s *jsonschema.Schema) *node {
 	}
 	n := &node{keywords: s, fixed: 1}
 	g.nodes[s] = n
-	if (s.DynamicRef != nil || s.RecursiveRef != nil) && g.err == nil {
-		g.err = errors.New("\"$dynamicRef\" and \"$recursiveRef\" are not supported")
-	}
-	if (len(s.Extensions) > 0 || s.ContentEncoding != nil || s.ContentMediaType != nil || s.ContentSchema != nil) && g.err == nil {
-		g.err = errors.New("content is not looked into") // nor does the compiler ask for it
+	if g.err == nil {
+		g.err = checkKeywords(s)
 	}
 	g.setTypes(n, s)
 	g.addInPlace(n, s)
@@ -117,6 +115,33 @@ func (g *graph) add(s *jsonschema.Schema) *node {
 	n.addBound(ruleMultipleOf, s.MultipleOf)
 	weigh(n, s)
 	return n
+}
+
+// checkKeywords refuses a subschema that says what the evaluator does not know. It goes by what is set in the compiler's type, so that
+// a keyword that a later compiler learns is not overlooked.
+func checkKeywords(s *jsonschema.Schema) error {
+	v := reflect.ValueOf(s).Elem()
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		if !field.IsExported() || v.Field(i).IsZero() {
+			continue
+		}
+		switch field.Name {
+		case "Bool", "Types", "Enum", "Const", "Format", "Ref", "Not", "AllOf", "AnyOf", "OneOf", "If", "Then", "Else",
+			"MaxProperties", "MinProperties", "Required", "PropertyNames", "Properties", "PatternProperties", "AdditionalProperties",
+			"Dependencies", "DependentRequired", "DependentSchemas", "UnevaluatedProperties",
+			"MinItems", "MaxItems", "UniqueItems", "Contains", "MinContains", "MaxContains", "Items", "AdditionalItems",
+			"PrefixItems", "Items2020", "UnevaluatedItems", "MinLength", "MaxLength", "Pattern",
+			"Maximum", "Minimum", "ExclusiveMaximum", "ExclusiveMinimum", "MultipleOf":
+		case "DraftVersion", "Location", "ID", "Anchor", "DynamicAnchor", "RecursiveAnchor",
+			"Title", "Description", "Default", "Comment", "ReadOnly", "WriteOnly", "Examples", "Deprecated": // nothing to evaluate
+		case "DynamicRef", "RecursiveRef":
+			return errors.New("\"$dynamicRef\" and \"$recursiveRef\" are not supported")
+		default:
+			return fmt.Errorf("has a keyword that is not supported: %s", field.Name)
+		}
+	}
+	return nil
 }
 
 func (g *graph) setTypes(n *node, s *jsonschema.Schema) {
