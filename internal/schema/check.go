@@ -173,6 +173,7 @@ func (c *checker) object(p *plan, raw []byte) (first *fault) {
 	members, required := 0, 0
 	err := jsonx.Members(raw, func(name, value []byte) error {
 		members++
+		c.left--
 		sub, closed := p.other, false
 		if p.looksIn {
 			property := p.find(name)
@@ -202,7 +203,7 @@ func (c *checker) object(p *plan, raw []byte) (first *fault) {
 		}
 		return nil
 	})
-	if c.left -= int64(members); err != nil || c.stopped() {
+	if err != nil || c.stopped() {
 		return &c.unmatched
 	}
 	if required != p.required {
@@ -239,6 +240,7 @@ func (c *checker) array(p *plan, raw []byte) (first *fault) {
 	items := 0
 	err := jsonx.Elements(raw, func(i int, value []byte) error {
 		items++
+		c.left--
 		if first == nil {
 			if first = c.value(p.items, value); first != nil {
 				c.extend(first, step{index: i})
@@ -249,7 +251,7 @@ func (c *checker) array(p *plan, raw []byte) (first *fault) {
 		}
 		return nil
 	})
-	if c.left -= int64(items); err != nil || c.stopped() {
+	if err != nil || c.stopped() {
 		return &c.unmatched
 	}
 	if items < p.minItems {

@@ -22,8 +22,12 @@ type evaluator struct {
 	unmatched fault // stands for every fault where it does not matter which, and for the end of the budget
 }
 
-// faultSteps is what noting a fault costs.
-const faultSteps = 4
+const (
+	// faultSteps is what noting a fault costs.
+	faultSteps = 4
+	// noteSteps is what noting a member that was evaluated costs.
+	noteSteps = 3
+)
 
 // fail returns a fault.
 func (e *evaluator) fail(n *node, r rule) *fault {
@@ -398,7 +402,8 @@ func (e *evaluator) checkMember(n *node, name string, value any, own *evaluated)
 	case n.open:
 		covered = true
 	}
-	if covered {
+	if covered && own != nil {
+		e.left -= noteSteps
 		own.addName(name)
 	}
 	if n.nameRules != nil && !e.over(first) && !e.matches(n.nameRules, name, nil) {

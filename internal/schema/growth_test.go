@@ -139,3 +139,30 @@ func TestStepsOfPatterns(t *testing.T) {
 		t.Errorf("an honest pattern and 50 KiB: got %v, want a fault of the pattern", err)
 	}
 }
+
+// TestStepsOfHonestDocuments: what people and models send is far from the budget.
+func TestStepsOfHonestDocuments(t *testing.T) {
+	const budget = 2_500_000
+	for _, tt := range []struct {
+		name, schema, doc string
+		share             float64 // of the budget, at most
+	}{
+		{"a form", `{"type":"object","properties":{"mail":{"type":"string","format":"email"},"phone":{"type":"string","pattern":"^\\+?[0-9 ()-]{5,20}$"},"id":{"type":"string","pattern":"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"},"when":{"type":"string","format":"date-time"},"note":{"type":"string","maxLength":4000}}}`,
+			`{"mail":"ada@example.com","phone":"+44 20 7946 0958","id":"123e4567-e89b-12d3-a456-426614174000","when":"2026-01-02T03:04:05Z","note":"` + strings.Repeat("a", 3000) + `"}`, 0.001},
+		{"a megabyte of records", `{"type":"array","items":{"type":"object","properties":{"name":{"type":"string","pattern":"^[\\w .-]+$"},"size":{"type":"integer","minimum":0},"tags":{"type":"array","items":{"type":"string"}}},"required":["name"],"additionalProperties":false}}`,
+			"[" + strings.Repeat(`{"name":"record","size":12,"tags":["a","b"]},`, 23_000) + `{"name":"last"}]`, 0.4},
+		{"a megabyte of numbers", `{"type":"array","items":{"type":"array","items":{"type":"number"}}}`,
+			"[" + strings.Repeat(`[0.125,-1.5e3,17],`, 58_000) + "[]]", 0.2},
+		{"a megabyte of text", `{"type":"string","minLength":1}`, `"` + strings.Repeat("text ", 200_000) + `"`, 0.1},
+	} {
+		s := compile(t, tt.schema)
+		if err := s.Validate([]byte(tt.doc)); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if steps := s.Steps([]byte(tt.doc)); float64(steps) > tt.share*budget {
+			t.Errorf("%s takes %d steps, want at most %v of the budget", tt.name, steps, tt.share)
+		} else {
+			t.Logf("%s: %d steps", tt.name, steps)
+		}
+	}
+}

@@ -5,12 +5,26 @@ import (
 	"encoding/json"
 	"math/big"
 	"strconv"
+	"strings"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// arithmetic is how many steps exact arithmetic on one number takes.
+// arithmetic is how many steps exact arithmetic on one number takes that is no longer than people write.
 const arithmetic = 8
+
+// arithmeticSteps is what it takes on the number that text spells: an exponent counts for the digits that it stands for.
+func arithmeticSteps(text json.Number) int64 {
+	digits := len(text)
+	if i := strings.IndexAny(string(text), "eE"); i >= 0 {
+		exponent, err := strconv.Atoi(string(text[i+1:]))
+		if err != nil {
+			exponent = maxExponent
+		}
+		digits += max(exponent, -exponent)
+	}
+	return arithmetic + int64(digits/8)
+}
 
 // maxSmall is how many digits a number has at most that is sure to fit an int64.
 const maxSmall = 18
@@ -37,7 +51,7 @@ func (e *evaluator) isInteger(text json.Number) bool {
 	if _, ok := smallInt(text); ok {
 		return true
 	}
-	e.left -= arithmetic
+	e.left -= arithmeticSteps(text)
 	r, ok := new(big.Rat).SetString(string(text))
 	return ok && r.IsInt()
 }
@@ -75,7 +89,7 @@ func (e *evaluator) checkNumber(n *node, text json.Number) (first *fault) {
 			}
 			continue
 		}
-		if e.left -= arithmetic; e.over(first) {
+		if e.left -= arithmeticSteps(text); e.over(first) {
 			return &e.unmatched
 		}
 		if exact == nil {

@@ -269,7 +269,7 @@ func agreed(t *testing.T, s *schema.Schema, doc []byte) error {
 func TestPlanAgrees(t *testing.T) {
 	m := maker{rand.New(rand.NewPCG(1, 2))}
 	valid, accepted := 0, 0
-	for range 1200 {
+	for range 700 {
 		raw := m.root()
 		s, err := schema.Compile([]byte(raw), schema.Limits{})
 		if err != nil {

@@ -33,7 +33,7 @@ func (e *evaluator) payEncoding(v any) {
 	case string:
 		e.left -= int64(len(v) / 64)
 	case json.Number:
-		e.left -= 8
+		e.left -= arithmeticSteps(v)
 	case []any:
 		for _, item := range v {
 			e.payEncoding(item)
