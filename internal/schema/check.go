@@ -44,7 +44,7 @@ func (c *checker) stopped() bool { return c.bytes < 0 || c.left < 0 || c.bad != 
 // value returns the first fault of one value, nil if there is none. A nil plan takes any.
 func (c *checker) value(p *plan, raw []byte) *fault {
 	if c.bytes -= int64(len(raw)); c.stopped() {
-		return &c.unmatched
+		return c.anyFault()
 	}
 	if p == nil {
 		return c.checkNumbers(raw)
@@ -53,7 +53,7 @@ func (c *checker) value(p *plan, raw []byte) *fault {
 		return c.decoded(p, raw)
 	}
 	if c.left -= p.node.fixed; c.left < 0 {
-		return &c.unmatched
+		return c.anyFault()
 	}
 	kind := jsonx.KindOf(raw)
 	switch {
@@ -119,7 +119,7 @@ func (c *checker) decoded(p *plan, raw []byte) *fault {
 	}
 	if err != nil {
 		c.bad = err
-		return &c.unmatched
+		return c.anyFault()
 	}
 	return c.evaluator.value(p.node, v, nil)
 }
@@ -204,7 +204,7 @@ func (c *checker) object(p *plan, raw []byte) (first *fault) {
 		return nil
 	})
 	if err != nil || c.stopped() {
-		return &c.unmatched
+		return c.anyFault()
 	}
 	if required != p.required {
 		first = earlier(first, c.missing(p, raw))
@@ -252,7 +252,7 @@ func (c *checker) array(p *plan, raw []byte) (first *fault) {
 		return nil
 	})
 	if err != nil || c.stopped() {
-		return &c.unmatched
+		return c.anyFault()
 	}
 	if items < p.minItems {
 		first = earlier(first, c.fail(p.node, ruleMinItems))
@@ -273,7 +273,7 @@ func (c *checker) checkNumbers(raw []byte) *fault {
 		return nil
 	})
 	if err != nil {
-		return &c.unmatched
+		return c.anyFault()
 	}
 	return nil
 }

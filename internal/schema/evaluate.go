@@ -19,7 +19,16 @@ type evaluator struct {
 	quiet  int   // how many choices deep: only whether there is a fault matters there
 	broken bool  // a number cannot be computed with
 
-	unmatched fault // stands for every fault where it does not matter which, and for the end of the budget
+	unmatched *fault // see anyFault
+}
+
+// anyFault returns what stands for every fault where it does not matter which, and for the end of the budget. It is made when it is
+// needed, so that the evaluator itself need not be allocated.
+func (e *evaluator) anyFault() *fault {
+	if e.unmatched == nil {
+		e.unmatched = &fault{}
+	}
+	return e.unmatched
 }
 
 const (
@@ -32,10 +41,10 @@ const (
 // fail returns a fault.
 func (e *evaluator) fail(n *node, r rule) *fault {
 	if e.quiet > 0 {
-		return &e.unmatched
+		return e.anyFault()
 	}
 	if e.left -= faultSteps; e.left < 0 {
-		return &e.unmatched
+		return e.anyFault()
 	}
 	return &fault{rule: r, keywords: n.keywords}
 }
@@ -49,7 +58,7 @@ func (e *evaluator) failAt(n *node, r rule, name string) *fault {
 
 // extend adds a step to a fault's path.
 func (e *evaluator) extend(f *fault, s step) {
-	if f != &e.unmatched {
+	if f != e.unmatched {
 		f.add(s)
 	}
 }
@@ -68,7 +77,7 @@ func (e *evaluator) over(f *fault) bool { return e.left < 0 || f != nil && e.qui
 // value returns the first fault of v, nil if there is none. seen, which may be nil, receives what of v was evaluated.
 func (e *evaluator) value(n *node, v any, seen *evaluated) *fault {
 	if e.left -= n.fixed; e.left < 0 {
-		return &e.unmatched
+		return e.anyFault()
 	}
 	if f := e.checkValue(n, v); f != nil {
 		return f
@@ -116,7 +125,7 @@ func (e *evaluator) checkValue(n *node, v any) *fault {
 			}
 		}
 		if e.left < 0 {
-			return &e.unmatched
+			return e.anyFault()
 		}
 		if err := s.Format.Validate(v); err != nil {
 			f := e.fail(n, ruleFormat)
@@ -167,7 +176,7 @@ func (e *evaluator) checkText(n *node, text string) *fault {
 	}
 	if s.Pattern != nil {
 		if e.left -= patternSteps(s.Pattern, len(text)); e.left < 0 {
-			return &e.unmatched
+			return e.anyFault()
 		}
 		if !s.Pattern.MatchString(text) {
 			return e.fail(n, rulePattern)
@@ -218,7 +227,7 @@ func (e *evaluator) checkItems(n *node, items []any, own *evaluated) (first *fau
 	}
 	if s.UniqueItems && !e.over(first) {
 		if e.payEncoding(items); e.left < 0 {
-			return &e.unmatched
+			return e.anyFault()
 		}
 		if hasDuplicate(items) {
 			first = earlier(first, e.fail(n, ruleUniqueItems))
@@ -241,7 +250,7 @@ func (e *evaluator) checkContains(n *node, items []any, own *evaluated) *fault {
 	matched := 0
 	for i, item := range items {
 		if e.left < 0 {
-			return &e.unmatched
+			return e.anyFault()
 		}
 		if !e.matches(n.contains, item, nil) {
 			continue
@@ -368,7 +377,7 @@ func (e *evaluator) checkNamed(n *node, members map[string]any, names []string, 
 			continue
 		}
 		if e.left < 0 {
-			return &e.unmatched
+			return e.anyFault()
 		}
 		if f := e.checkMember(n, name, value, own); f != nil {
 			return f
@@ -385,7 +394,7 @@ func (e *evaluator) checkMember(n *node, name string, value any, own *evaluated)
 	}
 	for _, p := range n.patterns {
 		if e.left -= patternSteps(p.pattern, len(name)); e.over(first) {
-			return &e.unmatched
+			return e.anyFault()
 		}
 		if p.pattern.MatchString(name) {
 			covered = true
@@ -426,7 +435,7 @@ func (e *evaluator) checkEachItem(n *node, items []any, own *evaluated) *fault {
 			break
 		}
 		if e.left < 0 {
-			return &e.unmatched
+			return e.anyFault()
 		}
 		if f := e.child(sub, item, step{index: i}); f != nil {
 			return f

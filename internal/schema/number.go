@@ -90,13 +90,13 @@ func (e *evaluator) checkNumber(n *node, text json.Number) (first *fault) {
 			continue
 		}
 		if e.left -= arithmeticSteps(text); e.over(first) {
-			return &e.unmatched
+			return e.anyFault()
 		}
 		if exact == nil {
 			var ok bool
 			if exact, ok = new(big.Rat).SetString(string(text)); !ok {
 				e.broken = true
-				return &e.unmatched
+				return e.anyFault()
 			}
 		}
 		if b.refuses(exact) {
