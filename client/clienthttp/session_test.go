@@ -78,6 +78,7 @@ type oldServer struct {
 	id     string
 	call   http.HandlerFunc // POST of the request
 	ping   http.HandlerFunc // POST of a ping
+	notify http.HandlerFunc // POST of notifications/cancelled
 	resume http.HandlerFunc // GET with Last-Event-ID
 	listen http.HandlerFunc // GET without; 405 when nil
 	end    http.HandlerFunc // DELETE
@@ -119,6 +120,8 @@ func (s *oldServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Mcp-Session-Id", s.id)
 		}
 		next = answer(200, media, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`)
+	case m.Method == protocol.NotifyCancelled && s.notify != nil:
+		next = s.notify
 	case m.Method == protocol.MethodPing && s.ping != nil:
 		next = s.ping
 	case m.Method == protocol.MethodCallTool && s.call != nil:
