@@ -23,7 +23,7 @@ func hinted(hints string) *fakePeer {
 	return answering(func(req *protocol.Request) (*protocol.Response, error) {
 		name := fmt.Sprintf("n%d", n.Add(1))
 		result := map[string]string{
-			protocol.MethodDiscover:              `"supportedVersions":["2026-07-28"],"capabilities":{},"instructions":"` + name + `"`,
+			protocol.MethodDiscover:              `"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"prompts":{},"resources":{}},"instructions":"` + name + `"`,
 			protocol.MethodListTools:             `"tools":[{"name":"` + name + `","inputSchema":{"type":"object"}}]`,
 			protocol.MethodListPrompts:           `"prompts":[{"name":"` + name + `"}]`,
 			protocol.MethodListResources:         `"resources":[{"uri":"u:1","name":"` + name + `"}]`,

@@ -18,7 +18,7 @@ import (
 func (c *Client) CallTool(ctx context.Context, name string, args any) (*protocol.CallToolResult, error) {
 	data, err := objectOf(args)
 	if err != nil {
-		return nil, fmt.Errorf("client: tool %.64q: arguments: %w", name, err)
+		return nil, errPrefix.Errorf("tool %.64q: arguments: %w", name, err)
 	}
 	return c.CallToolParams(ctx, &protocol.CallToolParams{Name: name, Arguments: data})
 }
@@ -41,7 +41,7 @@ func (c *Client) CallToolParams(ctx context.Context, p *protocol.CallToolParams)
 func (c *Client) GetPrompt(ctx context.Context, name string, args map[string]string) (*protocol.GetPromptResult, error) {
 	data, err := objectOf(args)
 	if err != nil {
-		return nil, fmt.Errorf("client: prompt %.64q: arguments: %w", name, err)
+		return nil, errPrefix.Errorf("prompt %.64q: arguments: %w", name, err)
 	}
 	return c.GetPromptParams(ctx, &protocol.GetPromptParams{Name: name, Arguments: data})
 }

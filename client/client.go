@@ -81,7 +81,7 @@ func (c *Client) send(ctx context.Context, conn *connection, l leg, mirrored []p
 	}
 	params, err := protocol.EncodeParams(l.params)
 	if err != nil {
-		return nil, fmt.Errorf("client: %s: %w", l.method, err)
+		return nil, errPrefix.Errorf("%s: %w", l.method, err)
 	}
 	req := &protocol.Request{
 		ID:     id,
@@ -112,11 +112,11 @@ func (c *Client) open(version protocol.Version, req *protocol.Request, resp *pro
 	case resp.Error != nil && resp.ID.IsZero():
 		// The server could not read the id; there is no other request on the
 		// way that it could mean.
-		return nil, c.said(resp.Error)
+		return nil, c.explainRefusal(resp.Error)
 	case resp.ID != req.ID:
 		return nil, &ResponseError{req.Method, fmt.Errorf("it has id %.64s, the request %s", resp.ID, req.ID)}
 	case resp.Error != nil:
-		return nil, c.said(resp.Error)
+		return nil, c.explainRefusal(resp.Error)
 	}
 	result, err := protocol.DecodeResult(version, req.Method, resp.Result)
 	if err != nil {

@@ -64,7 +64,8 @@
 // (server/discover); a server that does not understand the question is offered
 // a session (initialize). Errors that may pass, such as 5xx, 429 or a broken
 // connection, decide nothing. [Client.Negotiated] says what was found and
-// [Options.Assume] spares the next client the question.
+// [Options.Assume] spares the next client the question. A server that does not
+// answer in time is taken for a legacy one, too; [Options.LegacyChosen] tells.
 //
 // In a session the server puts its questions by itself, while a call runs. The
 // same handlers answer them after the same checks, [Options.MaxPushes] at a
@@ -77,7 +78,18 @@
 //
 // A session that the server has ended is an error that is a
 // [protocol.ErrSessionGone]. The call is not repeated, for what the session held
-// is lost; the next call opens a new one.
+// is lost; the next call opens a new one. The same holds for servers that answer
+// 400 without the id of a request, if they refuse a ping in the session as well.
+//
+// # Lists and limits of the server
+//
+// A list that the server does not declare is empty, and nothing is sent for it.
+// What a server declares holds for a session, in modern revisions for as long as
+// its answer to server/discover is fresh.
+//
+// A server that is too busy for a request may say when to come back
+// ([protocol.CodeBusy]). The call does, at most [MaxBusyRetries] times and never
+// beyond its deadline ([Options.NoBusyRetry]): such a request has not run.
 //
 // # Mirrored arguments
 //

@@ -74,11 +74,7 @@ func (c *Client) advance(ctx context.Context, f *flow) (protocol.Result, *protoc
 		if f.retry != nil {
 			setRetry(l.params, *f.retry)
 		}
-		var result protocol.Result
-		err := f.server.spend(ctx, c, l.method, func(ctx context.Context) (err error) {
-			result, err = c.sendMirrored(ctx, l)
-			return err
-		})
+		result, err := c.sendPatiently(ctx, f, l)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -27,9 +27,16 @@ type NegotiationError struct {
 	Legacy error
 }
 
-// Error names both reasons.
+// Error names both reasons, and the option that may help. Some servers can only
+// be spoken to in legacy revisions if nothing else was tried before: bridges
+// open a session of their own for the first message that is no initialize, and
+// refuse the client's.
 func (e *NegotiationError) Error() string {
-	return fmt.Sprintf("client: no common revision: modern: %v; legacy: %v", e.Modern, e.Legacy)
+	hint := "if the server speaks a legacy revision, behind a bridge for example, set Options.Era to protocol.Legacy"
+	if errors.Is(e.Modern, context.DeadlineExceeded) {
+		hint += "; if it only starts slowly, raise StreamOptions.ProbeTimeout"
+	}
+	return fmt.Sprintf("client: no common revision: modern: %s; legacy: %s; %s", errPrefix.Text(e.Modern), errPrefix.Text(e.Legacy), hint)
 }
 
 // Unwrap returns both.
@@ -44,6 +51,9 @@ type connection struct {
 	assumed atomic.Bool
 	// doubted is when it was last looked into, in Unix nanoseconds.
 	doubted atomic.Int64
+	// declared is what a modern server said last that it can do, nil when it was
+	// not asked. What a legacy server can do is part of the session.
+	declared atomic.Pointer[protocol.ServerCapabilities]
 }
 
 func (n *connection) legacy() bool { return n != nil && n.session != nil }
@@ -261,6 +271,9 @@ func (c *Client) negotiate(ctx context.Context, old *connection, era protocol.Er
 		return nil, &NegotiationError{Modern: err, Legacy: first}
 	}
 	conn, failed := c.initialize(ctx, peer)
+	if failed == nil && c.opts.LegacyChosen != nil {
+		c.opts.LegacyChosen(ctx, conn.version, err)
+	}
 	if failed == nil || !refused(failed) {
 		return conn, failed
 	}
@@ -275,8 +288,8 @@ func (c *Client) negotiate(ctx context.Context, old *connection, era protocol.Er
 
 // refused reports whether it was the server that said no, for good.
 func refused(err error) bool {
-	if _, said := protocol.AsError(err); said {
-		return true
+	if said, ok := protocol.AsError(err); ok {
+		return said.Code != protocol.CodeBusy // which passes
 	}
 	if _, unusable := errors.AsType[*ResponseError](err); unusable {
 		return true
@@ -312,7 +325,7 @@ func (c *Client) discover(ctx context.Context, peer protocol.LegacyPeer) (conn *
 	c.fillMeta(meta, id, false)
 	params, err := protocol.EncodeParams(l.params)
 	if err != nil {
-		return nil, false, fmt.Errorf("client: %s: %w", l.method, err)
+		return nil, false, errPrefix.Errorf("%s: %w", l.method, err)
 	}
 	entry := c.entry(ctx, l)
 	req := &protocol.Request{ID: id, Method: l.method, Params: params, Mirror: protocol.Mirror{Version: c.version}}
@@ -330,9 +343,11 @@ func (c *Client) discover(ctx context.Context, peer protocol.LegacyPeer) (conn *
 		found := result.(*protocol.DiscoverResult)
 		if slices.Contains(found.SupportedVersions, c.version) {
 			entry.keep(result)
-			return &connection{version: c.version, peer: c.peer}, false, nil
+			conn = &connection{version: c.version, peer: c.peer}
+			conn.declared.Store(&found.Capabilities)
+			return conn, false, nil
 		}
-		err = c.said(protocol.UnsupportedVersion(string(c.version), found.SupportedVersions))
+		err = c.explainRefusal(protocol.UnsupportedVersion(string(c.version), found.SupportedVersions))
 		return nil, anyLegacy(found.SupportedVersions), err
 	case !isError:
 		return nil, true, err // whatever that is, it is not what was asked for
@@ -342,6 +357,8 @@ func (c *Client) discover(ctx context.Context, peer protocol.LegacyPeer) (conn *
 		return &connection{version: c.version, peer: c.peer}, false, nil
 	case said.SupportedVersions() != nil:
 		return nil, anyLegacy(said.SupportedVersions()), err
+	case said.Code == protocol.CodeBusy:
+		return nil, false, err // says when to come back, and nothing of an era
 	}
 	return nil, legacy, err
 }

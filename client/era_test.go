@@ -399,6 +399,41 @@ func TestCloseEndsNegotiation(t *testing.T) {
 	}
 }
 
+// A session that the server forgot without saying so plainly is replaced as well:
+// the call that found out fails and has not run twice, the next one opens a new
+// session, and no more than one is opened.
+func TestLegacySessionGoneWithoutTheIDOfTheRequest(t *testing.T) {
+	s := &oldHTTP{oldServer: &oldServer{}, session: "s1", noGet: true}
+	var known atomic.Value
+	known.Store("s1")
+	web := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m := peek(t, r)
+		if id := r.Header.Get("Mcp-Session-Id"); m.Method != "initialize" && m.Method != "server/discover" && id != known.Load() {
+			says(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`)(w, m)
+			return
+		}
+		s.ServeHTTP(w, r)
+	})
+	c := newClient(t, dialHTTP(t, web, nil), nil)
+	r, err := c.CallTool(t.Context(), "t", nil)
+	wantDone(t, r, err)
+	s.session = "s2"
+	known.Store("s2")
+	if _, err = c.CallTool(t.Context(), "t", nil); !errors.Is(err, protocol.ErrSessionGone) {
+		t.Errorf("got %v, want ErrSessionGone", err)
+	}
+	wantError(t, err, "session is gone", "the next call opens a new session")
+	for range 3 {
+		r, err := c.CallTool(t.Context(), "t", nil)
+		wantDone(t, r, err)
+	}
+	// The call that was refused never got to the tool.
+	want := "server/discover initialize notifications/initialized tools/call initialize notifications/initialized tools/call tools/call tools/call"
+	if got := strings.Join(s.methods(), " "); got != want {
+		t.Errorf("served %s, want %s", got, want)
+	}
+}
+
 // A session that the server forgot is a typed error, and one new session for
 // all who call next.
 func TestLegacySessionGone(t *testing.T) {

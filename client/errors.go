@@ -8,13 +8,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/errprefix"
 	"github.com/rondo-mcp/rondo/internal/form"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
+// errPrefix is what every error of this package begins with, once.
+const errPrefix errprefix.Prefix = "client: "
+
 var (
 	// ErrClosed says that the client was closed before or during the call.
-	ErrClosed = errors.New("client: closed")
+	ErrClosed = errors.New("client: closed; make a new one to go on")
 	// ErrUndeclared is within a [*QuestionError] whose question needs a
 	// capability that this client does not declare.
 	ErrUndeclared = errors.New("capability is not declared by this client")
@@ -28,9 +33,49 @@ type TransportError struct {
 	Err    error
 }
 
-// Error names the method and the cause.
+// Error names the method and the cause, and says what to do about it.
 func (e *TransportError) Error() string {
-	return fmt.Sprintf("client: %s: no response: %v", e.Method, e.Err)
+	text := string(errPrefix) + e.Method + ": no response: " + errPrefix.Text(e.Err)
+	if step := e.nextStep(); step != "" {
+		text += "; " + step
+	}
+	return text
+}
+
+// nextStep is empty where the cause says it already.
+func (e *TransportError) nextStep() string {
+	if step := stepAfterStatus(e.Err); step != "" {
+		return step
+	}
+	switch {
+	case errors.Is(e.Err, protocol.ErrSessionGone):
+		return "the next call opens a new session"
+	case errors.Is(e.Err, ErrClosed), errors.Is(e.Err, ErrStreamEnded), errors.Is(e.Err, ErrMessageTooLong):
+		return ""
+	case e.Method == protocol.MethodCallTool:
+		return "the tool may have run: look before you call it again"
+	}
+	return "see that the server can be reached and call again"
+}
+
+// stepAfterStatus says what to do about an HTTP status, empty where err is none.
+func stepAfterStatus(err error) string {
+	status, ok := errors.AsType[interface {
+		error
+		HTTPStatus() int
+	}](err)
+	if !ok || errors.Is(err, protocol.ErrSessionGone) {
+		return ""
+	}
+	switch s := status.HTTPStatus(); {
+	case s == 401 || s == 403:
+		return "see that the credentials are there and still valid"
+	case s >= 300 && s < 400:
+		return "if you trust where it leads, use that URL"
+	case s == 408 || s == 429 || s >= 500:
+		return "try again later"
+	}
+	return "see that the URL is that of an MCP endpoint"
 }
 
 // Unwrap returns the cause.
@@ -45,7 +90,7 @@ type ResponseError struct {
 
 // Error names the method and what is wrong.
 func (e *ResponseError) Error() string {
-	return fmt.Sprintf("client: %s: unusable response: %v", e.Method, e.Err)
+	return fmt.Sprintf("client: %s: unusable response: %s; the server is at fault: tell those who run it", e.Method, errPrefix.Text(e.Err))
 }
 
 // Unwrap returns what is wrong.
@@ -61,7 +106,7 @@ type TimeoutError struct {
 
 // Error names the method and the limit.
 func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("client: %s: server took longer than %v", e.Method, e.Limit)
+	return fmt.Sprintf("client: %s: server took longer than %v; call again, or raise Options.Timeout", e.Method, e.Limit)
 }
 
 // Unwrap returns [context.DeadlineExceeded].
@@ -82,7 +127,7 @@ type RoundsExceededError struct {
 
 // Error names the number of rounds.
 func (e *RoundsExceededError) Error() string {
-	return fmt.Sprintf("client: server still requires input after %d rounds", e.Rounds)
+	return fmt.Sprintf("client: server still requires input after %d rounds; start the call again, or raise Options.MaxRounds", e.Rounds)
 }
 
 // A QuestionError says that a server asked something that this client puts to
@@ -97,7 +142,14 @@ type QuestionError struct {
 
 // Error names the question and the reason.
 func (e *QuestionError) Error() string {
-	return fmt.Sprintf("client: question %.64q (%s) refused: %v", e.Key, e.Kind, e.Err)
+	text := fmt.Sprintf("client: question %.64q (%s) refused: %s", e.Key, e.Kind, errPrefix.Text(e.Err))
+	switch {
+	case errors.Is(e.Err, ErrUndeclared):
+		return text + "; give Options its handler, or Options.Manual the capability"
+	case e.Kind == protocol.KindElicitURL:
+		return text + "; nobody was asked: tell those who run the server, or see Options.AllowURL"
+	}
+	return text + "; nobody was asked: tell those who run the server"
 }
 
 // Unwrap returns the reason.
@@ -117,7 +169,7 @@ type AnswerError struct {
 
 // Error names the question and the reason.
 func (e *AnswerError) Error() string {
-	return fmt.Sprintf("client: no answer to question %.64q (%s): %v", e.Key, e.Kind, e.Err)
+	return fmt.Sprintf("client: no answer to question %.64q (%s): %s; nothing was sent: start the call again", e.Key, e.Kind, errPrefix.Text(e.Err))
 }
 
 // Unwrap returns the reason.
@@ -146,20 +198,45 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// said returns what the server said, with a hint where the code alone would
+// explainRefusal returns what the server said, with a hint where the code alone would
 // leave a caller in the dark.
-func (c *Client) said(e *protocol.Error) error {
+func (c *Client) explainRefusal(e *protocol.Error) error {
 	if c.opts.DraftErrorCodes {
 		e = e.Final()
 	}
 	supported := e.SupportedVersions()
 	switch {
 	case slices.Contains(supported, c.version):
-		return fmt.Errorf("client: server refuses %s although it claims to speak it: %w", c.version, e)
+		return errPrefix.Errorf("server refuses %s although it claims to speak it: %w; tell those who run the server", c.version, e)
 	case len(supported) > 0:
-		return fmt.Errorf("client: server does not speak %s, only %s: %w", c.version, versionList(supported), e)
+		return errPrefix.Errorf("server does not speak %s, only %s: %w; one of the two needs an update", c.version, versionList(supported), e)
+	}
+	if reference, refused := refusedState(e); refused {
+		return errPrefix.Errorf("%w: what the server remembered of this call is no longer valid; start the call again%s", e, reference)
 	}
 	return e
+}
+
+// reasonRefusedState is how servers built with this library name the reason for
+// which they refuse a request state, in the data of an error whose code and
+// message say no more than that.
+const reasonRefusedState = "invalid_request_state"
+
+// refusedState reports whether a server refuses the state that a retry carried,
+// and returns how to ask its operator about it, empty where it gave no
+// reference.
+func refusedState(e *protocol.Error) (reference string, refused bool) {
+	var data struct {
+		Reason    string `json:"reason"`
+		Reference string `json:"reference"`
+	}
+	if e.Code != protocol.CodeInvalidParams || e.Data == nil || jsonx.Check(e.Data) != nil || jsonx.Decode(e.Data, &data) != nil || data.Reason != reasonRefusedState {
+		return "", false
+	}
+	if data.Reference != "" {
+		reference = fmt.Sprintf(" (the server's log has the reason under reference %.64q)", data.Reference)
+	}
+	return reference, true
 }
 
 // versionList prints at most a few of the versions that a peer claims.

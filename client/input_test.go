@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -29,6 +31,15 @@ func TestRefusedQuestionsPromptNobody(t *testing.T) {
 		{"data", link("data:text/html,x"), "never opened"},
 		{"credentials", link("https://user:hunter2@example.com/"), "credentials"},
 		{"http elsewhere", link("http://example.com/"), "loopback"},
+		{"http to link-local", link("http://169.254.169.254/latest/meta-data/"), "loopback"},
+		{"http to private", link("http://10.0.0.7/"), "loopback"},
+		{"http to private IPv6", link("http://[fd00::1]/"), "loopback"},
+		{"http to any address", link("http://0.0.0.0/"), "loopback"},
+		{"http to any IPv6 address", link("http://[::]/"), "loopback"},
+		{"http to mapped private", link("http://[::ffff:10.0.0.7]/"), "loopback"},
+		{"http to a number", link("http://2130706433/"), "loopback"},
+		{"first control character of Latin-1", link("https://example.com/\u0080"), "character"},
+		{"last control character of Latin-1", link("https://example.com/\u009f"), "character"},
 		{"http lookalike", link("http://localhost.example.com/"), "loopback"},
 		{"no host", link("https:/path"), "no host"},
 		{"relative", link("/path"), "not absolute"},
@@ -69,7 +80,7 @@ func TestRefusedQuestionsPromptNobody(t *testing.T) {
 }
 
 func TestAllowedURLs(t *testing.T) {
-	for _, link := range []string{"https://example.com/a?b=c#d", "HTTPS://EXAMPLE.com", "http://localhost:8080/x", "http://127.0.0.1/", "http://[::1]:80/"} {
+	for _, link := range []string{"https://example.com/a?b=c#d", "HTTPS://EXAMPLE.com", "http://localhost:8080/x", "http://127.0.0.1/", "http://127.8.9.1/", "http://[::1]:80/", "https://169.254.169.254/", "https://example.com/\u00a1"} {
 		peer := script(ask(`"inputRequests":{"in":`+strings.Replace(visitURL, "https://example.com/in", link, 1)+`}`), done)
 		r, err := callOnce(t, peer, &client.Options{ElicitURL: func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
 			if q.URL != link {
@@ -153,6 +164,45 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 			t.Errorf("got %v, want it to wrap the handler's error", err)
 		}
 	})
+}
+
+// The questions of a round are asked at the same time, and none ends another by
+// being answered: the later one is waited for, and what becomes of it counts.
+func TestOneAnswerEndsNoOtherQuestion(t *testing.T) {
+	failure := errors.New("the printer is on fire")
+	for _, late := range []error{nil, failure} {
+		t.Run(fmt.Sprint(late), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				peer := script(ask(`"inputRequests":{"fast":`+nameForm+`,"slow":`+nameForm+`}`), done)
+				start := time.Now()
+				_, err := callOnce(t, peer, &client.Options{ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+					if q.Key == "slow" {
+						time.Sleep(time.Second)
+						if ctx.Err() != nil || late != nil {
+							return nil, errors.Join(context.Cause(ctx), late)
+						}
+					}
+					return acceptName(ctx, q)
+				}})
+				if time.Since(start) < time.Second {
+					t.Errorf("it took %v: the slow question was not waited for", time.Since(start))
+				}
+				if late == nil {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got := member(t, peer.requests()[1], "inputResponses"); strings.Count(got, `"Ada"`) != 2 {
+						t.Errorf("got %s, want two answers", got)
+					}
+					return
+				}
+				refused, ok := errors.AsType[*client.AnswerError](err)
+				if !ok || refused.Key != "slow" || !errors.Is(err, failure) || errors.Is(err, context.Canceled) || len(peer.requests()) != 1 {
+					t.Errorf("got %v after %d requests", err, len(peer.requests()))
+				}
+			})
+		})
+	}
 }
 
 func TestHandlerThatEndsItsGoroutine(t *testing.T) {

@@ -24,9 +24,9 @@ type PagesError struct {
 // Error names the method and what is wrong.
 func (e *PagesError) Error() string {
 	if e.Cursor != "" {
-		return fmt.Sprintf("client: %s: server sent cursor %.64q twice", e.Method, e.Cursor)
+		return fmt.Sprintf("client: %s: server sent cursor %.64q twice; the list before it is whole: tell those who run the server", e.Method, e.Cursor)
 	}
-	return fmt.Sprintf("client: %s: more than %d pages", e.Method, MaxPages)
+	return fmt.Sprintf("client: %s: more than %d pages; the list before them can be used", e.Method, MaxPages)
 }
 
 // Tools returns the server's tools, page after page, as [Client.ListTools]

@@ -44,7 +44,7 @@ func (c *Client) initialize(ctx context.Context, peer protocol.LegacyPeer) (*con
 		ProtocolVersion: protocol.V20251125, Capabilities: caps, ClientInfo: c.opts.Info,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("client: %s: %w", protocol.MethodInitialize, err)
+		return nil, errPrefix.Errorf("%s: %w", protocol.MethodInitialize, err)
 	}
 	req := &protocol.Request{ID: c.nextID(), Method: protocol.MethodInitialize, Params: params}
 	opened, resp, err := peer.OpenSession(ctx, req, s)
@@ -114,7 +114,7 @@ func (s *session) request(ctx context.Context, method string, p protocol.Params)
 func (s *session) send(ctx context.Context, l leg, back *legacyBack) (protocol.Result, error) {
 	params, err := protocol.EncodeParams(l.params)
 	if err != nil {
-		return nil, fmt.Errorf("client: %s: %w", l.method, err)
+		return nil, errPrefix.Errorf("%s: %w", l.method, err)
 	}
 	version := s.version()
 	req := &protocol.Request{
@@ -242,7 +242,7 @@ func (c *Client) visit(ctx context.Context, origin Origin, visits []*protocol.El
 	}
 	for _, a := range answers {
 		if r, err := protocol.DecodeElicitResult(a.Result); err != nil || r.Action != protocol.ActionAccept {
-			return fmt.Errorf("client: person would not visit a URL: %w", said)
+			return errPrefix.Errorf("person would not visit a URL: %w", said)
 		}
 	}
 	return nil
@@ -261,7 +261,7 @@ func (s *session) strip(p protocol.Params) error {
 		retry = p.Retry
 	}
 	if _, state := retry.RequestState.Text(); state || retry.InputResponses != nil {
-		return fmt.Errorf("client: answers and state cannot be sent: %w", errors.New("server speaks revision "+string(s.version())))
+		return errPrefix.Errorf("answers and state cannot be sent: %w", errors.New("server speaks revision "+string(s.version())))
 	}
 	meta := p.RequestMetadata()
 	meta.Version, meta.ClientInfo, meta.Capabilities, meta.LogLevel = "", nil, nil, ""

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -288,3 +289,15 @@ func dialHTTP(t *testing.T, h http.Handler, opts *clienthttp.Options) *clienthtt
 }
 
 var _ protocol.LegacyPeer = (*clienthttp.Transport)(nil)
+
+// peek reads the message of a request without taking it away.
+func peek(t *testing.T, r *http.Request) (m oldMessage) {
+	t.Helper()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	_ = json.Unmarshal(body, &m)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return m
+}

@@ -14,7 +14,8 @@ func (c *Client) Discover(ctx context.Context) (*protocol.DiscoverResult, error)
 // ListTools returns one page of the server's tools. An empty cursor asks for
 // the first; the result's NextCursor, if any, for the next. Tools whose
 // x-mcp-header annotations are not valid are left out, as the protocol demands
-// (see [Options.ToolRejected]).
+// (see [Options.ToolRejected]). A server that does not declare tools is not
+// asked: its list is empty.
 func (c *Client) ListTools(ctx context.Context, cursor string) (*protocol.ListToolsResult, error) {
 	r, err := list[*protocol.ListToolsResult](ctx, c, protocol.MethodListTools, cursor)
 	if err == nil {
@@ -36,7 +37,8 @@ func (c *Client) ListResources(ctx context.Context, cursor string) (*protocol.Li
 }
 
 // ListResourceTemplates returns one page of the server's resource templates,
-// as [Client.ListTools] does.
+// as [Client.ListTools] does. The list of a server that has resources but does
+// not know the method is empty too: templates have no capability of their own.
 func (c *Client) ListResourceTemplates(ctx context.Context, cursor string) (*protocol.ListResourceTemplatesResult, error) {
 	return list[*protocol.ListResourceTemplatesResult](ctx, c, protocol.MethodListResourceTemplates, cursor)
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -89,12 +88,12 @@ func (c *Client) mirrored(l leg) ([]protocol.MirroredParam, error) {
 	}
 	if p.Arguments != nil {
 		if err := jsonx.Check(p.Arguments); err != nil {
-			return nil, fmt.Errorf("client: tool %.64q: arguments: %w", p.Name, err)
+			return nil, errPrefix.Errorf("tool %.64q: arguments: %w", p.Name, err)
 		}
 	}
 	values, err := table.Values(p.Arguments)
 	if err != nil {
-		return nil, fmt.Errorf("client: tool %.64q: %w", p.Name, err)
+		return nil, errPrefix.Errorf("tool %.64q: %w", p.Name, err)
 	}
 	return values, nil
 }
@@ -141,7 +140,7 @@ func (c *Client) relearn(ctx context.Context, tool string) error {
 		}
 		list, ok := result.(*protocol.ListToolsResult)
 		if !ok {
-			return fmt.Errorf("client: tools/list: unexpected result %T", result)
+			return errPrefix.Errorf("tools/list: unexpected result %T", result)
 		}
 		found := slices.ContainsFunc(list.Tools, func(t protocol.Tool) bool { return t.Name == tool })
 		c.learn(ctx, list)
@@ -150,5 +149,5 @@ func (c *Client) relearn(ctx context.Context, tool string) error {
 		}
 		cursor = list.NextCursor
 	}
-	return fmt.Errorf("client: tools/list: more than %d pages", maxToolPages)
+	return errPrefix.Errorf("tools/list: more than %d pages", maxToolPages)
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"fmt"
 	"runtime/debug"
 	"sync"
 
@@ -64,17 +63,17 @@ func (b *back) Notify(ctx context.Context, n *protocol.Notification) (err error)
 	ended, failed := b.ended, b.err
 	b.mu.Unlock()
 	if ended {
-		return fmt.Errorf("client: the request has ended")
+		return errPrefix.Errorf("the request has ended")
 	}
 	if failed != nil && b.sub != nil {
 		return failed // the subscription is over, whether the peer cares or not
 	}
 	if n == nil {
-		return fmt.Errorf("client: nil notification")
+		return errPrefix.Errorf("nil notification")
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("client: %.64q: %w", n.Method, &PanicError{v, debug.Stack()})
+			err = errPrefix.Errorf("%.64q: %w", n.Method, &PanicError{v, debug.Stack()})
 		}
 		if err != nil {
 			b.mu.Lock()

@@ -80,6 +80,13 @@ type Options struct {
 	// they take. Default: [DefaultTimeout]; negative: no limit.
 	Timeout time.Duration
 
+	// NoBusyRetry has calls fail at once when the server is busy
+	// ([protocol.CodeBusy]). Otherwise a call comes back when the server says
+	// (retryAfterMs), at most [MaxBusyRetries] times for each of its requests,
+	// and only where the wait fits into the caller's deadline, Timeout and
+	// [MaxRetryAfter].
+	NoBusyRetry bool
+
 	// Progress receives the progress of requests, as long as it increases. When
 	// it is set every request asks for progress, under the caller's token or
 	// one of its own. [WithProgress] does the same for one call.
@@ -119,6 +126,12 @@ type Options struct {
 	// ([Client.Negotiated]); only its era matters. The server is not asked what
 	// it speaks, unless it then behaves as if that were no longer true.
 	Assume protocol.Version
+	// LegacyChosen is told when the client opens a session of a legacy revision
+	// because the server refused to say what it speaks (server/discover), or did
+	// not say so in time, and why. Log it: a server that starts slowly is taken
+	// for a legacy one ([StreamOptions.ProbeTimeout]). It must return soon, since
+	// calls wait for it. Nil: nobody is told.
+	LegacyChosen func(ctx context.Context, version protocol.Version, reason error)
 	// MaxPushes is how many requests of a legacy server are put to handlers at
 	// the same time; more are refused as [protocol.CodeBusy]. Default:
 	// [DefaultMaxPushes], at most [MaxMaxPushes].

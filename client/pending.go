@@ -64,7 +64,7 @@ func (p Pending) get() *pendingCall {
 func (p *pendingCall) leg() (leg, error) {
 	params, err := protocol.DecodeParams(p.method, p.params)
 	if err != nil {
-		return leg{}, fmt.Errorf("client: pending call: %w", err)
+		return leg{}, errPrefix.Errorf("pending call: %w", err)
 	}
 	return leg{method: p.method, target: p.target, params: params}, nil
 }
@@ -119,7 +119,7 @@ func (p *Pending) Answer(key string, result json.Marshaler) error {
 		p.call.answers[key] = raw
 		return nil
 	}
-	return fmt.Errorf("client: pending call: no question %.64q", key)
+	return errPrefix.Errorf("pending call: no question %.64q", key)
 }
 
 // answerTo returns what goes out for an answer: how it is read depends on the
@@ -208,7 +208,7 @@ func (p Pending) MarshalJSON() ([]byte, error) {
 	}
 	asked, err := protocol.EncodeResult(protocol.Latest, call.method, call.asked)
 	if err != nil {
-		return nil, fmt.Errorf("client: pending call: %w", err)
+		return nil, errPrefix.Errorf("pending call: %w", err)
 	}
 	return jsonx.Encode(pendingText{pendingFormat, call.method, call.params, call.round, call.lastID, asked, call.answers})
 }
@@ -218,7 +218,7 @@ func (p Pending) MarshalJSON() ([]byte, error) {
 func (p *Pending) UnmarshalJSON(data []byte) error {
 	read, err := decodePending(bytes.Clone(data))
 	if err != nil {
-		return fmt.Errorf("client: pending call: %w", err)
+		return errPrefix.Errorf("pending call: %w", err)
 	}
 	*p = *read
 	return nil

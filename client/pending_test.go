@@ -70,12 +70,15 @@ func TestHostilePendingText(t *testing.T) {
 		{"round of a fraction", `"round":1`, `"round":1.5`},
 		{"no id", `"lastId":1`, `"lastId":0`},
 		{"id near the end", `"lastId":1`, `"lastId":9007199254740991`},
+		{"id beyond the last", `"lastId":1`, `"lastId":4503599627370497`},
 		{"no params", `"params":{"name":"greet","arguments":{"n":1}},`, ``},
 		{"null params", `{"name":"greet","arguments":{"n":1}}`, `null`},
 		{"no name", `"name":"greet",`, ``},
 		{"arguments that are a list", `{"n":1}`, `[]`},
 		{"nothing asked", `"asked":{`, `"was":{`},
 		{"complete", `"input_required"`, `"complete"`},
+		{"complete with content", `"resultType":"input_required"`, `"content":[],"resultType":"complete"`},
+		{"no questions", `"inputRequests":{`, `"_meta":{`},
 		{"unknown result", `"input_required"`, `"other"`},
 		{"null question", nameForm, `null`},
 		{"unknown question", `"roots/list"`, `"x"`},
@@ -112,6 +115,22 @@ func TestHostilePendingText(t *testing.T) {
 				t.Errorf("a refused text changed the call: %v", kept)
 			}
 		})
+	}
+}
+
+// The last id that may be stored is kept exactly, and the next is above it.
+func TestPendingLastID(t *testing.T) {
+	var p client.Pending
+	if err := json.Unmarshal([]byte(strings.Replace(storedCall(t), `"lastId":1`, `"lastId":4503599627370496`, 1)), &p); err != nil {
+		t.Fatal(err)
+	}
+	answer(t, &p, "in", client.Cancel())
+	peer := script(done)
+	if _, _, err := newClient(t, peer, byHand()).Resume(t.Context(), &p); err != nil {
+		t.Fatal(err)
+	}
+	if got := peer.requests()[0].ID; got != protocol.IntID(4503599627370497) {
+		t.Errorf("got id %s", got)
 	}
 }
 

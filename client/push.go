@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
@@ -179,7 +178,7 @@ func (p *pushes) cancelled(params []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if cancel := p.running[said.RequestID]; cancel != nil {
-		cancel(fmt.Errorf("%w: %.200q", errCancelledByServer, said.Reason))
+		cancel(errPrefix.Errorf("%w: %.200q", errCancelledByServer, said.Reason))
 	} else {
 		p.early.Note(said.RequestID) // it may be waiting for its turn
 	}

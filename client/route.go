@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -41,7 +40,7 @@ func (s *Stream) add(req *protocol.Request, back protocol.Back) (*entry, error) 
 		return nil, s.err
 	}
 	if _, taken := s.entries[e.id]; taken {
-		return nil, fmt.Errorf("client: a request with id %s is running", e.id)
+		return nil, errPrefix.Errorf("a request with id %s is running", e.id)
 	}
 	s.entries[e.id] = e
 	return e, nil
@@ -160,7 +159,7 @@ func (s *Stream) read(lines *lineio.Reader) {
 // them, most likely, and which one cannot be known. The result of a
 // subscription is never long.
 func (s *Stream) tooLong() {
-	err := fmt.Errorf("%w: longer than %d bytes", ErrMessageTooLong, s.opts.MaxLineBytes)
+	err := errPrefix.Errorf("%w: longer than %d bytes", ErrMessageTooLong, s.opts.MaxLineBytes)
 	s.mu.Lock()
 	for id, e := range s.entries {
 		if e.method != protocol.MethodListen {
@@ -196,7 +195,7 @@ func (s *Stream) route(line []byte) {
 		if ok && s.unusable(m.ID, err) {
 			return
 		}
-		s.violation(fmt.Errorf("client: line is no message: %w", err))
+		s.violation(errPrefix.Errorf("line is no message: %w", err))
 		return
 	}
 	switch m := message.(type) {
@@ -210,7 +209,7 @@ func (s *Stream) route(line []byte) {
 			return
 		}
 		// Modern servers ask by returning questions (basic/transports/stdio).
-		s.violation(fmt.Errorf("client: server sent a request, %.64q: ignored", m.Method))
+		s.violation(errPrefix.Errorf("server sent a request, %.64q: ignored", m.Method))
 	}
 }
 
@@ -326,14 +325,14 @@ func (s *Stream) receivers(n *protocol.Notification) (receivers []*entry) {
 func (s *Stream) cancelledByServer(params []byte) error {
 	var c protocol.Cancelled
 	if err := jsonx.Decode(params, &c); err != nil {
-		return fmt.Errorf("client: %s: %w", protocol.NotifyCancelled, err)
+		return errPrefix.Errorf("%s: %w", protocol.NotifyCancelled, err)
 	}
 	e := s.entries[c.RequestID]
 	switch {
 	case e == nil || e.timer != nil:
 		return nil // it came too late
 	case e.method != protocol.MethodListen:
-		return fmt.Errorf("client: server cancelled a %.64q request: ignored", e.method)
+		return errPrefix.Errorf("server cancelled a %.64q request: ignored", e.method)
 	}
 	e.timer = time.AfterFunc(resultGrace, func() {
 		s.mu.Lock()

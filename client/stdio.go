@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,8 +19,9 @@ import (
 const (
 	// DefaultExitGrace is how long a process may take to exit after its input
 	// has been closed, and again after SIGTERM. Servers exit promptly; this is
-	// for those that must finish writing first.
-	DefaultExitGrace = 5 * time.Second
+	// for those that must finish writing first. Some never look at their input
+	// once it has ended, and programs that end should not wait long for those.
+	DefaultExitGrace = 2 * time.Second
 	// maxStderrTail is how much of its standard error an [ExitError] keeps: the
 	// last words of a process that fails, little enough to log.
 	maxStderrTail = 4 << 10
@@ -51,6 +53,9 @@ type Process struct {
 	exited chan struct{} // closed when the process has been waited for
 	status *ExitError    // set before exited is closed
 	once   sync.Once
+	// signalled: Close has sent a signal, so whatever the status is, it says
+	// nothing about the server.
+	signalled atomic.Bool
 }
 
 var _ protocol.Peer = (*Process)(nil)
@@ -77,12 +82,12 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 	}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		return nil, fmt.Errorf("client: command: %w", err)
+		return nil, errPrefix.Errorf("command: %w", err)
 	}
 	// Not a StdoutPipe: Wait would close it before all has been read.
 	stdout, out, err := os.Pipe()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("client: command: %w", err), stdin.Close())
+		return nil, errors.Join(errPrefix.Errorf("command: %w", err), stdin.Close())
 	}
 	p := &Process{
 		cmd: cmd, grace: max(o.Grace, 0), stderr: &tail{next: cmd.Stderr},
@@ -96,7 +101,7 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 	_ = out.Close() // the process has its own
 	if err != nil {
 		_ = stdout.Close()
-		return nil, fmt.Errorf("client: command: %w", err)
+		return nil, errPrefix.Errorf("command: %w", err)
 	}
 	p.stream = newStream(stdout, stdin, &o.Stream, p.explain)
 	go p.wait()
@@ -118,15 +123,15 @@ func (p *Process) Notify(ctx context.Context, n *protocol.Notification) error {
 // waited for.
 func (p *Process) Done() <-chan struct{} { return p.exited }
 
-// Err returns nil while the process runs or when it has exited with status 0,
-// else the [*ExitError].
+// Err returns nil while the process runs, when it has exited with status 0, and
+// when [Process.Close] had to signal it, else the [*ExitError].
 func (p *Process) Err() error {
 	select {
 	case <-p.exited:
 	default:
 		return nil
 	}
-	if p.status.Success() {
+	if p.status.Success() || p.signalled.Load() {
 		return nil
 	}
 	return p.status
@@ -137,13 +142,15 @@ func (p *Process) Err() error {
 // leave; a process that stays is sent SIGTERM, and killed when it stays even
 // then. Windows has no SIGTERM: there it is killed after the first wait.
 //
-// The error is an [*ExitError] unless the process exited with status 0. Calls
+// The error is an [*ExitError] if the process exited by itself with a status
+// other than 0. How it ended after a signal is no error: it was told to. Calls
 // may overlap; all of them wait, and return the same.
 func (p *Process) Close() error {
 	p.once.Do(func() {
 		p.stream.end(ErrClosed)
 		_ = p.stdin.Close()
 		if !p.within(p.grace) {
+			p.signalled.Store(true)
 			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil || !p.within(p.grace) {
 				_ = p.cmd.Process.Kill()
 			}
@@ -214,14 +221,14 @@ func (e *ExitError) Error() string {
 	if e.State != nil {
 		text += e.State.String()
 	} else {
-		text += fmt.Sprint(e.Err)
+		text += errPrefix.Text(e.Err)
 	}
 	last := strings.TrimSpace(e.Stderr)
 	last = last[strings.LastIndexByte(last, '\n')+1:]
 	if last != "" {
 		text += fmt.Sprintf(": %.200q", last)
 	}
-	return text
+	return text + "; start it again"
 }
 
 // Unwrap returns [ErrStreamEnded] and, if there is one, Err.

@@ -55,7 +55,7 @@ func (c *Client) Resume(ctx context.Context, p *Pending) (protocol.Result, *Pend
 		}
 	}
 	if open := p.Unanswered(); len(open) > 0 {
-		return nil, nil, fmt.Errorf("client: pending call: question %.64q is not answered", open[0])
+		return nil, nil, errPrefix.Errorf("pending call: question %.64q is not answered", open[0])
 	}
 	l, err := call.leg()
 	if err != nil {
@@ -154,5 +154,5 @@ func callLeg(p protocol.Params) (leg, error) {
 			return leg{method: protocol.MethodReadResource, target: p.URI, params: p}, nil
 		}
 	}
-	return leg{}, fmt.Errorf("client: %T are not the parameters of a request that may take several rounds", p)
+	return leg{}, errPrefix.Errorf("%T are not the parameters of a request that may take several rounds", p)
 }

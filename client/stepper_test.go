@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -432,8 +434,9 @@ func TestStepperCountsRoundsAcrossProcesses(t *testing.T) {
 	t.Run("a client with fewer", func(t *testing.T) {
 		before := len(peer.requests())
 		opts.MaxRounds = 1
-		if _, _, err := newClient(t, peer, opts).Resume(t.Context(), p); err == nil || len(peer.requests()) != before {
-			t.Errorf("got %v", err)
+		_, _, err := newClient(t, peer, opts).Resume(t.Context(), p)
+		if e, ok := errors.AsType[*client.RoundsExceededError](err); !ok || e.Rounds != 1 || len(peer.requests()) != before {
+			t.Errorf("got %v (%+v)", err, e)
 		}
 	})
 	t.Run("never", func(t *testing.T) {
@@ -443,6 +446,42 @@ func TestStepperCountsRoundsAcrossProcesses(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// A client that lives long keeps nothing of the calls that it has begun and
+// resumed: their contexts can go.
+func TestStepperKeepsNoContexts(t *testing.T) {
+	const calls = 1000
+	type key struct{}
+	c := newClient(t, script(ask(`"inputRequests":{"who":`+nameForm+`}`)), byHand())
+	contexts := make([]weak.Pointer[[64]byte], 0, 2*calls)
+	value := func() context.Context {
+		v := new([64]byte)
+		contexts = append(contexts, weak.Make(v))
+		return context.WithValue(t.Context(), key{}, v)
+	}
+	for range calls {
+		_, p, err := c.Begin(value(), &protocol.CallToolParams{Name: "greet"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer(t, p, "who", client.Decline())
+		if _, _, err := c.Resume(value(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.GC()
+	runtime.GC()
+	kept := 0
+	for _, w := range contexts {
+		if w.Value() != nil {
+			kept++
+		}
+	}
+	if kept > 10 { // what the stack may still hold
+		t.Errorf("%d of %d contexts are kept", kept, len(contexts))
+	}
+	runtime.KeepAlive(c)
 }
 
 func TestM15StepperPacesStateOnlyRounds(t *testing.T) {

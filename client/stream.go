@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -18,17 +17,17 @@ var (
 	// its end, or which can no longer be read or written. What ran is lost and
 	// may be repeated on another stream (basic/transports/stdio, "Unexpected
 	// Termination").
-	ErrStreamEnded = errors.New("client: stream has ended")
+	ErrStreamEnded = errors.New("client: stream has ended; start the server again")
 	// ErrSubscriptionEnded says that the server ended a subscription without
 	// answering its request.
-	ErrSubscriptionEnded = errors.New("client: server has ended the subscription")
+	ErrSubscriptionEnded = errors.New("client: server has ended the subscription; subscribe again")
 	// ErrMessageTooLong is within the error for a message above
 	// [StreamOptions.MaxLineBytes].
-	ErrMessageTooLong = errors.New("client: message is too long")
+	ErrMessageTooLong = errors.New("client: message is too long; see StreamOptions.MaxLineBytes")
 	// ErrOverrun says that a subscription was given up because notifications
 	// came faster than they were taken. Subscribe anew and look at everything:
 	// what was lost is not known.
-	ErrOverrun = errors.New("client: notifications come faster than they are taken")
+	ErrOverrun = errors.New("client: notifications come faster than they are taken; subscribe again and read everything anew")
 )
 
 const (
@@ -56,7 +55,10 @@ type StreamOptions struct {
 	// dropped. Nil: nobody.
 	Notification func(*protocol.Notification)
 	// ProbeTimeout is how long the server may take to say what it speaks before
-	// it is taken for one of a legacy revision. 0: [DefaultProbeTimeout].
+	// it is taken for one of a legacy revision. The time includes its start: one
+	// that is downloaded first (npx, uvx) needs more, or it is spoken to in a
+	// legacy revision whatever it speaks ([Options.LegacyChosen] tells).
+	// 0: [DefaultProbeTimeout].
 	ProbeTimeout time.Duration
 	// Violation is told what the server may not do and what was done about it:
 	// lines that are no messages or too long, requests, floods. The stream
@@ -204,7 +206,7 @@ func encodeLine(m protocol.Message) ([]byte, error) {
 		err = jsonx.Check(line)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("client: message cannot be sent: %w", err)
+		return nil, errPrefix.Errorf("message cannot be sent: %w", err)
 	}
 	return line, nil
 }
@@ -273,7 +275,7 @@ func (s *Stream) fail(err error) {
 	if errors.Is(err, io.EOF) {
 		err = ErrStreamEnded
 	} else {
-		err = fmt.Errorf("%w: %w", ErrStreamEnded, err)
+		err = errPrefix.Errorf("%w: %w", ErrStreamEnded, err)
 	}
 	if s.explain != nil {
 		err = s.explain(err)

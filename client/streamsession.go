@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -13,8 +12,9 @@ import (
 )
 
 // DefaultProbeTimeout is how long the server at the end of a line stream may
-// take to say what it speaks. Servers of legacy revisions may well be silent,
-// and then every start of one costs that long.
+// take to start and to say what it speaks. Servers of legacy revisions may well
+// be silent, and then every start of one costs that long, unless
+// [Options.Assume] or [Options.Era] spares it the question.
 const DefaultProbeTimeout = 5 * time.Second
 
 var (
@@ -33,7 +33,7 @@ func (s *Stream) Probe(ctx context.Context, req *protocol.Request) (*protocol.Re
 	case err == nil:
 		return resp, resp.Error != nil && !resp.Error.EraEvidence(), nil
 	case limited.Err() != nil && ctx.Err() == nil:
-		return nil, true, fmt.Errorf("client: no answer within %v: %w", s.opts.ProbeTimeout, context.DeadlineExceeded)
+		return nil, true, errPrefix.Errorf("no answer within %v, the StreamOptions.ProbeTimeout; a server that starts slowly needs a longer one: %w", s.opts.ProbeTimeout, context.DeadlineExceeded)
 	}
 	_, garbled := errors.AsType[*ResponseError](err)
 	return nil, garbled, err

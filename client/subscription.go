@@ -172,7 +172,7 @@ func (s *subscription) take(ctx context.Context, n *protocol.Notification) (bool
 func (s *subscription) handle(ctx context.Context, event Event) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("client: subscription: %w", &PanicError{v, debug.Stack()})
+			err = errPrefix.Errorf("subscription: %w", &PanicError{v, debug.Stack()})
 			s.cancel(err)
 		}
 	}()

@@ -127,7 +127,7 @@ func (s *screen) Deliver(ctx context.Context, m protocol.Message) error {
 	if version == "" {
 		version = string(protocol.V20251125)
 	}
-	wiretest.Validate(s.t, version, wiretest.Server, raw, "")
+	wiretest.Validate(s.t, version, wiretest.Server, raw, "", "x-new") // some upstreams send it, and it is passed on
 	s.mu.Lock()
 	s.frames = append(s.frames, m)
 	s.mu.Unlock()

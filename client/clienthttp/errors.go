@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/rondo-mcp/rondo/internal/errprefix"
 	"github.com/rondo-mcp/rondo/protocol"
 )
+
+// errPrefix is what every error of this package begins with, once.
+const errPrefix errprefix.Prefix = "clienthttp: "
 
 var (
 	// ErrClosed says that the transport was closed.

@@ -3,7 +3,6 @@ package clienthttp
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -43,7 +42,7 @@ func (x *exchange) response(id protocol.ID, back protocol.Back) (*protocol.Respo
 		}
 		m, err := protocol.DecodeMessage(body)
 		if err != nil {
-			return nil, fmt.Errorf("clienthttp: response: %w", plain(err))
+			return nil, errPrefix.Errorf("response: %w", plain(err))
 		}
 		resp, ok := m.(*protocol.Response)
 		if !ok {
@@ -53,7 +52,7 @@ func (x *exchange) response(id protocol.ID, back protocol.Back) (*protocol.Respo
 	case media == mediaSSE:
 		return x.stream(id, back)
 	}
-	return nil, fmt.Errorf("clienthttp: response: content type %.64q is neither %s nor %s",
+	return nil, errPrefix.Errorf("response: content type %.64q is neither %s nor %s",
 		x.http.Header.Get("Content-Type"), mediaJSON, mediaSSE)
 }
 
@@ -70,9 +69,9 @@ func (x *exchange) stream(id protocol.ID, back protocol.Back) (*protocol.Respons
 		case errors.Is(err, sse.ErrTooLarge):
 			return nil, x.tooLarge("event")
 		case err == io.EOF || err == io.ErrUnexpectedEOF:
-			return nil, fmt.Errorf("clienthttp: %w", ErrNoResponse)
+			return nil, errPrefix.Errorf("%w", ErrNoResponse)
 		case err != nil:
-			return nil, fmt.Errorf("clienthttp: stream: %w", err)
+			return nil, errPrefix.Errorf("stream: %w", err)
 		}
 		if x.ctx.Err() != nil { // what is buffered may be much, and the server may send without end
 			return nil, fmt.Errorf("clienthttp: %w", context.Cause(x.ctx))
@@ -82,7 +81,7 @@ func (x *exchange) stream(id protocol.ID, back protocol.Back) (*protocol.Respons
 		}
 		m, err := protocol.DecodeMessage(event.Data)
 		if err != nil {
-			return nil, fmt.Errorf("clienthttp: stream: %w", plain(err))
+			return nil, errPrefix.Errorf("stream: %w", plain(err))
 		}
 		switch m := m.(type) {
 		case *protocol.Notification:
@@ -94,7 +93,7 @@ func (x *exchange) stream(id protocol.ID, back protocol.Back) (*protocol.Respons
 		case *protocol.Response:
 			return m, answers(m, id)
 		case *protocol.Request:
-			return nil, fmt.Errorf("clienthttp: stream: server sent a request (%.64q): %w", m.Method, errAsked)
+			return nil, errPrefix.Errorf("stream: server sent a request (%.64q): %w", m.Method, errAsked)
 		}
 	}
 }
@@ -108,7 +107,7 @@ func (x *exchange) refusal(id protocol.ID, media string) (*protocol.Response, er
 	}
 	body, err := x.body()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", failed, err)
+		return nil, errPrefix.Errorf("%w: %w", failed, err)
 	}
 	m, err := protocol.DecodeMessage(body)
 	resp, ok := m.(*protocol.Response)
@@ -117,7 +116,7 @@ func (x *exchange) refusal(id protocol.ID, media string) (*protocol.Response, er
 		return nil, failed
 	}
 	if err := answers(resp, id); err != nil {
-		return nil, fmt.Errorf("%w: %w", failed, err)
+		return nil, errPrefix.Errorf("%w: %w", failed, err)
 	}
 	failed.Response = resp.Error
 	if s := failed.Status; (s == http.StatusUnauthorized || s == http.StatusForbidden) && failed.Header.Get("WWW-Authenticate") != "" {
@@ -144,7 +143,7 @@ func answers(resp *protocol.Response, id protocol.ID) error {
 	if resp.ID == id || (resp.Error != nil && resp.ID.IsZero()) {
 		return nil
 	}
-	return fmt.Errorf("clienthttp: response has id %.64s, the request %s", resp.ID, id)
+	return errPrefix.Errorf("response has id %.64s, the request %s", resp.ID, id)
 }
 
 // media returns the media type of the answer without parameters.
@@ -184,7 +183,7 @@ func (x *exchange) body() ([]byte, error) {
 			return buf, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("clienthttp: response body: %w", err)
+			return nil, errPrefix.Errorf("response body: %w", err)
 		}
 		if len(buf) == cap(buf) {
 			buf = append(buf, 0)[:len(buf)]
@@ -193,7 +192,7 @@ func (x *exchange) body() ([]byte, error) {
 }
 
 func (x *exchange) tooLarge(what string) error {
-	return fmt.Errorf("clienthttp: %s: %w: more than %d bytes", what, ErrResponseTooLarge, x.t.limit)
+	return errPrefix.Errorf("%s: %w: more than %d bytes", what, ErrResponseTooLarge, x.t.limit)
 }
 
 // excerpt reads the start of a body that is no message.
@@ -221,7 +220,7 @@ func (x *exchange) blame(err error) error {
 	if err == nil || x.ctx.Err() == nil {
 		return err
 	}
-	return fmt.Errorf("clienthttp: %w", context.Cause(x.ctx))
+	return errPrefix.Errorf("%w", context.Cause(x.ctx))
 }
 
 // framing is what an event may need beside its message: field names, a type

@@ -3,7 +3,6 @@ package clienthttp
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -63,11 +62,11 @@ func (f *feed) follow(x *exchange) (*protocol.Response, error) {
 		for x = nil; x == nil; {
 			switch {
 			case f.ctx.Err() != nil:
-				return nil, fmt.Errorf("clienthttp: %w", context.Cause(f.ctx))
+				return nil, errPrefix.Errorf("%w", context.Cause(f.ctx))
 			case !errors.Is(err, errBroken):
 				return nil, err
 			case f.lastID == "" || !f.again():
-				return nil, fmt.Errorf("clienthttp: %w: %w", ErrNoResponse, err)
+				return nil, errPrefix.Errorf("%w: %w", ErrNoResponse, err)
 			}
 			if err := f.pause(); err != nil {
 				return nil, err
@@ -95,7 +94,7 @@ func (f *feed) pause() error {
 	case <-timer.C:
 		return nil
 	case <-f.ctx.Done():
-		return fmt.Errorf("clienthttp: %w", context.Cause(f.ctx))
+		return errPrefix.Errorf("%w", context.Cause(f.ctx))
 	case <-f.session.t.life.Done():
 		return ErrClosed
 	}
@@ -137,7 +136,7 @@ func (f *feed) connect() (*exchange, error) {
 		return nil, err // by whoever made the transport; it stays so
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errBroken, err)
+		return nil, errPrefix.Errorf("%w: %w", errBroken, err)
 	}
 	status := x.http.StatusCode
 	switch {
@@ -148,9 +147,9 @@ func (f *feed) connect() (*exchange, error) {
 	default:
 		err = &StatusError{Status: status, Header: x.http.Header, Excerpt: x.excerpt()}
 		if status >= 400 && !aboutRequest(status) {
-			err = fmt.Errorf("%w: %w", errBroken, err)
+			err = errPrefix.Errorf("%w: %w", errBroken, err)
 		} else if !f.want.IsZero() {
-			err = fmt.Errorf("clienthttp: %w: %w", ErrNoResponse, err)
+			err = errPrefix.Errorf("%w: %w", ErrNoResponse, err)
 		}
 	}
 	return nil, x.finish(err)
@@ -172,7 +171,7 @@ func (f *feed) read(x *exchange) (*protocol.Response, error) {
 			if err == io.EOF || err == io.ErrUnexpectedEOF {
 				return nil, errBroken
 			}
-			return nil, fmt.Errorf("%w: %w", errBroken, err)
+			return nil, errPrefix.Errorf("%w: %w", errBroken, err)
 		}
 		f.brought = true
 		if f.ctx.Err() != nil {
@@ -266,7 +265,7 @@ func (f *feed) bad(err error) error {
 	if f.want.IsZero() {
 		return nil
 	}
-	return fmt.Errorf("clienthttp: stream: %w", plain(err))
+	return errPrefix.Errorf("stream: %w", plain(err))
 }
 
 // namesMethod reports whether a message has a method, whatever else is wrong

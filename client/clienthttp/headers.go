@@ -2,7 +2,6 @@ package clienthttp
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/textproto"
@@ -42,7 +41,7 @@ func (t *Transport) header(ctx context.Context, method string, mirror *protocol.
 	}
 	for _, p := range mirror.Params {
 		if !isToken(p.Name) {
-			return nil, fmt.Errorf("clienthttp: parameter header %.64q: not a header name", p.Name)
+			return nil, errPrefix.Errorf("parameter header %.64q: not a header name", p.Name)
 		}
 		h.Set(headerParamPrefix+p.Name, protocol.EncodeHeaderValue(p.Value))
 	}
@@ -58,7 +57,7 @@ func (t *Transport) callers(ctx context.Context, more int) (http.Header, error) 
 	}
 	extra, err := t.authorize(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("clienthttp: authorize: %w", err)
+		return nil, errPrefix.Errorf("authorize: %w", err)
 	}
 	for name, values := range extra {
 		h[textproto.CanonicalMIMEHeaderKey(name)] = values

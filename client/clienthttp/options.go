@@ -3,7 +3,6 @@ package clienthttp
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 )
@@ -44,7 +43,7 @@ func parseEndpoint(endpoint string) (*url.URL, error) {
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("clienthttp: endpoint: scheme must be http or https, got %q", u.Scheme)
+		return nil, errPrefix.Errorf("endpoint: scheme must be http or https, got %q", u.Scheme)
 	case u.Host == "":
 		return nil, errors.New("clienthttp: endpoint: no host")
 	case u.User != nil:

@@ -3,10 +3,11 @@ package clienthttp
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -125,7 +126,7 @@ func (s *session) post(ctx context.Context, m protocol.Message) (*exchange, erro
 	h["Content-Type"] = []string{mediaJSON}
 	body, err := protocol.AppendMessage(nil, m)
 	if err != nil {
-		return nil, fmt.Errorf("clienthttp: %w", err)
+		return nil, errPrefix.Errorf("%w", err)
 	}
 	return s.t.do(ctx, http.MethodPost, h, body)
 }
@@ -182,10 +183,47 @@ func (s *session) response(ctx context.Context, x *exchange, id protocol.ID, bac
 		return f.follow(x)
 	}
 	resp, err := s.answered(x, id)
-	if err = x.finish(err); err != nil {
+	if err = x.finish(err); s.withoutID(x, resp, err) && s.hasLost(ctx) {
+		return nil, s.gone(&StatusError{Status: x.http.StatusCode, Header: x.http.Header})
+	}
+	if err != nil {
 		return nil, err
 	}
 	return resp, nil
+}
+
+// withoutID reports whether a request of the session was refused with 400 and
+// nothing that names it. Some servers refuse so what comes with the id of a
+// session that they do not know, instead of with 404; others, what they cannot
+// read.
+func (s *session) withoutID(x *exchange, resp *protocol.Response, err error) bool {
+	if x.http.StatusCode != http.StatusBadRequest || s.id == "" || s.Err() != nil {
+		return false
+	}
+	if err == nil {
+		return resp.ID.IsZero()
+	}
+	said, ok := errors.AsType[*StatusError](err)
+	return ok && said.Response == nil
+}
+
+// hasLost asks the server whether it still knows the session: with a request
+// that no server has a reason to refuse, and that does nothing
+// (basic/utilities/ping). A server that does not answer has not lost it.
+func (s *session) hasLost(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, noticeLimit)
+	defer cancel()
+	ping := &protocol.Request{ID: protocol.StringID("session-" + uuid.NewString()), Method: protocol.MethodPing}
+	x, err := s.post(ctx, ping)
+	if err != nil {
+		return false
+	}
+	if x.media() == mediaSSE {
+		return x.finish(errBroken) == nil // it is served
+	}
+	resp, err := x.response(ping.ID, nil)
+	err = x.finish(err)
+	return x.http.StatusCode == http.StatusNotFound || s.withoutID(x, resp, err)
 }
 
 // answered reads an answer that is no stream.
@@ -203,7 +241,7 @@ func (s *session) answered(x *exchange, id protocol.ID) (*protocol.Response, err
 
 // gone notes that the server does not know the session any more.
 func (s *session) gone(said error) error {
-	err := fmt.Errorf("clienthttp: %w: %w", protocol.ErrSessionGone, said)
+	err := errPrefix.Errorf("%w: %w", protocol.ErrSessionGone, said)
 	s.finish(err)
 	return err
 }

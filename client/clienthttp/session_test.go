@@ -77,6 +77,8 @@ func (w *pipeWriter) Write(b []byte) (int, error) {
 type oldServer struct {
 	id     string
 	call   http.HandlerFunc // POST of the request
+	ping   http.HandlerFunc // POST of a ping
+	notify http.HandlerFunc // POST of notifications/cancelled
 	resume http.HandlerFunc // GET with Last-Event-ID
 	listen http.HandlerFunc // GET without; 405 when nil
 	end    http.HandlerFunc // DELETE
@@ -87,10 +89,14 @@ type oldServer struct {
 }
 
 func (s *oldServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var m struct{ Method string }
+	var m struct {
+		ID     json.RawMessage
+		Method string
+	}
 	if r.Body != nil {
 		_ = json.NewDecoder(r.Body).Decode(&m)
 	}
+	r = r.WithContext(context.WithValue(r.Context(), idKey{}, m.ID))
 	s.mu.Lock()
 	s.seen = append(s.seen, strings.Join(slices.DeleteFunc([]string{
 		r.Method, r.Header.Get("Mcp-Session-Id"), r.Header.Get("Mcp-Protocol-Version"), r.Header.Get("Last-Event-Id"), m.Method,
@@ -114,6 +120,10 @@ func (s *oldServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Mcp-Session-Id", s.id)
 		}
 		next = answer(200, media, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`)
+	case m.Method == protocol.NotifyCancelled && s.notify != nil:
+		next = s.notify
+	case m.Method == protocol.MethodPing && s.ping != nil:
+		next = s.ping
 	case m.Method == protocol.MethodCallTool && s.call != nil:
 		next = s.call
 	}
@@ -330,6 +340,7 @@ func TestSessionStatus(t *testing.T) {
 		{"404 of a method", "s", answer(404, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"m"}}`), false, false},
 		{"404 without a session", "", answer(404, "", ""), false, true},
 		{"400", "s", answer(400, "", ""), false, true},
+		{"400 of a request", "s", answer(400, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"m"}}`), false, false},
 		{"500", "s", answer(500, "", ""), false, true},
 		{"another id", "s", answer(200, media, strings.Replace(result, "7", "8", 1)), false, true},
 		{"garbage", "s", answer(200, media, "<html>"), false, true},
@@ -368,6 +379,62 @@ func TestSessionStatus(t *testing.T) {
 		})
 	}
 }
+
+// Some servers refuse what comes with the id of a session that they lost with
+// 400 and no id of a request. What they refuse so in a session that they know is
+// something else: that they still serve it shows.
+func TestSessionLostWithoutTheIDOfTheRequest(t *testing.T) {
+	refusals := map[string]http.HandlerFunc{
+		"no id":      answer(400, media, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`),
+		"null":       answer(400, media, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}`),
+		"another id": answer(400, media, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Missing session ID"}}`),
+		"text":       answer(400, "text/plain", "Invalid or missing session ID"),
+		"empty":      answer(400, "", ""),
+	}
+	pings := map[string]struct {
+		serve http.HandlerFunc // nil: as the request
+		gone  bool
+	}{
+		"refused too":        {nil, true},
+		"not found":          {answer(404, "", ""), true},
+		"answered":           {func(w http.ResponseWriter, r *http.Request) { echoID(w, r, `"result":{}`) }, false},
+		"answered on events": {events("data: {}\n\n"), false},
+		"an unknown method":  {func(w http.ResponseWriter, r *http.Request) { echoID(w, r, `"error":{"code":-32601,"message":"m"}`) }, false},
+		"silence":            {silent, false},
+		"a busy server":      {answer(503, "", ""), false},
+	}
+	for name, refuse := range refusals {
+		for ping, p := range pings {
+			t.Run(name+", ping "+ping, func(t *testing.T) {
+				s := &oldServer{id: "s", call: refuse, ping: p.serve}
+				if p.serve == nil {
+					s.ping = refuse
+				}
+				in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
+					resp, err := x.Handle(t.Context(), request(), nil)
+					if errors.Is(err, protocol.ErrSessionGone) != p.gone {
+						t.Errorf("got %+v, %v, want gone %v", resp, err, p.gone)
+					}
+					if gone := errors.Is(x.Err(), protocol.ErrSessionGone); gone != p.gone {
+						t.Errorf("session: %v, want gone %v", x.Err(), p.gone)
+					}
+				})
+				if calls := strings.Count(strings.Join(s.requests(), "\n"), "tools/call"); calls != 1 {
+					t.Errorf("the call was sent %d times", calls)
+				}
+			})
+		}
+	}
+}
+
+// echoID answers the request that r carries.
+func echoID(w http.ResponseWriter, r *http.Request, body string) {
+	w.Header().Set("Content-Type", media)
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, r.Context().Value(idKey{}), body)
+}
+
+// idKey is the key of the JSON text of a request's id.
+type idKey struct{}
 
 func TestSessionIDMustBeVisible(t *testing.T) {
 	for _, id := range []string{"a b", "é", "a\tb", strings.Repeat("x", 2000)} {

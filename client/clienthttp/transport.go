@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -148,7 +147,7 @@ func (t *Transport) post(ctx context.Context, m protocol.Message, method string,
 	}
 	body, err := protocol.AppendMessage(nil, m)
 	if err != nil {
-		return nil, fmt.Errorf("clienthttp: %w", err)
+		return nil, errPrefix.Errorf("%w", err)
 	}
 	return t.do(ctx, http.MethodPost, header, body)
 }
@@ -186,7 +185,7 @@ func (t *Transport) do(ctx context.Context, method string, header http.Header, b
 		if ue, ok := errors.AsType[*url.Error](err); ok {
 			err = ue.Err
 		}
-		err = fmt.Errorf("clienthttp: %w", x.blame(err))
+		err = errPrefix.Errorf("%w", x.blame(err))
 		x.release()
 		return nil, err
 	}

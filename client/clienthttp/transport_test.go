@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -401,6 +402,63 @@ func TestNotify(t *testing.T) {
 		err := serve(t, answer(status, "", ""), nil).Notify(t.Context(), n)
 		if (err == nil) != ok {
 			t.Errorf("status %d: got %v", status, err)
+		}
+	}
+}
+
+// A notification that is refused is not delivered, whatever the refusal says and
+// whether there is a session.
+func TestRefusedNotificationIsNotDelivered(t *testing.T) {
+	n := &protocol.Notification{Method: "notifications/cancelled", Params: json.RawMessage(`{"requestId":7}`)}
+	for _, status := range []int{400, 404, 500} {
+		for name, body := range map[string]string{
+			"error without id": `{"jsonrpc":"2.0","error":{"code":-32602,"message":"m"}}`,
+			"error with null":  `{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"m"}}`,
+			"error with an id": `{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"m"}}`,
+			"result":           result,
+			"garbage":          `<html>`,
+		} {
+			t.Run(fmt.Sprintf("%d %s", status, name), func(t *testing.T) {
+				err := serve(t, answer(status, media, body), nil).Notify(t.Context(), n)
+				refused, ok := errors.AsType[*clienthttp.StatusError](err)
+				if !ok || refused.Status != status {
+					t.Errorf("modern: got %v, want status %d", err, status)
+				}
+				s := &oldServer{id: "s", notify: answer(status, media, body)}
+				in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
+					err := x.Notify(t.Context(), n)
+					refused, ok := errors.AsType[*clienthttp.StatusError](err)
+					if !ok || refused.Status != status || errors.Is(err, protocol.ErrSessionGone) != (status == 404) {
+						t.Errorf("in a session: got %v, want status %d", err, status)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A message of exactly the limit is taken, one of a byte more is not.
+func TestMaxResponseBytesIsExact(t *testing.T) {
+	for _, over := range []int{0, 1} {
+		body := strings.Replace(result, "1}", `"`+strings.Repeat("x", 1000-len(result)-1+over)+`"}`, 1)
+		if len(body) != 1000+over {
+			t.Fatalf("%d bytes", len(body))
+		}
+		for name, handler := range map[string]http.HandlerFunc{
+			"known length": func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+				answer(200, media, body)(w, r)
+			},
+			"unknown length": func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", media)
+				w.(http.Flusher).Flush()
+				_, _ = io.WriteString(w, body)
+			},
+		} {
+			_, err := serve(t, handler, &clienthttp.Options{MaxResponseBytes: 1000}).Handle(t.Context(), request(), nil)
+			if errors.Is(err, clienthttp.ErrResponseTooLarge) != (over > 0) || over == 0 && err != nil {
+				t.Errorf("%s, %d bytes: got %v", name, len(body), err)
+			}
 		}
 	}
 }

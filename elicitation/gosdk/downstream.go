@@ -16,8 +16,8 @@ import (
 // Options configure a [Downstream]. The zero value, and nil, are good defaults.
 type Options struct {
 	// Principal tells who sent a request. Nil: the user id of the token that the
-	// SDK's auth middleware has verified, anonymous without one. Calls may
-	// overlap.
+	// SDK's auth middleware has verified, under the issuer that the verifier left
+	// in Extra["iss"], if any; anonymous without a user id. Calls may overlap.
 	Principal func(req mcp.Request) elicitation.Principal
 	// LogName names a session in logs and audit. Nil: a random name, since
 	// knowing the id of an HTTP session may be enough to use it.
@@ -52,10 +52,13 @@ func NewDownstream(router *elicitation.Router, server *mcp.Server, opts *Options
 
 // tokenUser is who the verified token of a request speaks for.
 func tokenUser(req mcp.Request) elicitation.Principal {
-	if extra := req.GetExtra(); extra != nil && extra.TokenInfo != nil {
-		return elicitation.Principal{Subject: extra.TokenInfo.UserID}
+	extra := req.GetExtra()
+	if extra == nil || extra.TokenInfo == nil || extra.TokenInfo.UserID == "" {
+		return elicitation.Principal{}
 	}
-	return elicitation.Principal{}
+	// Users of two issuers may have the same id.
+	issuer, _ := extra.TokenInfo.Extra["iss"].(string)
+	return elicitation.Principal{Issuer: issuer, Subject: extra.TokenInfo.UserID}
 }
 
 // Begin says that a request of a client, such as an [*mcp.CallToolRequest], is

@@ -3,9 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -72,6 +77,87 @@ func TestQuestions(t *testing.T) {
 			if err != nil || got.IsError != test.refused {
 				t.Errorf("person says no: got %+v, %v, want an error result: %t", got, err, test.refused)
 			}
+		})
+	}
+}
+
+// connectIn returns a client that is connected by lines and speaks one era.
+func connectIn(t *testing.T, era protocol.Era, opts client.Options) *client.Client {
+	t.Helper()
+	srv, err := newServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests, toServer := io.Pipe()
+	fromServer, responses := io.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- srv.ServeStream(context.WithoutCancel(t.Context()), requests, responses, nil) }()
+	opts.Era = era
+	c := client.New(client.NewStream(fromServer, toServer, nil), &opts)
+	t.Cleanup(func() {
+		_ = c.Close()
+		if err := <-served; err != nil {
+			t.Errorf("the server ended with %v", err)
+		}
+	})
+	return c
+}
+
+var eras = map[string]protocol.Era{"modern": protocol.Modern, "legacy": protocol.Legacy}
+
+// The person is shown the page that the tool means, and may refuse to go there.
+func TestVisit(t *testing.T) {
+	for name, era := range eras {
+		for said, want := range map[protocol.ElicitAction]bool{protocol.ActionAccept: true, protocol.ActionDecline: false, protocol.ActionCancel: false} {
+			t.Run(name+" "+string(said), func(t *testing.T) {
+				var shown []string
+				c := connectIn(t, era, client.Options{ElicitURL: func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
+					shown = append(shown, q.URL)
+					return &protocol.ElicitResult{Action: said}, nil
+				}})
+				got, err := c.CallTool(t.Context(), "test_input_required_result_url", nil)
+				if err != nil || got.IsError == want || want && text(got.Content) != "On the way to "+pageURL {
+					t.Errorf("got %+v, %v", got, err)
+				}
+				if len(shown) != 1 || shown[0] != pageURL {
+					t.Errorf("shown %q, want %q once", shown, pageURL)
+				}
+			})
+		}
+	}
+}
+
+// The slow tool takes as long as it was told, reports every second and stops
+// when the call is cancelled.
+func TestSlowTool(t *testing.T) {
+	for name, era := range eras {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var reports []string
+				c := connectIn(t, era, client.Options{Progress: func(_ context.Context, p *protocol.Progress) {
+					reports = append(reports, fmt.Sprint(p.Progress, " ", p.Message))
+				}})
+				start := time.Now()
+				got, err := c.CallTool(t.Context(), "test_slow_tool", map[string]int{"seconds": 3})
+				if err != nil || text(got.Content) != "Took 3 seconds." || time.Since(start) != 3*time.Second {
+					t.Errorf("got %+v, %v after %v", got, err, time.Since(start))
+				}
+				if want := []string{"0 0 of 3 seconds", "1 1 of 3 seconds", "2 2 of 3 seconds"}; !slices.Equal(reports, want) {
+					t.Errorf("reported %q, want %q", reports, want)
+				}
+				got, err = c.CallTool(t.Context(), "test_slow_tool", nil)
+				if err != nil || text(got.Content) != "Took 5 seconds." {
+					t.Errorf("got %+v, %v", got, err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				if _, err := c.CallTool(ctx, "test_slow_tool", map[string]int{"seconds": 600}); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v, want the deadline", err)
+				}
+				if got, err := c.CallTool(t.Context(), "test_slow_tool", map[string]int{"seconds": 601}); err != nil || !got.IsError {
+					t.Errorf("got %+v, %v, want an error result", got, err)
+				}
+			})
 		})
 	}
 }

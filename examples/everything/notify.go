@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -11,6 +14,10 @@ import (
 // addNotifying registers tools that talk to the client while they work.
 func addNotifying(srv *server.Server) {
 	server.AddTool(srv, server.Tool{Name: "test_tool_with_progress", Description: "Reports progress while it works."}, progress)
+	server.AddTool(srv, server.Tool{
+		Name: "test_slow_tool", Description: "Takes as many seconds as it is told, and reports progress every second.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"seconds":{"type":"integer","minimum":1,"maximum":600,"default":5}},"additionalProperties":false}`),
+	}, workSlowly)
 	server.AddTool(srv, server.Tool{
 		Name: "test_logging_tool", Description: "Sends log messages, if the client asks for them.",
 	}, logs)
@@ -33,6 +40,26 @@ func progress(ctx context.Context, call *server.ToolCall, _ nothing) (protocol.C
 			return nil, err
 		}
 	}
+}
+
+type slowWork struct {
+	Seconds int `json:"seconds"`
+}
+
+// workSlowly is for trying out what clients and everything on the way to them
+// make of a call that takes its time: timeouts, progress, cancelling.
+func workSlowly(ctx context.Context, call *server.ToolCall, in slowWork) (protocol.CallToolOutcome, error) {
+	seconds := cmp.Or(in.Seconds, 5)
+	for done := range seconds {
+		message := fmt.Sprintf("%d of %d seconds", done, seconds)
+		if err := call.Progress(ctx, float64(done), float64(seconds), message); err != nil {
+			return nil, err
+		}
+		if err := wait(ctx, time.Second); err != nil {
+			return nil, err
+		}
+	}
+	return server.Text(fmt.Sprintf("Took %d seconds.", seconds)), nil
 }
 
 // logs says three things, of which the client gets those that are at least as

@@ -67,9 +67,12 @@ func clientName(session *mcp.ServerSession) string {
 	return ""
 }
 
-// publish adds the tools of an upstream.
+// publish adds the tools of an upstream. Some upstreams hide tools that ask from
+// clients that cannot be asked, so that elicitation is declared here as it will
+// be for calls. Nobody is there to be asked yet: a question now is refused.
 func (g *gateway) publish(ctx context.Context, name, url string) error {
-	session, err := connect(ctx, url, nil)
+	key := elicitation.UpstreamKey(name + "/" + uuid.NewString())
+	session, err := connect(ctx, url, gosdk.SharedClientOptions(g.router, key, nil))
 	if err != nil {
 		return err
 	}
@@ -96,12 +99,17 @@ func (g *gateway) passTo(name, url, tool string) mcp.ToolHandler {
 			return nil, err
 		}
 		defer call.End()
-		session, err := connect(ctx, url, gosdk.ClientOptions(g.router, call, key, nil))
+		relay := newProgressRelay(ctx, req)
+		session, err := connect(ctx, url, gosdk.ClientOptions(g.router, call, key, relay.clientOptions()))
 		if err != nil {
 			return nil, err
 		}
 		defer session.Close()
+		defer relay.end()
 		params := &mcp.CallToolParams{Name: tool}
+		if relay != nil {
+			params.SetProgressToken(upstreamToken)
+		}
 		if req.Params.Arguments != nil { // a nil RawMessage would be sent as null
 			params.Arguments = req.Params.Arguments
 		}

@@ -143,7 +143,18 @@ func TestCheckRefuses(t *testing.T) {
 		{"bad padding", `{"s":"Hello"}`, []string{"=?base64?SGVsbG8?="}, nil, "invalid base64"},
 		{"bad characters", `{"s":"Hello"}`, []string{"=?base64?SGVs!!!bG8=?="}, nil, "invalid base64"},
 		{"other integer", `{"i":42}`, nil, []string{"43"}, "does not match"},
-		{"not an integer", `{"i":42}`, nil, []string{"x"}, "does not match"},
+		{"numerically equal, negative", `{"i":-42}`, nil, []string{"-42.0"}, ""},
+		{"not an integer", `{"i":42}`, nil, []string{"x"}, "as JSON spells it"},
+		{"plus", `{"i":1}`, nil, []string{"+1"}, "as JSON spells it"},
+		{"leading zero", `{"i":1}`, nil, []string{"01"}, "as JSON spells it"},
+		{"negative leading zero", `{"i":-1}`, nil, []string{"-01"}, "as JSON spells it"},
+		{"bare point", `{"i":1}`, nil, []string{"1."}, "as JSON spells it"},
+		{"fraction", `{"i":1}`, nil, []string{"2/2"}, "as JSON spells it"},
+		{"hexadecimal", `{"i":16}`, nil, []string{"0x10"}, "as JSON spells it"},
+		{"underscore", `{"i":10}`, nil, []string{"1_0"}, "as JSON spells it"},
+		{"space within base64", `{"i":1}`, nil, []string{"=?base64?IDE=?="}, "as JSON spells it"},
+		{"text", `{"i":1}`, nil, []string{`"1"`}, "as JSON spells it"},
+		{"nothing", `{"i":1}`, nil, []string{""}, "as JSON spells it"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -128,7 +128,15 @@ func (t Table) check(arguments []byte, lines func(name string) []string, all boo
 	return nil
 }
 
-var errMismatch = errors.New("does not match the argument in the body")
+var (
+	errMismatch = errors.New("does not match the argument in the body")
+	errSpelling = errors.New("is not a number as JSON spells it")
+)
+
+// jsonNumber reports whether text is a number in JSON.
+func jsonNumber(text string) bool {
+	return jsonx.Check([]byte(text)) == nil && jsonx.KindOf([]byte(text)) == jsonx.Number && strings.TrimSpace(text) == text
+}
 
 func (p Param) match(header, want string) error {
 	value, err := protocol.DecodeHeaderValue(strings.Trim(header, " \t"))
@@ -136,7 +144,12 @@ func (p Param) match(header, want string) error {
 		return err
 	}
 	if p.Type == "integer" {
-		// 42.0 and 42 are one value to the protocol.
+		// 42.0 and 42 are one value to the protocol. Other spellings of numbers
+		// than those of JSON are none: whoever decides by the header, such as a
+		// proxy, may read +1 or 01 as something else.
+		if !jsonNumber(value) {
+			return errSpelling
+		}
 		if n, ok := integer(value); ok && n.String() == want {
 			return nil
 		}

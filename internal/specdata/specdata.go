@@ -2,13 +2,16 @@
 //
 // They are data, kept beside the project and never copied into it: the folder shared/spec next to the
 // project's root holds REVISION/schema.json and, for some revisions, REVISION/examples/TYPE/NAME.json.
-// Where the folder is absent the functions report false, and a test that needs it skips with a message saying so ([Need]).
+// Where the folder is absent the functions report false, and a test that needs it skips with a message saying so ([Need]) or
+// checks less ([ReportMissing]); where the variable CI is set both fail.
 package specdata
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 )
 
@@ -97,10 +100,35 @@ func Examples(revision string) ([]Example, bool) {
 	return examples, true
 }
 
-// Need skips t, saying what is missing, where the published data is not beside the project.
+// missing tells what to do where the published data is not at hand.
+const missing = "the published MCP schemas are not here: put them at ../shared/spec, counted from the project's root"
+
+// Need skips t, saying what is missing, where the published data is not beside the project. In continuous integration, where
+// the variable CI is set, it fails t: there nobody would notice that nothing was checked.
 func Need(t testing.TB) {
 	t.Helper()
-	if _, ok := Dir(); !ok {
-		t.Skip("the published MCP schemas are not here: put them at ../shared/spec, counted from the project's root, to run this test")
+	if _, ok := Dir(); ok {
+		return
 	}
+	if os.Getenv("CI") != "" {
+		t.Fatal(missing)
+	}
+	t.Skip(missing + ", to run this test")
 }
+
+// ReportMissing is for tests that check less where the published data is not beside the project. It tells whoever runs them,
+// once for each test binary and on standard error, which is shown for tests that pass too when they are run with -v or in the
+// package's folder. In continuous integration, where the variable CI is set, it fails t instead.
+func ReportMissing(t testing.TB) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Error(missing)
+		return
+	}
+	report()
+}
+
+// report writes to standard error once.
+var report = sync.OnceFunc(func() {
+	fmt.Fprintln(os.Stderr, "NOT CHECKED AGAINST THE SCHEMAS:", missing, "(messages are still held against the rules that need none)")
+})

@@ -161,9 +161,6 @@ func (d definition) method() (string, bool) {
 	return method, ok
 }
 
-// modern tells the revisions without sessions from those with them.
-func (s *Schema) modern() bool { return s.revision >= "2026-07-28" }
-
 // Definition checks value, raw JSON, against one named definition of the schema.
 func (s *Schema) Definition(name string, raw []byte) error {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))

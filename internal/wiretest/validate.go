@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/rondo-mcp/rondo/internal/specdata"
 )
 
 // Message checks one JSON-RPC message, said by from, against the definition that fits it: the request or notification of
@@ -19,34 +21,56 @@ import (
 // A 2025-03-26 batch is checked member by member, its results against answers alike.
 //
 // Beyond the schema it holds what the specification's prose requires of the same message; see rules.go.
-func (s *Schema) Message(from From, raw []byte, answers string) error {
+//
+// foreign are members that are let pass although the lists of this package do not have them: those that a peer of another make
+// adds, or that a test makes up.
+func (s *Schema) Message(from From, raw []byte, answers string, foreign ...string) error {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
 		return fmt.Errorf("not JSON: %w", err)
 	}
-	if batch, ok := value.([]any); ok {
-		if s.revision != "2025-03-26" {
-			return fmt.Errorf("%s has no batches", s.revision)
-		}
-		if len(batch) == 0 {
-			return errors.New("an empty batch")
-		}
-		for i, member := range batch {
-			if err := s.message(from, member, answers); err != nil {
-				return fmt.Errorf("member %d of the batch: %w", i, err)
-			}
-		}
-		return nil
-	}
-	return s.message(from, value, answers)
+	return eachMessage(value, s.revision, func(object map[string]any) error { return s.message(from, object, answers, foreign) })
 }
 
-func (s *Schema) message(from From, value any, answers string) error {
-	object, ok := value.(map[string]any)
-	if !ok {
-		return fmt.Errorf("a message is an object, not a %T", value)
+// Rules checks what needs no schema, as [Schema.Message] does it all: what a message is, and which methods and members the
+// revision has.
+func Rules(revision string, from From, raw []byte, answers string, foreign ...string) error {
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return fmt.Errorf("not JSON: %w", err)
 	}
-	if err := envelope(object); err != nil {
+	return eachMessage(value, revision, func(object map[string]any) error { return rules{revision, foreign}.message(from, object, answers) })
+}
+
+// eachMessage calls check with the one message that value is, or with those of a batch where the revision has them.
+func eachMessage(value any, revision string, check func(map[string]any) error) error {
+	batch, isBatch := value.([]any)
+	switch {
+	case !isBatch:
+		batch = []any{value}
+	case revision != "2025-03-26":
+		return fmt.Errorf("%s has no batches", revision)
+	case len(batch) == 0:
+		return errors.New("an empty batch")
+	}
+	for i, member := range batch {
+		object, ok := member.(map[string]any)
+		err := fmt.Errorf("a message is an object, not a %T", member)
+		if ok {
+			err = check(object)
+		}
+		if err != nil && isBatch {
+			err = fmt.Errorf("member %d of the batch: %w", i, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Schema) message(from From, object map[string]any, answers string, foreign []string) error {
+	if err := (rules{s.revision, foreign}).message(from, object, answers); err != nil {
 		return err
 	}
 	_, hasID := object["id"]
@@ -90,10 +114,7 @@ func (s *Schema) call(from From, kind, general string, methods map[string]string
 	if !ok {
 		return fmt.Errorf("%s has no %s %q from the %s", s.revision, kind, method, from)
 	}
-	if err := s.check(name, object); err != nil {
-		return err
-	}
-	return s.callRules(method, object)
+	return s.check(name, object)
 }
 
 func (s *Schema) error(object map[string]any) error {
@@ -113,7 +134,7 @@ func (s *Schema) error(object map[string]any) error {
 			return err
 		}
 	}
-	return s.errorRules(code)
+	return nil
 }
 
 func (s *Schema) result(answers string, object map[string]any) error {
@@ -131,28 +152,30 @@ func (s *Schema) result(answers string, object map[string]any) error {
 	result := object["result"].(map[string]any)
 	// The published union of InputRequiredResult and the method's own result lets anything with a resultType
 	// through, for want of a constant in the first; the discriminator itself picks here.
-	if s.modern() && result["resultType"] == inputRequired {
-		if !slices.Contains(rounds(), answers) {
-			return fmt.Errorf("the answer to %s cannot be input_required", answers)
-		}
+	if (rules{revision: s.revision}).modern() && result["resultType"] == inputRequired {
 		name = "InputRequiredResult"
 	}
-	if err := s.check(name, result); err != nil {
-		return err
+	return s.check(name, result)
+}
+
+// checkerOf is [Schema.Message] where the published schema of revision is at hand. Where it is not, it is [Rules], and
+// specdata says so: to whoever runs the tests, or in continuous integration by failing t.
+func checkerOf(t testing.TB, revision string) func(from From, raw []byte, answers string, foreign ...string) error {
+	t.Helper()
+	if schema, ok := Load(revision); ok {
+		return schema.Message
 	}
-	return s.resultRules(answers, result)
+	specdata.ReportMissing(t)
+	return func(from From, raw []byte, answers string, foreign ...string) error {
+		return Rules(revision, from, raw, answers, foreign...)
+	}
 }
 
 // Validate fails t when raw, said by from, is not a message of revision; see [Schema.Message]. Where the published
-// schemas are not beside the project it says so in the log and checks nothing, so that the test's own checks still run.
-func Validate(t testing.TB, revision string, from From, raw []byte, answers string) {
+// schemas are not beside the project it holds raw against what needs none, see [Rules].
+func Validate(t testing.TB, revision string, from From, raw []byte, answers string, foreign ...string) {
 	t.Helper()
-	schema, ok := Load(revision)
-	if !ok {
-		t.Logf("wiretest: not validated: no published schema of %s beside the project", revision)
-		return
-	}
-	if err := schema.Message(from, raw, answers); err != nil {
+	if err := checkerOf(t, revision)(from, raw, answers, foreign...); err != nil {
 		t.Errorf("wiretest: %v\n%s: %s", err, from, raw)
 	}
 }
@@ -162,22 +185,18 @@ func Validate(t testing.TB, revision string, from From, raw []byte, answers stri
 // bodies that do not claim to be JSON or an event stream, such as a proxy's page of text.
 func Conform(t testing.TB, revision string, messages []Message) {
 	t.Helper()
-	schema, ok := Load(revision)
-	if !ok {
-		t.Logf("wiretest: not validated: no published schema of %s beside the project", revision)
-		return
-	}
+	check := checkerOf(t, revision)
 	asked := map[From]map[string]string{Client: {}, Server: {}}
 	for i, message := range messages {
 		if len(message.Body) == 0 || message.foreign() {
 			continue
 		}
-		for _, raw := range schema.members(message.Body) {
+		for _, raw := range members(revision, message.Body) {
 			method, id := head(raw)
 			if method != "" && id != "" {
 				asked[message.From][id] = method
 			}
-			if err := schema.Message(message.From, raw, asked[message.From.other()][id]); err != nil {
+			if err := check(message.From, raw, asked[message.From.other()][id]); err != nil {
 				t.Errorf("wiretest: message %d: %v\n%s: %s", i+1, err, message.From, raw)
 			}
 		}
@@ -185,9 +204,9 @@ func Conform(t testing.TB, revision string, messages []Message) {
 }
 
 // members are the messages of a batch where the revision has them, each with a request of its own to answer, or the one message.
-func (s *Schema) members(raw []byte) []json.RawMessage {
+func members(revision string, raw []byte) []json.RawMessage {
 	var batch []json.RawMessage
-	if s.revision == "2025-03-26" && json.Unmarshal(raw, &batch) == nil && len(batch) > 0 {
+	if revision == "2025-03-26" && json.Unmarshal(raw, &batch) == nil && len(batch) > 0 {
 		return batch
 	}
 	return []json.RawMessage{raw}

@@ -94,14 +94,16 @@ func result(body string) string { return `{"jsonrpc":"2.0","id":1,"result":` + b
 
 func failure(body string) string { return `{"jsonrpc":"2.0","id":1,"error":` + body + `}` }
 
-// messages names the wire's cases; want is a part of the refusal, empty where the message conforms.
-var messages = []struct {
+// A messageTest is one of the wire's cases; want is a part of the refusal, empty where the message conforms.
+type messageTest struct {
 	name, revision string
 	from           wiretest.From
 	answers        string
 	raw            string
 	want           string
-}{
+}
+
+var messages = []messageTest{
 	{"call", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + modernMeta + `,"name":"deploy"}}`, ""},
 	{"retry", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{` + modernMeta + `,"name":"deploy","requestState":"s","inputResponses":{"a":{"action":"accept","content":{"size":1.5}}}}}`, ""},
 	{"capability with null inside", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"experimental":{"x":{"y":null}}}},"name":"deploy"}}`, ""},
@@ -109,7 +111,7 @@ var messages = []struct {
 	{"missing capabilities", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"},"name":"deploy"}}`, "clientCapabilities"},
 	{"enveloped answer", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{` + modernMeta + `,"name":"deploy","inputResponses":{"a":{"method":"elicitation/create","result":{"action":"accept"}}}}}`, "inputResponses"},
 	{"state of the wrong type", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{` + modernMeta + `,"name":"deploy","requestState":7}}`, "requestState"},
-	{"state on a list", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{` + modernMeta + `,"requestState":"s"}}`, "does not take"},
+	{"state on a list", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{` + modernMeta + `,"requestState":"s"}}`, "no requestState"},
 	{"initialize to a modern server", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{` + modernMeta + `}}`, `no request "initialize"`},
 	{"null id", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":null,"method":"tools/list","params":{` + modernMeta + `}}`, "id"},
 	{"push on the modern wire", "2026-07-28", wiretest.Server, "", `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}`, "no request"},
@@ -121,7 +123,7 @@ var messages = []struct {
 	{"missing content", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"complete"}`), "content"},
 	{"content null", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":null}`), "content"},
 	{"unknown resultType", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"partial","content":[]}`), "partial"},
-	{"complete with questions", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":[],"inputRequests":{"a":` + formAsk + `}}`), "complete result"},
+	{"complete with questions", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":[],"inputRequests":{"a":` + formAsk + `}}`), "no inputRequests"},
 	{"questions with content", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"input_required","content":[],"requestState":"s"}`), "no content"},
 	{"neither questions nor state", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"input_required"}`), "at least one"},
 	{"question of unknown method", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"input_required","inputRequests":{"a":{"method":"tools/call","params":{"name":"x"}}}}`), "inputRequests"},
@@ -181,6 +183,62 @@ func TestMessage(t *testing.T) {
 	}
 }
 
+// leaks are what only closed lists of members and methods can see, and what must be seen without a schema as well.
+var leaks = []messageTest{
+	{"resultType", "2025-11-25", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":[]}`), "no resultType"},
+	{"inputRequests", "2025-11-25", wiretest.Server, "tools/call", result(`{"inputRequests":{},"content":[]}`), "no inputRequests"},
+	{"cache hints", "2024-11-05", wiretest.Server, "resources/read", result(`{"contents":[],"cacheScope":"public"}`), "no cacheScope"},
+	{"structuredContent before it existed", "2025-03-26", wiretest.Server, "tools/call", result(`{"content":[],"structuredContent":{}}`), "no structuredContent"},
+	{"answers in a session", "2025-06-18", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","inputResponses":{}}}`, "no inputResponses"},
+	{"state of a list", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"requestState":"s"}}`, "no requestState"},
+	{"capabilities in _meta", "2025-11-25", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"io.modelcontextprotocol/clientCapabilities":{}}}}`, "in _meta"},
+	{"subscription in _meta", "2025-11-25", wiretest.Server, "", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":1}}}`, "in _meta"},
+	{"server in _meta", "2025-11-25", wiretest.Server, "tools/list", result(`{"tools":[],"_meta":{"io.modelcontextprotocol/serverInfo":{}}}`), "in _meta"},
+	{"push without sessions", "2026-07-28", wiretest.Server, "", `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}`, "no request"},
+	{"initialize without sessions", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`, "no request"},
+	{"ping without sessions", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "no request"},
+	{"discover in a session", "2025-11-25", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{}}`, "no request"},
+	{"request of the other direction", "2025-11-25", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"roots/list"}`, "no request"},
+	{"a request as a notification", "2025-11-25", wiretest.Client, "", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"t"}}`, "no notification"},
+	{"progress from a client without sessions", "2026-07-28", wiretest.Client, "", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`, "no notification"},
+	{"URL mode before it existed", "2025-06-18", wiretest.Server, "", `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{}}}}`, "no mode"},
+	{"another case", "2026-07-28", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":[],"IsError":true}`), "no IsError"},
+	{"an error with more", "2026-07-28", wiretest.Server, "tools/call", failure(`{"code":-32602,"message":"m","reason":"r"}`), "no reason"},
+	{"an error with a session's code", "2026-07-28", wiretest.Server, "tools/call", failure(`{"code":-32042,"message":"m"}`), "-32042"},
+	{"an error of another era", "2025-11-25", wiretest.Server, "tools/call", failure(`{"code":-32022,"message":"m"}`), "-32022"},
+	{"a result that is text", "2025-11-25", wiretest.Server, "tools/call", result(`"x"`), "an object"},
+	{"params that are a list", "2025-11-25", wiretest.Client, "", `{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}`, "an object"},
+	{"a batch", "2025-06-18", wiretest.Client, "", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, "no batches"},
+	{"within a batch", "2025-03-26", wiretest.Client, "", `[{"jsonrpc":"2.0","id":1,"method":"server/discover"}]`, "member 0"},
+}
+
+// Rules hold without a published schema, and let pass what the schemas let pass.
+func TestRulesNeedNoSchema(t *testing.T) {
+	for _, test := range leaks {
+		t.Run(test.revision+"/"+test.name, func(t *testing.T) {
+			err := wiretest.Rules(test.revision, test.from, []byte(test.raw), test.answers)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want a mention of %q", err, test.want)
+			}
+		})
+	}
+	for _, test := range messages {
+		if err := wiretest.Rules(test.revision, test.from, []byte(test.raw), test.answers); test.want == "" && err != nil {
+			t.Errorf("%s/%s: refused: %v", test.revision, test.name, err)
+		}
+	}
+}
+
+// The lists of methods and members are those of the published schemas.
+func TestRulesAreThoseOfTheSchemas(t *testing.T) {
+	specdata.Need(t)
+	for _, revision := range specdata.Revisions() {
+		for _, difference := range wiretest.Differences(load(t, revision)) {
+			t.Errorf("%s: %s", revision, difference)
+		}
+	}
+}
+
 func TestLoadUnknownRevision(t *testing.T) {
 	if _, ok := wiretest.Load("1999-01-01"); ok {
 		t.Error("loaded a schema that was never published")
@@ -198,6 +256,7 @@ func (f *fake) Errorf(format string, a ...any) {
 	f.failures = append(f.failures, fmt.Sprintf(format, a...))
 }
 func (f *fake) Logf(format string, a ...any)   { f.logs = append(f.logs, fmt.Sprintf(format, a...)) }
+func (f *fake) Error(a ...any)                 { f.Errorf("%s", fmt.Sprint(a...)) }
 func (f *fake) Fatalf(format string, a ...any) { f.Errorf(format, a...) }
 func (f *fake) Fatal(a ...any)                 { f.Errorf("%s", fmt.Sprint(a...)) }
 
@@ -231,10 +290,35 @@ func TestConformMatchesAnswersById(t *testing.T) {
 	}
 }
 
-func TestValidateWithoutPublishedSchemaSaysSo(t *testing.T) {
-	f := &fake{}
-	wiretest.Validate(f, "1999-01-01", wiretest.Client, []byte(`{}`), "")
-	if len(f.failures) != 0 || len(f.logs) != 1 {
-		t.Errorf("failures %q, logs %q, want one line in the log", f.failures, f.logs)
+// Without a published schema the rules hold all the same, and a test fails where nobody would read that they are all there is.
+func TestWithoutPublishedSchema(t *testing.T) {
+	const good, bad = `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":"server/discover"}`
+	for _, test := range []struct {
+		ci, raw string
+		want    []string
+	}{
+		{"", good, nil},
+		{"", bad, []string{"no request"}},
+		{"true", good, []string{"../shared/spec"}},
+		{"true", bad, []string{"../shared/spec", "no request"}},
+	} {
+		t.Setenv("CI", test.ci)
+		for name, check := range map[string]func(*fake){
+			"Validate": func(f *fake) { wiretest.Validate(f, "2024-11-04", wiretest.Client, []byte(test.raw), "") },
+			"Conform": func(f *fake) {
+				wiretest.Conform(f, "2024-11-04", []wiretest.Message{{From: wiretest.Client, Body: []byte(test.raw)}})
+			},
+		} {
+			f := &fake{}
+			check(f)
+			if len(f.failures) != len(test.want) {
+				t.Fatalf("%s, CI=%q: failures %q, want %q", name, test.ci, f.failures, test.want)
+			}
+			for i, want := range test.want {
+				if !strings.Contains(f.failures[i], want) {
+					t.Errorf("%s, CI=%q: got %q, want %q", name, test.ci, f.failures[i], want)
+				}
+			}
+		}
 	}
 }

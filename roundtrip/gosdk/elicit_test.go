@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -245,6 +246,9 @@ func TestAskingUntil(t *testing.T) {
 	w := dialWire(t, single(t, handler))
 	first := w.call("t", "")
 	key := first.onlyKey()
+	if !regexp.MustCompile(`^question-[0-9a-f]{32}$`).MatchString(key) {
+		t.Errorf("got key %s, want 128 bits that say which question it is", key)
+	}
 	second := w.retry("t", first, `{"`+key+`":{"action":"accept","content":{"reason":"why not"}}}`)
 	again := second.onlyKey()
 	if again == key {

@@ -57,7 +57,8 @@ func (c *call) replays() bool {
 	return c.Version.Era() == protocol.Modern || c.adapter.funnel.ReplayOnLegacy
 }
 
-// digestOf identifies what a question says.
+// digestOf identifies what a question says, by 128 bits: who words the questions
+// must not be able to make two of them the same.
 func digestOf(asked protocol.InputRequest) (string, error) {
 	if visit, ok := asked.(*protocol.ElicitURL); ok && visit.ElicitationID != "" {
 		c := *visit // ids are new every time, and exist in older revisions only
@@ -69,7 +70,7 @@ func digestOf(asked protocol.InputRequest) (string, error) {
 		return "", fmt.Errorf("gosdk: %w", err)
 	}
 	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:6]), nil
+	return hex.EncodeToString(sum[:16]), nil
 }
 
 // begin returns the key of a question. While the client is being asked one,

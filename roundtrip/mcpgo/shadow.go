@@ -248,7 +248,7 @@ func (a *shadowAsker) key(q mcp.InputRequest) (string, error) {
 			return "", err
 		}
 		sum := sha256.Sum256(canonical)
-		kind += "-" + hex.EncodeToString(sum[:8])
+		kind += "-" + hex.EncodeToString(sum[:16])
 	}
 	a.seen[kind]++
 	return fmt.Sprintf("%s-%d", kind, a.seen[kind]), nil

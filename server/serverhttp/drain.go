@@ -2,14 +2,17 @@ package serverhttp
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/errprefix"
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/server"
 )
+
+// errPrefix is what every error of this package begins with, once.
+const errPrefix errprefix.Prefix = "serverhttp: "
 
 // ErrShutdown is the cause with which the contexts of requests are cancelled
 // that outlast the patience of [Handler.Shutdown].
@@ -133,5 +136,5 @@ func (h *Handler) Shutdown(ctx context.Context) error {
 	case <-idle:
 	case <-timer.C:
 	}
-	return fmt.Errorf("serverhttp: shutdown: cancelled %d requests: %w", cancelled, context.Cause(ctx))
+	return errPrefix.Errorf("shutdown: cancelled %d requests: %w", cancelled, context.Cause(ctx))
 }

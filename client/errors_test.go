@@ -1,0 +1,295 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/errprefix"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// wantError fails unless err names its package once, holds want and says what
+// to do next.
+func wantError(t *testing.T, err error, want, step string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("got no error, want …%s…", want)
+	}
+	text := err.Error()
+	if !strings.HasPrefix(text, "client: ") || !strings.Contains(text, want) || !strings.Contains(text, step) {
+		t.Errorf("got %q, want client: …%s… and %q", text, want, step)
+	}
+	if twice := errprefix.Repeated(err, "client", "clienthttp", "server", "serverhttp"); twice != "" {
+		t.Errorf("%s stands twice: %s", twice, text)
+	}
+}
+
+// Every error that a person may read says what to do next, and names its
+// package once.
+func TestErrorsSayWhatToDoNext(t *testing.T) {
+	cause := client.ErrStreamEnded // has a prefix of its own
+	said := protocol.Errorf(protocol.CodeMethodNotFound, "m")
+	for _, test := range []struct {
+		err  error
+		step string
+	}{
+		{client.ErrClosed, "make a new one"},
+		{client.ErrStreamEnded, "start the server again"},
+		{client.ErrSubscriptionEnded, "subscribe again"},
+		{client.ErrMessageTooLong, "StreamOptions.MaxLineBytes"},
+		{client.ErrOverrun, "subscribe again"},
+		{&client.TransportError{Method: "tools/call", Err: errors.New("x")}, "may have run"},
+		{&client.TransportError{Method: "tools/list", Err: errors.New("x")}, "call again"},
+		{&client.TransportError{Method: "tools/call", Err: cause}, "start the server again"},
+		{&client.TransportError{Method: "tools/call", Err: &client.ExitError{Err: io.EOF}}, "start it again"},
+		{&client.TransportError{Method: "tools/call", Err: protocol.ErrSessionGone}, "new session"},
+		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 401}}, "credentials"},
+		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 302}}, "use that URL"},
+		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 404}}, "see that the URL"},
+		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 429}}, "later"},
+		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 503}}, "later"},
+		{&client.ResponseError{Method: "tools/call", Err: cause}, "tell those who run it"},
+		{&client.TimeoutError{Method: "tools/call", Limit: time.Second}, "Options.Timeout"},
+		{&client.RoundsExceededError{Rounds: 3}, "Options.MaxRounds"},
+		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: client.ErrUndeclared}, "give Options its handler"},
+		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitURL, Err: cause}, "Options.AllowURL"},
+		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: cause}, "tell those who run the server"},
+		{&client.AnswerError{Key: "k", Kind: protocol.KindElicitForm, Err: cause}, "start the call again"},
+		{&client.ExitError{Err: cause}, "start it again"},
+		{&client.PagesError{Method: "tools/list"}, "can be used"},
+		{&client.PagesError{Method: "tools/list", Cursor: "c"}, "tell those who run the server"},
+		{&client.NegotiationError{Modern: cause, Legacy: said}, "Options.Era"},
+		{&client.NegotiationError{Modern: context.DeadlineExceeded, Legacy: &client.TransportError{Method: "initialize", Err: cause}}, "StreamOptions.ProbeTimeout"},
+	} {
+		wantError(t, test.err, "", test.step)
+	}
+}
+
+// refusedState is what the wire says of a state that is not valid, word for word.
+const refusedState = `{"code":-32602,"message":"Invalid or expired requestState","data":{"reason":"invalid_request_state","reference":"7b1c"}}`
+
+// The refusal of a state says no more than that to whoever sent it. This side
+// adds what the person at it needs: the reference, and that the call is to be
+// started again.
+func TestRefusedStateSaysToStartAgain(t *testing.T) {
+	var said protocol.Error
+	if err := json.Unmarshal([]byte(refusedState), &struct {
+		Code    *int64           `json:"code"`
+		Message *string          `json:"message"`
+		Data    *json.RawMessage `json:"data"`
+	}{&said.Code, &said.Message, &said.Data}); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		change func(e *protocol.Error)
+		hint   bool
+		ref    string
+	}{
+		"as it is":            {func(*protocol.Error) {}, true, `reference "7b1c"`},
+		"without a reference": {func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason":"invalid_request_state"}`) }, true, "start the call again"},
+		"a hostile reference": {func(e *protocol.Error) {
+			e.Data = json.RawMessage(`{"reason":"invalid_request_state","reference":"\u001b[2J\n` + strings.Repeat("x", 999) + `"}`)
+		}, true, `"\x1b[2J\nxxx`},
+		"a reference of no text":  {func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason":"invalid_request_state","reference":7}`) }, false, ""},
+		"another reason":          {func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason":"else","reference":"7b1c"}`) }, false, ""},
+		"no data":                 {func(e *protocol.Error) { e.Data = nil }, false, ""},
+		"data that is no object":  {func(e *protocol.Error) { e.Data = json.RawMessage(`[]`) }, false, ""},
+		"data that is not JSON":   {func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason"`) }, false, ""},
+		"the number of something": {func(e *protocol.Error) { e.Code = protocol.CodeInternalError }, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := said
+			test.change(&e)
+			peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+				if member(t, req, "requestState") == "" {
+					return &protocol.Response{ID: req.ID, Result: json.RawMessage(ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`))}, nil
+				}
+				return &protocol.Response{ID: req.ID, Error: &e}, nil
+			})
+			_, err := callOnce(t, peer, &client.Options{ElicitForm: acceptName})
+			if got, ok := protocol.AsError(err); !ok || got != &e {
+				t.Errorf("got %v, which is not what the server said", err)
+			}
+			if !test.hint {
+				if err.Error() != e.Error() {
+					t.Errorf("got %q, want %q alone", err, e.Error())
+				}
+				return
+			}
+			wantError(t, err, test.ref, "start the call again")
+			if len(err.Error()) > 400 {
+				t.Errorf("%d bytes of error", len(err.Error()))
+			}
+		})
+	}
+}
+
+// A server that says nothing in time is spoken to in a legacy revision. That is
+// told to whoever wants to know, and the error of a call names the option.
+func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reason error
+		var version protocol.Version
+		s := &oldServer{handle: func(m oldMessage) string {
+			if m.Method == "server/discover" {
+				return `"silence"`
+			}
+			return ""
+		}}
+		c := newClient(t, s.onLines(t, &client.StreamOptions{ProbeTimeout: 7 * time.Second}), &client.Options{
+			LegacyChosen: func(_ context.Context, v protocol.Version, err error) { version, reason = v, err },
+		})
+		r, err := c.CallTool(t.Context(), "t", nil)
+		wantDone(t, r, err)
+		wantError(t, reason, "7s", "StreamOptions.ProbeTimeout")
+		if version != protocol.V20251125 || !errors.Is(reason, context.DeadlineExceeded) {
+			t.Errorf("got %s, %v", version, reason)
+		}
+	})
+}
+
+// LegacyChosen tells of every legacy session that was not what was asked for
+// first, and of no other.
+func TestLegacyChosen(t *testing.T) {
+	for name, test := range map[string]struct {
+		server *oldServer
+		opts   client.Options
+		want   string
+	}{
+		"refused":   {&oldServer{}, client.Options{}, "Method not found"},
+		"asked for": {&oldServer{}, client.Options{Era: protocol.Legacy}, ""},
+		"assumed":   {&oldServer{}, client.Options{Assume: protocol.V20251125}, ""},
+		"both eras": {&oldServer{handle: func(m oldMessage) string {
+			return map[string]string{"server/discover": bothEras, "tools/call": `"result":` + done}[m.Method]
+		}}, client.Options{}, ""},
+		"legacy only": {&oldServer{handle: func(m oldMessage) string { return map[string]string{"server/discover": legacyOnly}[m.Method] }}, client.Options{}, "2025-11-25"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told []error
+			test.opts.LegacyChosen = func(_ context.Context, _ protocol.Version, err error) { told = append(told, err) }
+			c := newClient(t, test.server.onLines(t, nil), &test.opts)
+			for range 2 {
+				if _, err := c.Negotiate(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			switch {
+			case test.want == "" && len(told) == 0:
+			case len(told) != 1 || test.want == "" || !strings.Contains(told[0].Error(), test.want):
+				t.Errorf("told %v, want %q", told, test.want)
+			}
+		})
+	}
+}
+
+// A bridge that has opened a session of its own refuses the client's; the error
+// names the option with which it can be spoken to.
+func TestBridgeThatInitializesNamesTheEra(t *testing.T) {
+	bridge := func() *client.Stream {
+		initialized := false
+		return (&oldServer{handle: func(m oldMessage) string {
+			if m.Method == "initialize" && !initialized {
+				initialized = true
+				return ""
+			}
+			if !initialized || m.Method == "initialize" {
+				initialized = true // for the client's first message, whatever it is
+				return `"error":{"code":-32600,"message":"Invalid Request: Server already initialized"}`
+			}
+			return ""
+		}}).onLines(t, nil)
+	}
+	_, err := newClient(t, bridge(), nil).CallTool(t.Context(), "t", nil)
+	if _, ok := errors.AsType[*client.NegotiationError](err); !ok {
+		t.Errorf("got %T", err)
+	}
+	wantError(t, err, "no common revision", "Options.Era")
+	r, err := newClient(t, bridge(), &client.Options{Era: protocol.Legacy}).CallTool(t.Context(), "t", nil)
+	wantDone(t, r, err)
+}
+
+// Over HTTP and lines and in both eras, whatever goes wrong names its packages
+// once.
+func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
+	hang := func(w http.ResponseWriter, r *http.Request) {
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}
+	statuses := func(status int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
+	}
+	for name, answer := range map[string]http.HandlerFunc{
+		"hang": hang, "400": statuses(400), "401": statuses(401), "404": statuses(404), "500": statuses(500), "204": statuses(204),
+		"stream": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, ": x\n\n")
+		},
+		"gone": func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		for _, modern := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s modern %v", name, modern), func(t *testing.T) {
+				s := &oldHTTP{oldServer: &oldServer{}, session: "s", noGet: true}
+				if modern {
+					s.refuse = saysJSON(200, bothEras)
+				}
+				tr := dialHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if peek(t, r).Method == "tools/call" {
+						answer(w, r)
+						return
+					}
+					s.ServeHTTP(w, r)
+				}), nil)
+				c := newClient(t, tr, &client.Options{Timeout: -1})
+				if _, err := c.Negotiate(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				if name == "hang" {
+					time.AfterFunc(50*time.Millisecond, cancel)
+				}
+				defer cancel()
+				_, err := c.CallTool(ctx, "t", nil)
+				wantError(t, err, "clienthttp: ", "; ")
+				if err := tr.Close(); err != nil {
+					t.Fatal(err)
+				}
+				_, err = c.CallTool(t.Context(), "t", nil)
+				wantError(t, err, "clienthttp: ", "; ")
+				if err := c.Close(); err != nil {
+					t.Fatal(err)
+				}
+				_, err = c.CallTool(t.Context(), "t", nil)
+				wantError(t, err, "closed", "make a new one")
+			})
+		}
+	}
+	for name, ends := range map[string]func(*client.Stream, *io.PipeWriter){
+		"closed": func(s *client.Stream, _ *io.PipeWriter) { _ = s.Close() },
+		"ended":  func(_ *client.Stream, w *io.PipeWriter) { _ = w.Close() },
+		"broken": func(_ *client.Stream, w *io.PipeWriter) { _ = w.CloseWithError(client.ErrMessageTooLong) },
+		"no answer": func(_ *client.Stream, w *io.PipeWriter) {
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":[]`+"}\n")
+		},
+		"too long": func(_ *client.Stream, w *io.PipeWriter) { _, _ = io.WriteString(w, strings.Repeat("x", 2000)+"\n") },
+	} {
+		t.Run("lines "+name, func(t *testing.T) {
+			in, out := io.Pipe()
+			s := client.NewStream(in, io.Discard, &client.StreamOptions{MaxLineBytes: 1000})
+			c := client.New(s, &client.Options{Era: protocol.Modern})
+			time.AfterFunc(20*time.Millisecond, func() { ends(s, out) })
+			_, err := c.CallTool(t.Context(), "t", nil)
+			wantError(t, err, "tools/call", "; ")
+			_ = c.Close()
+		})
+	}
+}

@@ -1,0 +1,56 @@
+package errprefix_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/internal/errprefix"
+)
+
+func TestPrefixStandsOnce(t *testing.T) {
+	const p = errprefix.Prefix("wire: ")
+	closed := errors.New("wire: closed")
+	for _, tc := range []struct {
+		err  error
+		want string
+	}{
+		{p.Errorf("call: %w", closed), "wire: call: closed"},
+		{p.Errorf("%w: %w", closed, p.Errorf("read: %w", context.Canceled)), "wire: closed: read: context canceled"},
+		{p.Errorf("a: %w", p.Errorf("b: %w", p.Errorf("%w", closed))), "wire: a: b: closed"},
+		{p.Errorf("call: %w", errors.New("other: wire: x")), "wire: call: other: wire: x"},
+		{p.Errorf("%d of %q", 1, "wire: x"), `wire: 1 of "wire: x"`},
+		{p.Errorf("call: %w", fmt.Errorf("x: %w", closed)), "wire: call: x: wire: closed"},
+		{errors.New(p.Text(closed)), "closed"},
+		{errors.New(p.Text(nil)), "<nil>"},
+	} {
+		if got := tc.err.Error(); got != tc.want {
+			t.Errorf("got %q, want %q", got, tc.want)
+		}
+	}
+}
+
+func TestWrappedErrorsAreFound(t *testing.T) {
+	const p = errprefix.Prefix("wire: ")
+	closed := errors.New("wire: closed")
+	err := p.Errorf("%w: %w", closed, p.Errorf("read: %w", context.Canceled))
+	for _, want := range []error{closed, context.Canceled} {
+		if !errors.Is(err, want) {
+			t.Errorf("%v is not found in %v", want, err)
+		}
+	}
+}
+
+func TestRepeated(t *testing.T) {
+	for text, want := range map[string]string{
+		"wire: closed": "", "wire: closed: wire: again": "wire", "wire: rewire: x": "", "other: wire: x": "", "rewire: x; wire: y: wire: z": "wire",
+	} {
+		if got := errprefix.Repeated(errors.New(text), "other", "wire"); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+	if got := errprefix.Repeated(nil, "wire"); got != "" {
+		t.Errorf("no error: got %q", got)
+	}
+}
