@@ -74,7 +74,7 @@ func (x *exchange) stream(id protocol.ID, back protocol.Back) (*protocol.Respons
 			return nil, errPrefix.Errorf("stream: %w", err)
 		}
 		if x.ctx.Err() != nil { // what is buffered may be much, and the server may send without end
-			return nil, fmt.Errorf("clienthttp: %w", context.Cause(x.ctx))
+			return nil, errPrefix.Errorf("%w", context.Cause(x.ctx))
 		}
 		if event.Type != "" && event.Type != "message" {
 			continue // no event of the protocol

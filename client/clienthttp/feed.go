@@ -175,7 +175,7 @@ func (f *feed) read(x *exchange) (*protocol.Response, error) {
 		}
 		f.brought = true
 		if f.ctx.Err() != nil {
-			return nil, fmt.Errorf("clienthttp: %w", context.Cause(f.ctx))
+			return nil, errPrefix.Errorf("%w", context.Cause(f.ctx))
 		}
 		if event.Type != "" && event.Type != "message" {
 			continue // no event of the protocol
