@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -220,7 +221,7 @@ func (p *asker) pushAll(ctx context.Context, requests protocol.InputRequests) (p
 	defer w.end()
 	if len(requests) == 1 {
 		answer, err := p.push(&w.Context, requests[0].Request)
-		if cause := context.Cause(ctx); cause != nil {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, waiting.ErrClosing) {
 			return nil, cause
 		}
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/sse"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -220,12 +221,13 @@ func TestRoomOfADeletedSessionIsFree(t *testing.T) {
 			}
 			var second *flow
 			for range 100 { // until the handler has noticed
-				f := other.callFlow(2, tool)
-				if m := f.next(); m.Method == "elicitation/create" {
-					second, question = f, m
+				response := other.post(toolCall(2, tool))
+				if response.Header.Get("Content-Type") == "text/event-stream" {
+					second = &flow{TB: t, Reader: sse.NewReader(response.Body, 0), response: response, cancel: func() {}}
+					question = second.expect("elicitation/create")
 					break
 				}
-				f.drop()
+				readAll(t, response)
 				time.Sleep(time.Millisecond)
 			}
 			if second == nil {
