@@ -313,12 +313,14 @@ func TestACallThatWaitsHoldsNoBody(t *testing.T) {
 			body := []byte(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":{"a":1},"padding":"%s"}}`,
 				tool, strings.Repeat("x", padding)))
 			ctx, leave := context.WithCancel(t.Context())
-			before := inUse()
+			goroutines, before := runtime.NumGoroutine(), inUse()
 			for i := range calls {
 				wait(ctx, h, session, bytes.Replace(body, []byte(`"id":1`), fmt.Appendf(nil, `"id":%d`, i+1), 1))
 			}
 			leave() // nobody is there any more
-			time.Sleep(10 * time.Millisecond)
+			for runtime.NumGoroutine() > goroutines+calls {
+				time.Sleep(time.Millisecond)
+			}
 			if each := int64(inUse()-before) / calls; each > padding/8 {
 				t.Errorf("a call that waits holds %d bytes", each)
 			}
