@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -258,12 +257,13 @@ func (w *asked) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// wait makes a call that asks, and returns when it waits.
-func wait(ctx context.Context, h http.Handler, session string, body []byte) {
+// wait makes a call that asks, and returns when it waits. left counts its client
+// until that is gone.
+func wait(ctx context.Context, h http.Handler, session string, body []byte, left *sync.WaitGroup) {
 	r := httptest.NewRequestWithContext(ctx, "POST", "/", bytes.NewReader(body))
 	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Mcp-Session-Id": {session}}
 	w := &asked{header: http.Header{}, seen: make(chan struct{})}
-	go h.ServeHTTP(w, r)
+	left.Go(func() { h.ServeHTTP(w, r) })
 	<-w.seen
 }
 
@@ -281,16 +281,16 @@ func TestMemoryOfCallsThatWait(t *testing.T) {
 			for range sessions {
 				ids = append(ids, serveDirect(t.Context(), h, "POST", "", initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id"))
 			}
-			wait(t.Context(), h, ids[0], []byte(toolCall(calls, tool))) // what is made once
+			var connected sync.WaitGroup
+			wait(t.Context(), h, ids[0], []byte(toolCall(calls, tool)), &connected) // what is made once
 			ctx, leave := context.WithCancel(t.Context())
-			goroutines, before := runtime.NumGoroutine(), inUse()
+			var left sync.WaitGroup
+			before := inUse()
 			for i := range calls {
-				wait(ctx, h, ids[i%sessions], []byte(toolCall(i, tool)))
+				wait(ctx, h, ids[i%sessions], []byte(toolCall(i, tool)), &left)
 			}
 			leave() // nobody is there any more, and the calls wait on
-			for runtime.NumGoroutine() > goroutines+calls {
-				time.Sleep(time.Millisecond)
-			}
+			left.Wait()
 			each := int64(inUse()-before) / calls
 			t.Logf("%d bytes for each of %d calls that wait", each, calls)
 			if each > maxWaitMemory && !raceEnabled {
@@ -313,15 +313,22 @@ func TestACallThatWaitsHoldsNoBody(t *testing.T) {
 			body := []byte(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":{"a":1},"padding":"%s"}}`,
 				tool, strings.Repeat("x", padding)))
 			ctx, leave := context.WithCancel(t.Context())
-			goroutines, before := runtime.NumGoroutine(), inUse()
+			var left sync.WaitGroup
+			before := inUse()
 			for i := range calls {
-				wait(ctx, h, session, bytes.Replace(body, []byte(`"id":1`), fmt.Appendf(nil, `"id":%d`, i+1), 1))
+				wait(ctx, h, session, bytes.Replace(body, []byte(`"id":1`), fmt.Appendf(nil, `"id":%d`, i+1), 1), &left)
 			}
 			leave() // nobody is there any more
-			for runtime.NumGoroutine() > goroutines+calls {
-				time.Sleep(time.Millisecond)
+			left.Wait()
+			each := int64(inUse()-before) / calls
+			for range 200 { // until the goroutines of its client are gone entirely
+				if each <= padding/8 {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+				each = int64(inUse()-before) / calls
 			}
-			if each := int64(inUse()-before) / calls; each > padding/8 && !raceEnabled {
+			if each > padding/8 && !raceEnabled {
 				t.Errorf("a call that waits holds %d bytes", each)
 			}
 			if err := h.Shutdown(t.Context()); err != nil {
