@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -53,6 +54,7 @@ type entry struct {
 	expires  time.Time
 	timer    *time.Timer
 	release  func() bool        // stops watching the upstream's context
+	wait     waiting.Wait       // of the client's request, for what surrounds it
 	resume   func()             // starts the host's clock again
 	abandon  context.CancelFunc // ends a delivery that is under way
 	answered bool               // the client has replied
@@ -123,6 +125,7 @@ func (e *entry) finish(end ending) bool {
 	if release != nil {
 		release()
 	}
+	e.wait.End()
 	if resume != nil {
 		r.sheltered("clock", resume)
 	}
@@ -150,6 +153,12 @@ func (end ending) kind() EventKind {
 		return EventCancelled
 	}
 	return EventError
+}
+
+// Cancel ends the question because the server closes that the client's request
+// runs in. It implements [waiting.Canceler]: whoever calls it may hold locks.
+func (e *entry) Cancel(cause error) {
+	go e.router.sheltered("callback", func() { e.finish(cancelled(ByShutdown, cause)) })
 }
 
 // delivered says that the transport has taken the question. late means that

@@ -57,7 +57,9 @@ const maxLimit = 1 << 30
 // setting but for Logger and Registerer, without which nothing is recorded.
 type Options struct {
 	// Timeout is how long a client may take to answer, 0: [DefaultTimeout].
-	// Progress that the client reports starts it anew.
+	// Progress that the client reports starts it anew. Where the questions go on to
+	// clients of a server of this module, set it to the HumanTimeout of that server;
+	// package roundtrip lists all clocks that may run out on a person.
 	Timeout time.Duration
 	// MaxTimeout is how long a question lasts at most, however it is extended
 	// and whatever a question asks for, 0: [DefaultMaxTimeout], or Timeout if

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -144,20 +145,12 @@ func (r *round) refuses(code int64, how FlowEnd, text string) error {
 }
 
 // pushLive asks all questions at once and records the answers. It reports
-// whether any of them could be used.
+// whether any of them could be used. What prepares and records is done by others,
+// so that the stack of a call that waits holds nothing of it.
 func (r *round) pushLive(ctx context.Context, p *asker, missing []Question) (heard bool, err error) {
-	asks := (&draft{questions: missing}).result(&protocol.InputRequiredResult{})
-	if _, err := p.drafted(asks); err != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return false, r.breaks(err)
-	}
-	requests, no := p.gateLive(ctx, asks.InputRequests)
-	if no != nil {
-		return false, r.refuses(no.code, EndFailed, no.text)
-	}
-	if !p.funnel.silent {
-		p.observe(ctx, InputRequested{Where: p.where, Kinds: kinds(requests)})
+	requests, err := r.prepareLive(ctx, p, missing)
+	if err != nil {
+		return false, err
 	}
 	responses, err := p.pushAll(ctx, requests)
 	if err != nil {
@@ -168,6 +161,27 @@ func (r *round) pushLive(ctx context.Context, p *asker, missing []Question) (hea
 		p.observe(ctx, AnswersDropped{p.where, dropped})
 	}
 	return heard, nil
+}
+
+// prepareLive returns the questions as they are put to the client, or why they
+// cannot be.
+//
+//go:noinline
+func (r *round) prepareLive(ctx context.Context, p *asker, missing []Question) (protocol.InputRequests, error) {
+	asks := (&draft{questions: missing}).result(&protocol.InputRequiredResult{})
+	if _, err := p.drafted(asks); err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return nil, r.breaks(err)
+	}
+	requests, no := p.gateLive(ctx, asks.InputRequests)
+	if no != nil {
+		return nil, r.refuses(no.code, EndFailed, no.text)
+	}
+	if !p.funnel.silent {
+		p.observe(ctx, InputRequested{Where: p.where, Kinds: kinds(requests)})
+	}
+	return requests, nil
 }
 
 // unasked decides what a failure to ask means. A handler that withdraws its own
@@ -220,7 +234,7 @@ func (p *asker) pushAll(ctx context.Context, requests protocol.InputRequests) (p
 	defer w.end()
 	if len(requests) == 1 {
 		answer, err := p.push(&w.Context, requests[0].Request)
-		if cause := context.Cause(ctx); cause != nil {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, waiting.ErrClosing) {
 			return nil, cause
 		}
 		if err != nil {

@@ -92,6 +92,37 @@
 // [KeyringFromEnv]. Services that share a key are told apart by
 // [Options].Audience, which is required then.
 //
+// # When a person takes time
+//
+// In modern revisions no call waits for a person: the question is returned and
+// the answer comes with another request. On a connection of a legacy revision the
+// call waits while its question is with the client. It does not work meanwhile,
+// so what limits or measures work leaves that time out; [WatchWaiting] tells
+// middleware of an author's own. Calls that wait have limits of their own, see
+// [Options].MaxWaiting, and send heartbeats to callers that asked for progress.
+// A server that shuts down does not wait for them.
+//
+// These are the clocks that can run out on a person, with their defaults:
+//
+//	Options.HumanTimeout                10 min  a question in a session, from the last progress on it
+//	Options.RoundTTL                    1 h     the answers to returned questions; Question.ExpiresIn
+//	Options.FlowTTL                     24 h    all rounds together, in sessions too
+//	middleware.Timeout                  60 s    work alone: stands still while the call waits
+//	elicitation.Options.Timeout         60 s    a question that a gateway passes on, from the last progress on it
+//	elicitation.Options.MaxTimeout      10 min  the same, whatever extends it
+//	elicitation.Options.DeliveryTimeout 10 s    until the question is with the client's transport
+//	elicitation.NewToolClock            -       work alone: stands still while its Pause holds
+//	serverhttp.Options.SessionTimeout   30 min  a session that is idle: not while a call of it waits
+//	serverhttp.Options.KeepAlive        25 s    keeps proxies from closing a quiet stream
+//	serverhttp.Options.WriteTimeout     30 s    one write, not the response
+//	http.Server.WriteTimeout            none    replaced for each write by that of serverhttp
+//	the client's request timeout        60 s    common; Options.Heartbeat keeps it from passing in clients that reset it
+//
+// To align them, set Options.HumanTimeout to what a person may take, and in a
+// gateway elicitation.Options.Timeout to the same: what an upstream asks passes
+// both. Progress on a question starts its clocks again. A heartbeat is progress of
+// the call and not of the question, and lengthens none of these.
+//
 // # The funnel
 //
 // [Funnel] is where all of this happens, free of any transport: package server

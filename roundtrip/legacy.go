@@ -116,7 +116,11 @@ func (p *asker) push(ctx *lazyctx.Context, question protocol.InputRequest) (json
 	defer timer.Stop()
 	answer, err := p.call.Push.Push(ctx, question, func() { timer.Reset(p.patience()) })
 	if err != nil && ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		err = context.Cause(ctx)
+		if errors.Is(err, waiting.ErrClosing) {
+			err = waiting.ErrClosing // in words for the caller
+		}
+		return nil, err
 	}
 	return answer, err
 }

@@ -43,12 +43,12 @@ const byteShare = 4
 // modern revisions do not wait, their questions are returned. Middleware that
 // limits or measures work uses it to leave the time out that a person takes:
 //
-//	ctx = roundtrip.WatchWaiting(ctx, func(waiting bool) { clock.SetPaused(waiting) })
+//	ctx = roundtrip.WatchWaiting(ctx, clock.SetPaused)
 //	return next(ctx, in)
 //
 // tell is called by one goroutine at a time, with true and false by turns, and
-// with false before the handler goes on. It must return soon, must not ask, and
-// is not called any more when the call has returned.
+// with false before the handler goes on; with false also after the call, where a
+// goroutine of its handler waited on. It must return soon and must not ask.
 func WatchWaiting(ctx context.Context, tell func(waiting bool)) context.Context {
 	return waiting.WithWatch(ctx, tell)
 }

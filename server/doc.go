@@ -96,5 +96,6 @@
 // All methods may be called concurrently, and handlers are. The context of a
 // handler ends when the client abandons the request, when the server closes
 // (with the cause [ErrClosed]), and when the handler returns. [Server.Shutdown]
-// lets running requests finish; [Server.Close] does not.
+// lets running requests finish, but for those that wait for a person; [Server.Close]
+// does not. Package roundtrip lists the clocks that may run out on a person.
 package server

@@ -50,7 +50,7 @@ func (r *running) drain(people bool) <-chan struct{} {
 	r.closing = true
 	for l := range r.legs {
 		if !people {
-			l.watch.End(ErrClosed)
+			l.watch.End(waiting.ErrClosing)
 		}
 	}
 	if r.drained == nil {
@@ -79,6 +79,7 @@ func (r *running) close() {
 	defer r.mu.Unlock()
 	r.closing = true
 	for l := range r.legs {
+		l.watch.End(waiting.ErrClosing) // in words for the caller, and whatever context it asks with
 		l.ctx.Cancel(ErrClosed)
 	}
 }

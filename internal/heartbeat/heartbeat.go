@@ -91,11 +91,12 @@ func (s *Sequence) advance(value float64) (float64, bool) {
 type Timer struct {
 	interval time.Duration
 	beat     func(context.Context)
-	ctx      context.Context
-	cancel   context.CancelFunc
+	ctx      context.Context // of the wait
 
-	mu    sync.Mutex
-	timer *time.Timer // nil: stopped
+	mu      sync.Mutex
+	timer   *time.Timer        // nil: stopped
+	cancel  context.CancelFunc // of the call of beat that runs; nil: none
+	beating sync.Mutex         // held while beat runs
 }
 
 // Start calls beat after [Delay], or after interval if that is shorter, and then
@@ -103,8 +104,7 @@ type Timer struct {
 // begins. beat must watch its context, a child of ctx that Stop ends, and must
 // not panic.
 func Start(ctx context.Context, interval time.Duration, beat func(context.Context)) *Timer {
-	t := &Timer{interval: interval, beat: beat}
-	t.ctx, t.cancel = context.WithCancel(ctx)
+	t := &Timer{interval: interval, beat: beat, ctx: ctx}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.timer = time.AfterFunc(min(Delay, interval), t.tick)
@@ -112,13 +112,28 @@ func Start(ctx context.Context, interval time.Duration, beat func(context.Contex
 }
 
 func (t *Timer) tick() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.timer == nil || t.ctx.Err() != nil {
+	t.beating.Lock()
+	defer t.beating.Unlock()
+	// Made for each call, because most waits are over before the first.
+	ctx, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	if ctx.Err() != nil || !t.setCancel(cancel) {
 		return
 	}
-	t.beat(t.ctx)
-	t.timer.Reset(t.interval)
+	t.beat(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cancel = nil; t.timer != nil {
+		t.timer.Reset(t.interval)
+	}
+}
+
+// setCancel reports false when the timer was stopped.
+func (t *Timer) setCancel(cancel context.CancelFunc) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cancel = cancel
+	return t.timer != nil
 }
 
 // Stop ends the heartbeat. When it returns no call runs and none will. A nil
@@ -127,11 +142,15 @@ func (t *Timer) Stop() {
 	if t == nil {
 		return
 	}
-	t.cancel() // a call that runs returns
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.timer != nil {
 		t.timer.Stop()
 		t.timer = nil
 	}
+	if t.cancel != nil {
+		t.cancel() // the call that runs returns
+	}
+	t.mu.Unlock()
+	t.beating.Lock() // once it has
+	defer t.beating.Unlock()
 }

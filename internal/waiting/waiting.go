@@ -42,7 +42,7 @@ type Watch struct {
 }
 
 // A Canceler ends something with a cause, such as a context. Its Cancel must
-// return soon and may be called more than once.
+// return soon and may be called more than once, and while the wait begins.
 type Canceler interface{ Cancel(cause error) }
 
 // A Wait is one or more questions that a call waits for. It is used once and must
@@ -116,7 +116,9 @@ func Begin(ctx context.Context) (end func()) {
 func (one *Wait) Begin(ctx context.Context, questions Canceler) {
 	one.innermost, one.questions = from(ctx), questions
 	for w := one.innermost; w != nil; w = from(w.parent) {
-		w.add(one)
+		if ended := w.add(one); ended != nil && questions != nil {
+			questions.Cancel(ended)
+		}
 	}
 }
 
@@ -130,7 +132,8 @@ func (one *Wait) End() {
 	}
 }
 
-func (w *Watch) add(one *Wait) {
+// add returns why the calls under the watch may not wait, nil if they may.
+func (w *Watch) add(one *Wait) (ended error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.waits) == 0 {
@@ -140,9 +143,7 @@ func (w *Watch) add(one *Wait) {
 	if len(w.waits) == 1 && w.listener != nil {
 		w.listener.SetWaiting(true)
 	}
-	if w.ended != nil && one.questions != nil {
-		one.questions.Cancel(w.ended)
-	}
+	return w.ended
 }
 
 func (w *Watch) remove(one *Wait) {

@@ -91,6 +91,7 @@ func (a *adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 	if c.session == nil {
 		return nil, fmt.Errorf("%s: the request has no session", method)
 	}
+	c.Session = c.session
 	if retry, ok := asSent(method, req.GetExtra()); ok {
 		c.Responses, c.State, c.Lossy = retry.InputResponses, retry.RequestState, false
 		return c, nil

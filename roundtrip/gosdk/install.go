@@ -102,6 +102,8 @@ type adapter struct {
 	shadows sync.Map // *mcp.ServerSession → *leg
 	// waiting holds what to do when the client reports progress on a question.
 	waiting sync.Map // progress token → func()
+	// reports holds what goes out on the progress tokens of calls.
+	reports sync.Map // reportsKey → *reports
 }
 
 // receive is the receiving middleware.
@@ -121,6 +123,7 @@ func (a *adapter) receive(next mcp.MethodHandler) mcp.MethodHandler {
 		if err != nil {
 			return nil, wireError(err)
 		}
+		defer c.followProgress(tokenOf(req))()
 		result, err := a.through.Do(ctx, c.Call, c.run)
 		if err != nil {
 			return nil, wireError(err)

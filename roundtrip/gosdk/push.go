@@ -94,6 +94,11 @@ func (a *adapter) send(next mcp.MethodHandler) mcp.MethodHandler {
 		if !ok {
 			return next(ctx, method, req)
 		}
+		if r, params := a.reportsOf(ctx, method, req, session); r != nil {
+			return r.notify(params, func(params mcp.Params) (mcp.Result, error) {
+				return next(ctx, method, &mcp.ServerRequest[mcp.Params]{Session: r.session, Params: params})
+			})
+		}
 		behind, shadow := a.shadows.Load(session)
 		if !asksClient(method) {
 			if shadow {

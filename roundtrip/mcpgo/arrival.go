@@ -69,7 +69,7 @@ func (a *Adapter) call(ctx context.Context, in arrival) (roundtrip.Call, error) 
 	call.Principal = a.principal(ctx, in.header)
 	if call.Version.Era() == protocol.Legacy {
 		if p := pusherOf(ctx, call.Version); p != nil {
-			call.Push = p
+			call.Push, call.Session = p, server.ClientSessionFromContext(ctx).SessionID()
 		}
 	}
 	return call, nil

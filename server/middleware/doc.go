@@ -31,7 +31,7 @@
 //     error that the client gets.
 //   - Payload looks at sizes only, and refuses before a slot is taken.
 //   - Limit holds its slot until the handler has returned, not just until it
-//     was told to stop.
+//     was told to stop, and gives it back while the call waits for a person.
 //   - Timeout is innermost: its time is the handler's alone.
 //
 // Middleware of your own that finds out who is calling goes above Limit, which
@@ -43,7 +43,11 @@
 // A multi round-trip flow arrives as several requests. Middleware wraps each of
 // these legs for itself: a leg that asks counts as one request with the outcome
 // input_required, and the time that a person takes lies between two legs,
-// where it uses up neither a slot of Limit nor the time of Timeout. What
+// where it uses up neither a slot of Limit nor the time of Timeout. A call of a
+// legacy session waits for the person while it is one request: that time uses up
+// neither as well, and Log and Metrics tell it apart from work. Middleware of your
+// own hears of it with [roundtrip.WatchWaiting]; package roundtrip lists all
+// clocks that may run out on a person. What
 // belongs to the flow as a whole, such as how many rounds it took, comes from
 // the events of the round-trip funnel. [Log] and [Metrics] are observers of
 // these events; name them as the server's Observer as well as among its

@@ -87,7 +87,7 @@ func (r *running) close(people bool) <-chan struct{} {
 				t.ctx.Cancel(server.ErrClosed) // which is answered with a result
 			}
 			if !people {
-				t.watch.End(ErrShutdown)
+				t.watch.End(waiting.ErrClosing)
 			}
 		}
 		if len(r.tasks) == 0 {
@@ -102,6 +102,7 @@ func (r *running) cancel(cause error) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for t := range r.tasks {
+		t.watch.End(waiting.ErrClosing)
 		t.ctx.Cancel(cause)
 	}
 	return len(r.tasks)

@@ -146,7 +146,7 @@ type said struct {
 	Method string
 	Result json.RawMessage
 	Error  *protocol.Error
-	Params struct{ Progress int }
+	Params struct{ Progress float64 }
 }
 
 // next returns the next message.

@@ -1,0 +1,107 @@
+package elicitation_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/waiting"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+const plainForm = `{"message":"Sure?","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean"}}}}`
+
+// thinking is the Via of a client whose person answers when the test says so.
+func thinking(asked chan<- struct{}, answer <-chan struct{}) elicitation.Via {
+	return elicitation.Asks(elicitation.AskFunc(func(ctx context.Context, _ elicitation.Asked, delivered func()) (json.RawMessage, error) {
+		delivered()
+		asked <- struct{}{}
+		select {
+		case <-answer:
+			return json.RawMessage(`{"action":"accept","content":{"ok":true}}`), nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}))
+}
+
+// beginCall begins a call under ctx for a client that can be asked.
+func beginCall(t *testing.T, ctx context.Context, via elicitation.Via) *elicitation.Call {
+	t.Helper()
+	r, err := elicitation.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.Attach(elicitation.SessionInfo{Capabilities: protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := r.Begin(ctx, elicitation.Origin{Session: s}, via, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.End)
+	return c
+}
+
+// The middleware of a gateway hears that the call of its client waits.
+func TestCallOfTheClientWaitsWhileItsUpstreamAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []bool
+		ctx := waiting.WithWatch(t.Context(), func(waits bool) { told = append(told, waits) })
+		asked, answer := make(chan struct{}), make(chan struct{})
+		c := beginCall(t, ctx, thinking(asked, answer))
+		for _, refused := range []bool{false, true} {
+			done := make(chan error, 1)
+			go func() {
+				// The upstream's request has a context of its own.
+				ctx, cancel := context.WithCancel(context.Background())
+				if refused {
+					cancel()
+				}
+				_, err := c.Elicit(ctx, json.RawMessage(plainForm), nil)
+				done <- err
+				cancel()
+			}()
+			if !refused {
+				<-asked
+				if !slices.Equal(told, []bool{true}) {
+					t.Errorf("told %v while a person is asked, want true", told)
+				}
+				close(answer)
+			}
+			if err := <-done; (err != nil) != refused {
+				t.Errorf("got %v", err)
+			}
+		}
+		if !slices.Equal(told, []bool{true, false}) {
+			t.Errorf("told %v, want true and false", told)
+		}
+	})
+}
+
+func TestQuestionEndsWhenTheGatewayCloses(t *testing.T) {
+	for _, when := range []string{"while a person is asked", "before"} {
+		t.Run(when, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var watch waiting.Watch
+				asked := make(chan struct{}, 1)
+				c := beginCall(t, watch.Attach(t.Context(), nil), thinking(asked, nil))
+				if when == "before" {
+					watch.End(waiting.ErrClosing)
+				} else {
+					go func() { <-asked; watch.End(waiting.ErrClosing) }()
+				}
+				_, err := c.Elicit(t.Context(), json.RawMessage(plainForm), nil)
+				refused, ok := errors.AsType[*elicitation.Error](err)
+				if !ok || refused.By != elicitation.ByShutdown || !errors.Is(err, waiting.ErrClosing) {
+					t.Errorf("got %v, want a question cancelled by the shutdown", err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,102 @@
+package gosdk
+
+import (
+	"context"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/internal/heartbeat"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// reports are the progress notifications on the token of one call: those of its
+// handler, and heartbeats while it waits for a person.
+type reports struct {
+	session *mcp.ServerSession
+	token   any
+
+	mu     sync.Mutex // held while one is sent, for they must leave in order
+	values heartbeat.Sequence
+	beats  bool // one was sent
+}
+
+// reportsKey tells the calls of a server apart that want progress.
+type reportsKey struct {
+	session *mcp.ServerSession
+	token   any
+}
+
+type heartbeatKey struct{}
+
+// followProgress has heartbeats sent while the call waits, if its client asked
+// for progress, until end is called. Calls of modern revisions do not wait.
+func (c *call) followProgress(token any) (end func()) {
+	if token == nil || c.Push == nil {
+		return func() {}
+	}
+	r := &reports{session: c.session, token: token}
+	c.Heartbeat = r.beat
+	key := reportsKey{c.session, token}
+	c.adapter.reports.Store(key, r)
+	return func() { c.adapter.reports.CompareAndDelete(key, r) }
+}
+
+// beat sends a heartbeat. A client that is gone finds out by itself.
+func (r *reports) beat(ctx context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	value, total, ok := r.values.Beat()
+	if !ok {
+		return
+	}
+	r.beats = true
+	_ = r.session.NotifyProgress(context.WithValue(ctx, heartbeatKey{}, true), &mcp.ProgressNotificationParams{
+		ProgressToken: r.token, Progress: value, Total: total, Message: heartbeat.Message,
+	})
+}
+
+// notify sends what a handler reports, above the heartbeats that went before.
+func (r *reports) notify(params *mcp.ProgressNotificationParams, send func(mcp.Params) (mcp.Result, error)) (mcp.Result, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	value, fresh := r.values.Report(params.Progress, params.Total)
+	switch {
+	case !r.beats || value == params.Progress:
+		return send(params) // as without us
+	case !fresh:
+		return nil, nil // a client must not see progress fall
+	}
+	raised := *params
+	raised.Progress = value
+	return send(&raised)
+}
+
+// reportsOf returns the reports that a notification is one of, nil for everything
+// else.
+func (a *adapter) reportsOf(ctx context.Context, method string, req mcp.Request, session *mcp.ServerSession) (*reports, *mcp.ProgressNotificationParams) {
+	params, ok := req.GetParams().(*mcp.ProgressNotificationParams)
+	if !ok || params == nil || method != protocol.NotifyProgress || ctx.Value(heartbeatKey{}) != nil {
+		return nil, nil
+	}
+	if behind, shadow := a.shadows.Load(session); shadow {
+		session = behind.(*leg).call.session
+	}
+	switch params.ProgressToken.(type) {
+	case string, int, int32, int64, float64: // what a key of a map may be
+	default:
+		return nil, nil
+	}
+	r, _ := a.reports.Load(reportsKey{session, params.ProgressToken})
+	found, _ := r.(*reports)
+	return found, params
+}
+
+// tokenOf returns the progress token of a request, nil for none.
+func tokenOf(req mcp.Request) any {
+	with, ok := req.GetParams().(mcp.RequestParams)
+	if !ok {
+		return nil
+	}
+	return with.GetProgressToken()
+}

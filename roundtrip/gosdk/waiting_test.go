@@ -1,0 +1,141 @@
+package gosdk_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
+)
+
+// A call in a session that waits for a person shows that it is alive, and the
+// author's middleware hears of the wait.
+func TestCallsThatWait(t *testing.T) {
+	for name, handler := range map[string]mcp.ToolHandler{
+		"returned": func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			report(ctx, req, 1)
+			if len(req.Params.InputResponses) == 0 {
+				return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}, nil
+			}
+			report(ctx, req, 2)
+			return toolText("done"), nil
+		},
+		"pushed": func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			report(ctx, req, 1)
+			if _, err := gosdk.Elicit(ctx, req.Session, formQuestion()); err != nil {
+				return nil, err
+			}
+			report(ctx, req, 2)
+			return toolText("done"), nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := single(t, handler)
+			var told []bool
+			server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+				return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+					return next(roundtrip.WatchWaiting(ctx, func(waiting bool) { told = append(told, waiting) }), method, req)
+				}
+			})
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				var seen []*mcp.ProgressNotificationParams
+				session := thinker(t, server, 20*time.Second, func(p *mcp.ProgressNotificationParams) {
+					mu.Lock()
+					defer mu.Unlock()
+					seen = append(seen, p)
+				})
+				result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "t", Meta: mcp.Meta{"progressToken": "p"}})
+				if err != nil || result.IsError {
+					t.Fatalf("got %+v, %v", result, err)
+				}
+				time.Sleep(time.Hour)
+				mu.Lock()
+				defer mu.Unlock()
+				var lines []string
+				last := 0.0
+				for _, p := range seen {
+					lines = append(lines, p.Message)
+					if p.Progress < last {
+						t.Errorf("progress falls from %v to %v", last, p.Progress)
+					}
+					last = p.Progress
+				}
+				// Returned questions have the handler run once more.
+				got := strings.Join(lines, ", ")
+				if !strings.Contains(got, "1, waiting for an answer, waiting for an answer") || !strings.HasSuffix(got, "waiting for an answer, 2") {
+					t.Errorf("the client saw %s", got)
+				}
+				if fmt.Sprint(told) != "[true false]" {
+					t.Errorf("the middleware was told %v, want true and false", told)
+				}
+				_ = session.Close()
+			})
+		})
+	}
+}
+
+func TestCallsThatWaitHaveBounds(t *testing.T) {
+	server := single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}),
+		gosdk.WithFunnel(roundtrip.Options{MaxWaitingPerSession: 1}))
+	synctest.Test(t, func(t *testing.T) {
+		session := thinker(t, server, time.Minute, nil)
+		first := make(chan error, 1)
+		go func() {
+			_, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "t"})
+			first <- err
+		}()
+		synctest.Wait()
+		_, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "t"})
+		if err == nil || !strings.Contains(err.Error(), "too many calls wait for a person") {
+			t.Errorf("a second call got %v, want a refusal", err)
+		}
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		_ = session.Close()
+	})
+}
+
+func report(ctx context.Context, req *mcp.CallToolRequest, n float64) {
+	_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
+		ProgressToken: req.Params.GetProgressToken(), Progress: n, Message: fmt.Sprint(n),
+	})
+}
+
+// thinker is a client of an older revision with a person who takes her time.
+func thinker(t *testing.T, server *mcp.Server, d time.Duration, progress func(*mcp.ProgressNotificationParams)) *mcp.ClientSession {
+	t.Helper()
+	ours, theirs := mcp.NewInMemoryTransports()
+	if _, err := server.Connect(t.Context(), theirs, nil); err != nil {
+		t.Fatal(err)
+	}
+	c := mcp.NewClient(&mcp.Implementation{Name: "thinker", Version: "1"}, &mcp.ClientOptions{
+		ElicitationHandler: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			select {
+			case <-time.After(d):
+				return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reason": "because"}}, nil
+			case <-ctx.Done():
+				return nil, errors.New("withdrawn")
+			}
+		},
+		ProgressNotificationHandler: func(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
+			if progress != nil {
+				progress(req.Params)
+			}
+		},
+	})
+	session, err := c.Connect(t.Context(), ours, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return session
+}

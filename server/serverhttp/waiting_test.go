@@ -1,0 +1,339 @@
+package serverhttp_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/sse"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+// A name is what the tools of these tests ask for.
+type name struct {
+	Name string `json:"name"`
+}
+
+// askingTools are tools that ask one question each, in every way there is.
+var askingTools = []string{"push", "ask", "guard"}
+
+// askingServer has askingTools, and "report", which reports 1, asks and reports 2.
+func askingServer(t testing.TB, opts *server.Options) *server.Server {
+	srv, _ := legacyServer(t, opts)
+	server.AddRawTool(srv, server.Tool{Name: "push"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		answer, err := call.Elicit(ctx, &protocol.ElicitForm{Message: "Name?", Schema: []byte(`{"type":"object","properties":{"name":{"type":"string"}}}`)})
+		if err != nil {
+			return nil, err
+		}
+		return server.Text(string(answer.Action) + " " + string(answer.Content)), nil
+	})
+	server.AddRawTool(srv, server.Tool{Name: "ask"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		answer, err := roundtrip.Ask[name](ctx, "name", "Name?")
+		if err != nil {
+			return nil, err
+		}
+		return server.Text("accept " + answer.Name), nil
+	})
+	server.AddRawTool(srv, server.Tool{Name: "guard"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		answer, ok := roundtrip.AcceptedContent[name](ctx, "name")
+		if !ok {
+			return roundtrip.InputRequired(roundtrip.Elicit[name]("name", "Name?")), nil
+		}
+		return server.Text("accept " + answer.Name), nil
+	})
+	server.AddRawTool(srv, server.Tool{Name: "report"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		first := call.Progress(ctx, 1, 3, "one")
+		_, err := roundtrip.Ask[name](ctx, "name", "Name?")
+		second := call.Progress(ctx, 2, 3, "two")
+		return server.Text(fmt.Sprint("reported ", first, err, second)), nil
+	})
+	return srv
+}
+
+func TestShutdownDoesNotWaitForPeople(t *testing.T) {
+	for _, tool := range askingTools {
+		for name, shutdown := range map[string]func(*server.Server, *serverhttp.Handler) error{
+			"handler": func(_ *server.Server, h *serverhttp.Handler) error { return h.Shutdown(t.Context()) },
+			"server":  func(srv *server.Server, _ *serverhttp.Handler) error { return srv.Shutdown(t.Context()) },
+			"close":   func(srv *server.Server, _ *serverhttp.Handler) error { return srv.Close() },
+		} {
+			t.Run(tool+"/"+name, func(t *testing.T) {
+				srv := askingServer(t, nil)
+				ts, h := serve(t, srv, nil)
+				c := openSession(t, ts, "2025-11-25")
+				f := c.callFlow(1, tool)
+				question := f.expect("elicitation/create")
+				if err := shutdown(srv, h); err != nil {
+					t.Errorf("got %v, want nil: nothing runs but what waits for a person", err)
+				}
+				f.expect(`"requestId":` + string(question.ID) + `,"reason":"the server is closing"`)
+				answer := f.expect(`"isError":true`)
+				if !strings.Contains(answer.raw, "the server is closing; call again") {
+					t.Errorf("the caller got %s", answer.raw)
+				}
+				f.end()
+			})
+		}
+	}
+}
+
+// A call that begins to wait during a shutdown is ended as well, and one that
+// works is waited for.
+func TestShutdownWaitsForWork(t *testing.T) {
+	srv, entered, goOn := askingServer(t, nil), make(chan struct{}), make(chan struct{})
+	for _, tool := range []string{"work", "work, then ask"} {
+		server.AddRawTool(srv, server.Tool{Name: tool}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			entered <- struct{}{}
+			<-goOn
+			if tool == "work" {
+				return server.Text("worked"), nil
+			}
+			_, err := roundtrip.Ask[name](ctx, "name", "Name?")
+			return nil, err
+		})
+	}
+	ts, h := serve(t, srv, nil)
+	c := openSession(t, ts, "2025-11-25")
+	got := make(chan *reply, 2)
+	for i, tool := range []string{"work", "work, then ask"} {
+		go func() { got <- c.call(i, tool) }()
+		<-entered
+	}
+	done := make(chan error, 1)
+	go func() { done <- h.Shutdown(t.Context()) }()
+	for c.call(3, "echo").status != 503 {
+	}
+	close(goOn)
+	texts := (<-got).body + (<-got).body
+	for _, want := range []string{"worked", "the server is closing; call again"} {
+		if !strings.Contains(texts, want) {
+			t.Errorf("got %s, want %q in it", texts, want)
+		}
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHeartbeatsOfACallThatWaits(t *testing.T) {
+	for _, v := range []string{"2025-06-18", "2025-11-25"} {
+		t.Run(v, func(t *testing.T) {
+			ts, _ := serve(t, askingServer(t, &server.Options{Roundtrip: roundtrip.Options{Heartbeat: 10 * time.Millisecond}}), nil)
+			c := openSession(t, ts, v)
+			f := c.callFlow(1, "report")
+			f.expect(`"progress":1,"total":3,"message":"one"`)
+			question := f.expect("elicitation/create")
+			last := 1.0
+			for range 3 {
+				beat := progressOf(t, f.expect("notifications/progress"))
+				if beat.Progress <= last || beat.Progress >= 2 || *beat.Total != 3 || beat.Message != "waiting for an answer" {
+					t.Fatalf("heartbeat %+v after %v", beat, last)
+				}
+				last = beat.Progress
+			}
+			c.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
+			m := f.next()
+			for ; strings.Contains(m.raw, "waiting for an answer"); m = f.next() { // sent before the answer came
+			}
+			if p := progressOf(t, m); p.Progress != 2 || p.Message != "two" {
+				t.Errorf("the handler's next progress went out as %+v", p)
+			}
+			f.expect("reported <nil> <nil> <nil>")
+			f.end()
+		})
+	}
+}
+
+// A reported is what a notification says.
+type reported struct {
+	Progress float64
+	Total    *float64
+	Message  string
+}
+
+func progressOf(t *testing.T, m said) reported {
+	t.Helper()
+	var n struct{ Params reported }
+	if err := json.Unmarshal([]byte(m.raw), &n); err != nil {
+		t.Fatalf("%s: %v", m.raw, err)
+	}
+	return n.Params
+}
+
+func TestNoHeartbeatsWithoutAToken(t *testing.T) {
+	ts, _ := serve(t, askingServer(t, &server.Options{Roundtrip: roundtrip.Options{Heartbeat: time.Millisecond}}), nil)
+	c := openSession(t, ts, "2025-11-25")
+	f := c.flow("POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":{}}}`)
+	question := f.expect("elicitation/create")
+	time.Sleep(20 * time.Millisecond) // in which some would go out
+	c.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
+	f.expect("accept Ann")
+}
+
+// Heartbeats say nothing that a client which comes back must know, and a client
+// that never comes back must not fill the log with them.
+func TestHeartbeatsAreNotKept(t *testing.T) {
+	ts, h := serve(t, askingServer(t, &server.Options{Roundtrip: roundtrip.Options{Heartbeat: time.Millisecond}}), nil)
+	c := openSession(t, ts, "2025-11-25")
+	f := c.callFlow(1, "ask")
+	question := f.expect("elicitation/create")
+	kept := serverhttp.EventBytes(h)
+	for range 5 {
+		f.expect("waiting for an answer")
+	}
+	f.drop()
+	time.Sleep(20 * time.Millisecond)
+	if now := serverhttp.EventBytes(h); now != kept {
+		t.Errorf("%d bytes are kept after heartbeats, %d before", now, kept)
+	}
+	c.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
+}
+
+// A session that is deleted while a person is asked leaves nothing behind, and an
+// answer that comes too late is nobody's.
+func TestRoomOfADeletedSessionIsFree(t *testing.T) {
+	for _, tool := range askingTools {
+		t.Run(tool, func(t *testing.T) {
+			ts, _ := serve(t, askingServer(t, &server.Options{Roundtrip: roundtrip.Options{MaxWaiting: 1}}), nil)
+			gone := openSession(t, ts, "2025-11-25")
+			f := gone.callFlow(1, tool)
+			question := f.expect("elicitation/create")
+			other := openSession(t, ts, "2025-11-25")
+			if got := other.call(1, tool); !strings.Contains(got.body, `"retryAfterMs":5000`) {
+				t.Errorf("a second call may wait: %s", got.body)
+			}
+			if got := read(t, gone.do(t.Context(), "DELETE", "")); got.status != 204 {
+				t.Fatalf("delete: status %d", got.status)
+			}
+			if got := read(t, gone.post(`{"jsonrpc":"2.0","id":`+string(question.ID)+`,"result":{"action":"accept"}}`)); got.status != 404 {
+				t.Errorf("a late answer: status %d", got.status)
+			}
+			var second *flow
+			for range 100 { // until the handler has noticed
+				response := other.post(toolCall(2, tool))
+				if response.Header.Get("Content-Type") == "text/event-stream" {
+					second = &flow{TB: t, Reader: sse.NewReader(response.Body, 0), response: response, cancel: func() {}}
+					question = second.expect("elicitation/create")
+					break
+				}
+				readAll(t, response)
+				time.Sleep(time.Millisecond)
+			}
+			if second == nil {
+				t.Fatal("the room did not come back")
+			}
+			other.answer(question.ID, `{"action":"accept","content":{"name":"Ann"}}`)
+			second.expect("accept")
+			other.answer(question.ID, `{"action":"accept","content":{"name":"Eve"}}`) // which is accepted and nobody's
+		})
+	}
+}
+
+// An asked is a response that notes when a question has been written.
+type asked struct {
+	header http.Header
+	seen   chan struct{}
+	once   sync.Once
+}
+
+func (w *asked) Header() http.Header { return w.header }
+func (w *asked) WriteHeader(int)     {}
+func (w *asked) Flush()              {}
+
+func (w *asked) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("elicitation/create")) {
+		w.once.Do(func() { close(w.seen) })
+	}
+	return len(p), nil
+}
+
+// wait makes a call that asks, and returns when it waits. left counts its client
+// until that is gone.
+func wait(ctx context.Context, h http.Handler, session string, body []byte, left *sync.WaitGroup) {
+	r := httptest.NewRequestWithContext(ctx, "POST", "/", bytes.NewReader(body))
+	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Mcp-Session-Id": {session}}
+	w := &asked{header: http.Header{}, seen: make(chan struct{})}
+	left.Go(func() { h.ServeHTTP(w, r) })
+	<-w.seen
+}
+
+// maxWaitMemory is what a call that waits may cost when its client is gone: 6 KiB
+// of objects, and the stack of its goroutine, which is 8 or 16 KiB as a handler
+// that asks in place needs about 5 of them while it waits.
+const maxWaitMemory = 24 << 10
+
+func TestMemoryOfCallsThatWait(t *testing.T) {
+	for _, tool := range askingTools {
+		t.Run(tool, func(t *testing.T) {
+			const sessions, calls = 25, 1000
+			h := serverhttp.New(askingServer(t, nil), nil)
+			var ids []string
+			for range sessions {
+				ids = append(ids, serveDirect(t.Context(), h, "POST", "", initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id"))
+			}
+			var connected sync.WaitGroup
+			wait(t.Context(), h, ids[0], []byte(toolCall(calls, tool)), &connected) // what is made once
+			ctx, leave := context.WithCancel(t.Context())
+			var left sync.WaitGroup
+			before := inUse()
+			for i := range calls {
+				wait(ctx, h, ids[i%sessions], []byte(toolCall(i, tool)), &left)
+			}
+			leave() // nobody is there any more, and the calls wait on
+			left.Wait()
+			each := int64(inUse()-before) / calls
+			t.Logf("%d bytes for each of %d calls that wait", each, calls)
+			if each > maxWaitMemory && !raceEnabled {
+				t.Errorf("a call that waits takes %d bytes, want at most %d", each, maxWaitMemory)
+			}
+			if err := h.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A call that waits holds of its body what its handler was given, and no more.
+func TestACallThatWaitsHoldsNoBody(t *testing.T) {
+	const calls, padding = 16, 1 << 20
+	for _, tool := range []string{"ask", "guard"} {
+		t.Run(tool, func(t *testing.T) {
+			h := serverhttp.New(askingServer(t, nil), nil)
+			session := serveDirect(t.Context(), h, "POST", "", initializeBody("2025-11-25")).Header().Get("Mcp-Session-Id")
+			body := []byte(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":{"a":1},"padding":"%s"}}`,
+				tool, strings.Repeat("x", padding)))
+			ctx, leave := context.WithCancel(t.Context())
+			var left sync.WaitGroup
+			before := inUse()
+			for i := range calls {
+				wait(ctx, h, session, bytes.Replace(body, []byte(`"id":1`), fmt.Appendf(nil, `"id":%d`, i+1), 1), &left)
+			}
+			leave() // nobody is there any more
+			left.Wait()
+			each := int64(inUse()-before) / calls
+			for range 200 { // until the goroutines of its client are gone entirely
+				if each <= padding/8 {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+				each = int64(inUse()-before) / calls
+			}
+			if each > padding/8 && !raceEnabled {
+				t.Errorf("a call that waits holds %d bytes", each)
+			}
+			if err := h.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

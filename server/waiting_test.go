@@ -1,0 +1,167 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// A typist is a client of an older revision on a line stream, in fake time.
+type typist struct {
+	testing.TB
+	in    io.Writer
+	lines *bufio.Scanner
+	ended chan error
+}
+
+func newTypist(t testing.TB, ctx context.Context, s *server.Server) *typist {
+	t.Helper()
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	c := &typist{TB: t, in: inW, lines: bufio.NewScanner(outR), ended: make(chan error, 1)}
+	go func() {
+		c.ended <- s.ServeStream(ctx, inR, outW, nil)
+		inR.Close()
+		outW.Close()
+	}()
+	c.say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + allCapabilities +
+		`,"clientInfo":{"name":"c","version":"1"}}}`)
+	c.expect("serverInfo")
+	return c
+}
+
+func (c *typist) say(line string) {
+	c.Helper()
+	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// expect returns the next line, which must contain all the parts.
+func (c *typist) expect(parts ...string) string {
+	c.Helper()
+	if !c.lines.Scan() {
+		c.Fatalf("the stream ended, want a line with %q", parts)
+	}
+	for _, part := range parts {
+		if !strings.Contains(c.lines.Text(), part) {
+			c.Fatalf("got %s, want %s in it", c.lines.Text(), part)
+		}
+	}
+	return c.lines.Text()
+}
+
+const askCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","_meta":{"progressToken":"p"}}}`
+
+// addAsk adds a tool that asks in place, or with a context that is not the
+// request's.
+func addAsk(s *server.Server, foreign bool) {
+	server.AddRawTool(s, server.Tool{Name: "ask"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		if foreign {
+			_, err := call.Elicit(context.Background(), &protocol.ElicitForm{Message: "Sure?", Schema: []byte(`{"type":"object","properties":{}}`)})
+			return server.Text("asked"), err
+		}
+		_, err := roundtrip.Ask[struct{ OK bool }](ctx, "sure", "Sure?")
+		return server.Text("asked"), err
+	})
+}
+
+func TestEndOfAStreamDoesNotWaitForPeople(t *testing.T) {
+	for name, foreign := range map[string]bool{"in place": false, "with a context of its own": true} {
+		for how, stop := range map[string]func(s *server.Server, cancel context.CancelFunc){
+			"context":  func(_ *server.Server, cancel context.CancelFunc) { cancel() },
+			"shutdown": func(s *server.Server, _ context.CancelFunc) { _ = s.Shutdown(context.Background()) },
+			"close":    func(s *server.Server, _ context.CancelFunc) { _ = s.Close() },
+		} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h := newHarness(t, nil)
+					addAsk(h.Server, foreign)
+					ctx, cancel := context.WithCancel(t.Context())
+					c := newTypist(t, ctx, h.Server)
+					c.say(askCall)
+					c.expect("elicitation/create")
+					started := time.Now()
+					go stop(h.Server, cancel)
+					c.expect("notifications/cancelled", `"reason":"the server is closing"`)
+					c.expect(`"isError":true`, "the server is closing; call again")
+					cancel()
+					if err := <-c.ended; !errors.Is(err, context.Canceled) {
+						t.Errorf("the stream ended with %v", err)
+					}
+					if took := time.Since(started); took > 0 {
+						t.Errorf("it took %s", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestShutdownWaitsForPeopleByOption(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, &server.Options{ShutdownWaitsForPeople: true})
+		addAsk(h.Server, false)
+		ctx, cancel := context.WithCancel(t.Context())
+		c := newTypist(t, ctx, h.Server)
+		c.say(askCall)
+		c.expect("elicitation/create")
+		done := make(chan error, 1)
+		go func() {
+			patience, enough := context.WithTimeout(context.Background(), time.Minute)
+			defer enough()
+			done <- h.Shutdown(patience)
+		}()
+		for _, value := range []string{"0.00048828125", "0.0006510416666666666", "0.000732421875", "0.00078125"} { // 2, 17, 32, 47 s
+			c.expect(`"method":"notifications/progress"`, `"progress":`+value+`,"message":"waiting for an answer"`)
+		}
+		// Patience is over.
+		c.expect("notifications/cancelled", `"reason":"the server is closing"`)
+		c.expect("the server is closing; call again")
+		if err := <-done; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want DeadlineExceeded", err)
+		}
+		cancel()
+		<-c.ended
+	})
+}
+
+// Whatever context a handler asks with, what surrounds its call hears of it.
+func TestForeignContextsTellOfTheWait(t *testing.T) {
+	for name, foreign := range map[string]bool{"in place": false, "with a context of its own": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				told := make(chan bool, 10)
+				h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(next server.Handler) server.Handler {
+					return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+						return next(roundtrip.WatchWaiting(ctx, func(waiting bool) { told <- waiting }), in)
+					}
+				}}})
+				addAsk(h.Server, foreign)
+				ctx, cancel := context.WithCancel(t.Context())
+				c := newTypist(t, ctx, h.Server)
+				c.say(askCall)
+				c.expect("elicitation/create", `"id":"server-1"`)
+				if !<-told {
+					t.Error("told that the call goes on before it waited")
+				}
+				c.say(`{"jsonrpc":"2.0","id":"server-1","result":{"action":"accept","content":{"OK":true}}}`)
+				if <-told {
+					t.Error("told twice that the call waits")
+				}
+				c.expect(`"text":"asked"`)
+				cancel()
+				<-c.ended
+			})
+		})
+	}
+}
