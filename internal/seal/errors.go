@@ -27,3 +27,18 @@ var (
 	// changed since.
 	ErrAuthentication = errors.New("seal: token does not authenticate")
 )
+
+// A KeyError is an error about the key that a token names. The token is not
+// authentic: anybody can name any key.
+type KeyError struct {
+	// ID is what the token has for the id of its key, cut at the length of the
+	// longest valid one. It may hold any bytes.
+	ID  string
+	Err error // one of the above
+}
+
+// Error returns the text of Err. It leaves the id to callers who can escape it.
+func (e *KeyError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *KeyError) Unwrap() error { return e.Err }

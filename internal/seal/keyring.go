@@ -57,6 +57,15 @@ func NewKeyring(primary Key, older ...Key) (*Keyring, error) {
 // Primary returns the id of the key that seals.
 func (r *Keyring) Primary() string { return r.keys[0].id }
 
+// IDs returns the ids of all keys, that of the primary first.
+func (r *Keyring) IDs() []string {
+	ids := make([]string, len(r.keys))
+	for i := range r.keys {
+		ids[i] = r.keys[i].id
+	}
+	return ids
+}
+
 // Ephemeral reports whether the key that seals is an ephemeral one.
 func (r *Keyring) Ephemeral() bool { return r.keys[0].ephemeral }
 
@@ -98,7 +107,8 @@ func (r *Keyring) appendSeal(dst, plaintext []byte, random func([]byte)) []byte 
 
 // Open appends to dst the plaintext that token seals, and returns the extended
 // slice. A token of more than maxBytes bytes is refused before any work. On
-// failure Open returns nil and one of the Err variables, and what dst held is
+// failure Open returns nil and one of the Err variables, in a [KeyError] where
+// the key is at fault, and what dst held is
 // unchanged; its spare capacity may not be.
 func (r *Keyring) Open(dst []byte, token string, maxBytes int) (plaintext []byte, err error) {
 	buf := r.scratch.Get().(*[]byte)
@@ -111,10 +121,11 @@ func (r *Keyring) Open(dst []byte, token string, maxBytes int) (plaintext []byte
 	}
 	key := r.find(p.id)
 	if key == nil {
-		if strings.HasPrefix(string(p.id), ephemeralPrefix) {
-			return nil, ErrForeignEphemeral
+		named := &KeyError{ID: string(p.id[:min(len(p.id), MaxID)]), Err: ErrUnknownKey}
+		if strings.HasPrefix(named.ID, ephemeralPrefix) {
+			named.Err = ErrForeignEphemeral
 		}
-		return nil, ErrUnknownKey
+		return nil, named
 	}
 	aead, err := key.derive(p.salt)
 	if err != nil {

@@ -1,0 +1,92 @@
+package redact
+
+import "strings"
+
+// maskCredentials takes out what follows the words that announce a credential,
+// in the spellings that errors have them in: "Bearer abc", "password=abc",
+// `"token":"abc"`. The calls that a handler makes have credentials of their own,
+// which nobody has listed.
+func maskCredentials(text string) string {
+	lower := strings.ToLower(text)
+	if len(lower) != len(text) { // a letter whose other case is longer
+		lower = text
+	}
+	var b strings.Builder
+	done := 0
+	for i := 0; i < len(lower); {
+		start, end := credentialAt(lower, i)
+		if end <= start {
+			i++
+			continue
+		}
+		b.WriteString(text[done:start])
+		b.WriteString(Mask)
+		i, done = end, end
+	}
+	b.WriteString(text[done:])
+	return b.String()
+}
+
+// credentialAt returns where the credential that a word at i announces starts
+// and ends; both are 0 where there is none.
+func credentialAt(s string, i int) (start, end int) {
+	if i > 0 && (s[i-1] >= 'a' && s[i-1] <= 'z' || s[i-1] >= '0' && s[i-1] <= '9') {
+		return 0, 0 // within a word
+	}
+	for _, scheme := range [...]string{"bearer ", "basic ", "dpop "} {
+		if strings.HasPrefix(s[i:], scheme) {
+			start = i + len(scheme)
+			// Words follow as well: "basic setup", "bearer of news".
+			if end = valueEnd(s, start); strings.ContainsAny(s[start:end], "0123456789._=+/-") || end-start > 20 {
+				return start, end
+			}
+		}
+	}
+	if strings.HasPrefix(s[i:], "eyj") { // a JSON object in base64: a signed token
+		if end = valueEnd(s, i); strings.Contains(s[i:end], ".") {
+			return i, end
+		}
+	}
+	for _, name := range [...]string{
+		"password", "passwd", "pwd", "secret", "client_secret", "token", "access_token", "refresh_token", "id_token",
+		"api_key", "api-key", "apikey", "authorization", "credential", "private_key", "access_key", "session",
+	} {
+		if rest, ok := strings.CutPrefix(s[i:], name); ok {
+			if start = valueStart(s, len(s)-len(rest)); start > 0 {
+				return start, valueEnd(s, start)
+			}
+		}
+	}
+	return 0, 0
+}
+
+// valueStart returns where the value of the name that ends at i starts, 0 if
+// none follows: after an equals sign, or after a colon where the name is quoted.
+func valueStart(s string, i int) int {
+	quoted := i < len(s) && (s[i] == '"' || s[i] == '\'')
+	if quoted {
+		i++
+	}
+	for i < len(s) && s[i] == ' ' {
+		i++
+	}
+	if i >= len(s) || s[i] != '=' && !(quoted && s[i] == ':') {
+		return 0
+	}
+	for i++; i < len(s) && strings.IndexByte(` "'`, s[i]) >= 0; {
+		i++
+	}
+	return i
+}
+
+// valueEnd returns where the value that starts at i ends.
+func valueEnd(s string, i int) int {
+	end := len(s)
+	if n := strings.IndexAny(s[i:], " \t\r\n\"'`,;&)}]<>"); n >= 0 {
+		end = i + n
+	}
+	for end > i && (s[end-1] == ':' || s[end-1] == '.') { // of the sentence
+		end--
+	}
+	return end
+}

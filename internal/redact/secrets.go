@@ -1,0 +1,166 @@
+package redact
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
+const (
+	// LeftOut stands for a whole text that could not be searched in the bounds
+	// below, which an honest one never meets.
+	LeftOut = "[text left out: too much to search for secrets]"
+
+	// maxText is the longest text that is searched, in bytes.
+	maxText = 16 << 10
+	// mostSecrets and maxSecretBytes bound what is searched for: with maxText
+	// they keep one text below some milliseconds.
+	mostSecrets    = 4096
+	maxSecretBytes = 1 << 20
+	// shortSecret is the length in bytes below which a string is taken out as a
+	// word of its own only: a letter would be found in every word.
+	shortSecret = 4
+)
+
+// Secrets are the strings that a text is searched for. The zero value has none.
+type Secrets struct {
+	list  []string
+	bytes int
+	full  bool
+}
+
+// AddText adds a string. White space around it does not count. One that is
+// longer than any text that is searched is passed over.
+func (s *Secrets) AddText(text string) {
+	text = strings.TrimSpace(text)
+	if text == "" || len(text) > maxText || s.full {
+		return
+	}
+	s.bytes += len(text)
+	if len(s.list) >= mostSecrets || s.bytes > maxSecretBytes {
+		s.full = true
+		return
+	}
+	s.list = append(s.list, text)
+}
+
+// AddJSON adds every string and number in raw. Names of members are no secrets,
+// nor are true, false and null. What is no JSON is added as it is.
+func (s *Secrets) AddJSON(raw []byte) {
+	if len(raw) == 0 || s.full {
+		return
+	}
+	switch jsonx.KindOf(raw) {
+	case jsonx.String:
+		var text string
+		if json.Unmarshal(raw, &text) != nil {
+			text = string(raw)
+		}
+		s.AddText(text)
+	case jsonx.Number:
+		s.AddText(string(raw))
+	case jsonx.Object:
+		if jsonx.Members(raw, func(_, value []byte) error { s.AddJSON(value); return nil }) != nil {
+			s.AddText(string(raw))
+		}
+	case jsonx.Array:
+		if jsonx.Elements(raw, func(_ int, value []byte) error { s.AddJSON(value); return nil }) != nil {
+			s.AddText(string(raw))
+		}
+	}
+}
+
+// AddCredential adds the value of a header that holds a credential, such as
+// Authorization or Cookie, whole and in its parts.
+func (s *Secrets) AddCredential(value string) {
+	s.AddText(value)
+	for part := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == ' ' || r == ';' || r == ',' }) {
+		s.addPart(part)
+		if _, part, ok := strings.Cut(part, "="); ok { // of a cookie
+			s.addPart(strings.Trim(part, `"`))
+		}
+	}
+}
+
+// addPart adds what is too long to be a scheme or the name of an attribute.
+func (s *Secrets) addPart(part string) {
+	if len(part) > len("DPoP-Token") {
+		s.AddText(part)
+	}
+}
+
+// Redact returns text without the secrets, however they are escaped, and without
+// what looks like a credential.
+func (s *Secrets) Redact(text string) string {
+	if s.full || len(text) > maxText {
+		return LeftOut
+	}
+	var forms []string
+	for _, secret := range s.list {
+		if len(secret) <= len(text) {
+			forms = appendSpellings(forms, secret)
+		}
+	}
+	// The longest first: a secret may be part of another.
+	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	forms = slices.Compact(forms)
+	short := slices.IndexFunc(forms, func(form string) bool { return len(form) < shortSecret })
+	if short < 0 {
+		short = len(forms)
+	}
+	pairs := make([]string, 0, 2*short)
+	for _, form := range forms[:short] {
+		pairs = append(pairs, form, Mask)
+	}
+	text = strings.NewReplacer(pairs...).Replace(text)
+	for _, form := range forms[short:] {
+		text = replaceWord(text, form)
+	}
+	return maskCredentials(text)
+}
+
+// appendSpellings appends secret as it is, and as programs quote it.
+func appendSpellings(dst []string, secret string) []string {
+	dst = append(dst, secret)
+	quoted := strconv.Quote(secret)
+	encoded, _ := json.Marshal(secret) // a string: never fails
+	for _, other := range []string{
+		quoted[1 : len(quoted)-1], string(encoded[1 : len(encoded)-1]),
+		url.QueryEscape(secret), url.PathEscape(secret),
+	} {
+		if other != secret {
+			dst = append(dst, other)
+		}
+	}
+	return dst
+}
+
+// replaceWord replaces word where no letter or digit is beside it.
+func replaceWord(text, word string) string {
+	var b strings.Builder
+	for {
+		i := strings.Index(text, word)
+		if i < 0 {
+			b.WriteString(text)
+			return b.String()
+		}
+		before, _ := utf8.DecodeLastRuneInString(text[:i])
+		after, _ := utf8.DecodeRuneInString(text[i+len(word):])
+		b.WriteString(text[:i])
+		if wordRune(before) && i > 0 || wordRune(after) && i+len(word) < len(text) {
+			b.WriteString(word)
+		} else {
+			b.WriteString(Mask)
+		}
+		text = text[i+len(word):]
+	}
+}
+
+func wordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
