@@ -67,9 +67,15 @@ type answer struct {
 	content     json.RawMessage    // accepted content or result
 	round       int
 	unsolicited bool
-	checked     bool // content passed the form's validation
-	bad         error
-	mark        mark // of flow style
+	// checked says that accepted content passed the form's validation, and of a
+	// refusal that the handler has looked at it.
+	checked bool
+	bad     error
+	mark    mark // of flow style, and of questions that got invalid answers
+
+	fault         *form.Fault // why accepted content does not fit, once it is known
+	faultReported bool
+	announced     bool // an unsolicited one, or one given in place, has been told to the observer
 }
 
 // errChangedForm is the Err of an answer to an older version of the question.
@@ -132,6 +138,8 @@ func answerForm[T any](ctx context.Context, key string, f *form.Form, decoder *j
 		content, err := f.Accept(a.content)
 		if err == nil {
 			a.content = content
+		} else {
+			a.invalidateLocked(f, err)
 		}
 		return err
 	})
@@ -146,6 +154,7 @@ func answerForm[T any](ctx context.Context, key string, f *form.Form, decoder *j
 	if err != nil {
 		// Two types may share a schema and not a range. The decoder's error
 		// would quote the value.
+		roundFrom(ctx).failDecode(key)
 		var zero T
 		reply.Outcome, reply.Err = Invalid, fmt.Errorf("the content does not decode into %T", zero)
 		return reply
@@ -173,9 +182,11 @@ func read[T any](ctx context.Context, key string, kind protocol.InputKind, check
 	}
 	reply := Reply[T]{Outcome: a.outcome, Round: a.round, Unsolicited: a.unsolicited, Err: a.bad}
 	if a.kind != kind {
+		a.checked = a.checked || a.outcome != Accepted
 		return nil, Reply[T]{Outcome: Invalid, Round: a.round, Err: fmt.Errorf("the question was asked as %s, not %s", a.kind, kind)}
 	}
 	if a.outcome != Accepted {
+		a.checked = true
 		return nil, reply
 	}
 	if err := check(a); err != nil {

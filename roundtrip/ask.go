@@ -29,6 +29,11 @@ import (
 // wording differ from what was answered, and if it differs again the flow ends
 // with an error that names the key. [Reworded] allows for wording.
 //
+// An answer that does not fit the form is asked for once more, with the reason in
+// front of the message: "Amount must be at least 0.01. How much?". After
+// [MaxInvalidAnswers] of them in a row the flow ends with an error that names the
+// rule. So it is in guard style.
+//
 // A person who refuses gives a [*DeclinedError] or [*CancelledError]. Returned
 // by the handler they end the flow with words that people can read: as an error
 // result of a tool, as code 23220 elsewhere. Outside of a handler Ask returns

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -16,8 +17,20 @@ type asker struct {
 	wait   *callWait
 }
 
-func newAsker(f *Funnel, call *Call, wait *callWait) asker {
-	return asker{funnel: f, call: call, wait: wait, where: Where{Version: call.Version, Method: call.Method, Target: call.Target}}
+// attachCall makes p the asker of call. A field at a time: a copy would be on the stack
+// of calls that wait.
+func (p *asker) attachCall(ctx context.Context, f *Funnel, call *Call, wait *callWait) {
+	p.funnel, p.call, p.wait = f, call, wait
+	p.where.Version, p.where.Method, p.where.Target = call.Version, call.Method, call.Target
+	if f.silent {
+		return
+	}
+	if p.where.Request = call.RequestID; p.where.Request == "" {
+		p.where.Request = requestid.From(ctx)
+	}
+	if p.where.Request == "" {
+		p.where.Request = requestid.New()
+	}
 }
 
 func (p *asker) legacy() bool { return p.call.Version.Era() == protocol.Legacy }

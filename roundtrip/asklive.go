@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
 	"github.com/rondo-mcp/rondo/internal/waiting"
@@ -29,20 +30,26 @@ func (r *round) askLive(ctx context.Context, inquiries []inquiry, missing []Ques
 		if err != nil {
 			return err
 		}
-		heard, err := r.pushLive(waits, &p, missing)
+		heard, err := r.pushLive(waits, &p, missing, r.pass.funnel.opts.MaxRounds-1-again)
 		r.endLive()
 		if err != nil {
 			return r.unasked(ctx, inquiries, err)
 		}
+		asked := missing
 		if unheard++; heard {
 			unheard = 0
 		}
 		if unheard >= maxUnheard {
 			return r.refuses(protocol.CodeFlowEnded, EndFailed,
-				"the client keeps sending answers that cannot be used: their shape is wrong; not asking again")
+				"the client keeps sending answers that cannot be used: their shape is wrong; not asking again: use a client that answers in the shape of the question, and start the call again")
 		}
-		if missing, err = r.collect(inquiries); err != nil || len(missing) == 0 {
+		missing, err = r.collect(inquiries)
+		r.reportLive(ctx, &p)
+		if err != nil || len(missing) == 0 {
 			return err
+		}
+		if text := r.tooOftenInvalid(asked); text != "" {
+			return r.refuses(protocol.CodeFlowEnded, EndInvalid, text)
 		}
 	}
 }
@@ -118,7 +125,7 @@ func (r *round) beginLive(missing []Question, again int) (asker, error) {
 	} else if again < limit {
 		return r.pass.asker, nil
 	}
-	text := gaveUp(limit, questionKeys(missing), r.answered())
+	text := gaveUp(limit, questionKeys(missing), r.answered(), r.lastFaultLocked(missing))
 	return asker{}, r.ends(&ending{errors.New(text), &refusal{code: protocol.CodeFlowEnded, text: text}, EndRounds})
 }
 
@@ -129,12 +136,12 @@ func (r *round) endLive() {
 }
 
 // gaveUp says which questions a flow asked that does not converge.
-func gaveUp(limit int, last, before string) string {
+func gaveUp(limit int, last, before, fault string) string {
 	text := fmt.Sprintf("gave up after %d rounds of questions; the last asked for: %s", limit, last)
 	if before != "" {
 		text += "; answered before: " + before
 	}
-	return text
+	return text + fault + ". Start the call again, and answer what it asked for last."
 }
 
 // refuses ends the run with words for the person or the model.
@@ -147,16 +154,20 @@ func (r *round) refuses(code int64, how FlowEnd, text string) error {
 // pushLive asks all questions at once and records the answers. It reports
 // whether any of them could be used. What prepares and records is done by others,
 // so that the stack of a call that waits holds nothing of it.
-func (r *round) pushLive(ctx context.Context, p *asker, missing []Question) (heard bool, err error) {
-	requests, err := r.prepareLive(ctx, p, missing)
+func (r *round) pushLive(ctx context.Context, p *asker, missing []Question, roundsLeft int) (heard bool, err error) {
+	requests, err := r.prepareLive(ctx, p, missing, roundsLeft)
 	if err != nil {
 		return false, err
 	}
+	began := time.Now()
 	responses, err := p.pushAll(ctx, requests)
 	if err != nil {
 		return false, err
 	}
 	heard, dropped := r.recordLive(missing, responses)
+	if heard && !p.funnel.silent {
+		r.reportLiveAnswers(ctx, p, missing, time.Since(began))
+	}
 	if len(dropped) > 0 {
 		p.observe(ctx, AnswersDropped{p.where, dropped})
 	}
@@ -167,7 +178,7 @@ func (r *round) pushLive(ctx context.Context, p *asker, missing []Question) (hea
 // cannot be.
 //
 //go:noinline
-func (r *round) prepareLive(ctx context.Context, p *asker, missing []Question) (protocol.InputRequests, error) {
+func (r *round) prepareLive(ctx context.Context, p *asker, missing []Question, roundsLeft int) (protocol.InputRequests, error) {
 	asks := (&draft{questions: missing}).result(&protocol.InputRequiredResult{})
 	if _, err := p.drafted(asks); err != nil {
 		r.mu.Lock()
@@ -179,9 +190,11 @@ func (r *round) prepareLive(ctx context.Context, p *asker, missing []Question) (
 		return nil, r.refuses(no.code, EndFailed, no.text)
 	}
 	if !p.funnel.silent {
-		p.observe(ctx, InputRequested{Where: p.where, Kinds: kinds(requests)})
+		p.observe(ctx, InputRequested{
+			Where: p.where, Kinds: kinds(requests), Questions: askedQuestions(missing), RoundsLeft: roundsLeft,
+		})
 	}
-	return requests, nil
+	return r.explainRepeats(requests), nil
 }
 
 // unasked decides what a failure to ask means. A handler that withdraws its own
@@ -212,14 +225,33 @@ func (r *round) recordLive(missing []Question, responses protocol.InputResponses
 			dropped = append(dropped, Dropped{q.key, DropMalformed})
 			continue
 		}
-		heard = true
-		r.record(&answer{
+		a := &answer{
 			key: q.key, kind: q.request.Kind(), outcome: outcome, digest: q.digest(), mark: q.mark,
 			content: append(json.RawMessage(nil), content...), round: r.number,
-		})
+		}
+		_, a.mark.invalid = r.faultOfLocked(q.key)
+		heard = true
+		r.record(a)
 	}
 	r.dropped = append(r.dropped, dropped...)
 	return heard, dropped
+}
+
+// reportLiveAnswers tells the observer what was just recorded. An answer that is
+// not announced yet is one of those.
+func (r *round) reportLiveAnswers(ctx context.Context, p *asker, questions []Question, waited time.Duration) {
+	for i := range questions {
+		r.mu.Lock()
+		a := r.find(questions[i].key)
+		due := a != nil && a.round == r.number && !a.announced && !a.unsolicited
+		if due {
+			a.announced = true
+		}
+		r.mu.Unlock()
+		if due {
+			p.reportAnswered(ctx, &asked{key: a.key, kind: a.kind, digest: a.digest, mark: a.mark}, a.outcome, waited)
+		}
+	}
 }
 
 // pushAll asks all questions at once. The call waits until all are answered.

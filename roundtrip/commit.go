@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -35,7 +34,7 @@ func CleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
 func OnCommit(ctx context.Context, fn func(context.Context)) error {
 	r := roundFrom(ctx)
 	if r == nil {
-		return ErrNoRound
+		return noRound(ctx)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,7 +72,7 @@ func (p *pass) runCommit(ctx context.Context, fn func(context.Context)) {
 	defer cancel()
 	defer func() {
 		if v := recover(); v != nil {
-			p.observe(ctx, HandlerPanicked{p.where, v, debug.Stack()})
+			p.reportPanic(ctx, v)
 		}
 	}()
 	fn(ctx)
@@ -92,7 +91,7 @@ func (p *pass) runCommit(ctx context.Context, fn func(context.Context)) {
 func FlowVersion(ctx context.Context, version string) error {
 	r := roundFrom(ctx)
 	if r == nil {
-		return ErrNoRound
+		return noRound(ctx)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -39,6 +39,17 @@ func digestArguments(arguments json.RawMessage) ([32]byte, error) {
 	return sha256.Sum256(canonical), nil
 }
 
+// digestQuestion returns what stands for a question in events.
+func digestQuestion(kind protocol.InputKind, key string, form [32]byte, m mark) (d QuestionDigest) {
+	var few [192]byte
+	text := append(few[:0], "rondo question 1\x00"...)
+	text = append(append(append(text, kind...), 0), key...)
+	text = append(append(append(text, 0), form[:]...), m.wording[:]...)
+	sum := sha256.Sum256(text)
+	copy(d[:], sum[:])
+	return d
+}
+
 // fingerprint identifies a set of answers, whatever their order.
 func fingerprint(responses protocol.InputResponses) [32]byte {
 	// Each answer is hashed alone and the hashes are combined by addition

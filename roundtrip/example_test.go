@@ -169,7 +169,7 @@ func ExampleAcceptedContent() {
 	play(handler, map[string]string{"delete": `{"action":"decline"}`})
 	// Output:
 	// asked: Delete everything?
-	// done: declined: delete
+	// done: declined: delete; the person does not want this: do not call again unless they ask for it
 }
 
 // State is the author's own, sealed beside the answers. It replaces what was

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -45,7 +45,7 @@ type ending struct {
 // is over, or settled, has none.
 func (r *round) flowing() (*flow, error) {
 	if r.closed {
-		return nil, ErrNoRound
+		return nil, errReturned()
 	}
 	if r.flow == nil {
 		r.flow = &flow{}
@@ -90,7 +90,7 @@ func (r *round) ends(e *ending) error {
 func ask(ctx context.Context, inquiries ...inquiry) error {
 	r := roundFrom(ctx)
 	if r == nil {
-		return ErrNoRound
+		return noRound(ctx)
 	}
 	if err := r.enter(inquiries); err != nil {
 		return err
@@ -159,6 +159,7 @@ func (r *round) collect(inquiries []inquiry) (missing []Question, err error) {
 	for i, one := range inquiries {
 		// Code of the author's types; it runs outside of the mutex.
 		if one.decode != nil && one.decode(contents[i]) != nil {
+			r.failDecode(one.question.key)
 			missing = append(missing, one.question)
 		}
 	}
@@ -208,7 +209,7 @@ func (p *pass) invoke(ctx context.Context, handler Handler) (result protocol.Res
 		}
 		if v := recover(); v != nil {
 			if cause, ok := v.(error); !ok || !errors.Is(cause, ErrPending) {
-				p.observe(ctx, HandlerPanicked{p.where, v, debug.Stack()})
+				p.reportPanic(ctx, v)
 			}
 			result, err = nil, ErrPending
 		}
@@ -340,7 +341,10 @@ func (c *roundContext) Err() error { return c.now().Err() }
 // Value also answers package context, which looks for the cause of an end among
 // the values.
 func (c *roundContext) Value(key any) any {
-	if _, ok := key.(roundKey); ok {
+	switch key.(type) {
+	case roundKey:
+		return c.round
+	case requestid.Key:
 		return c.round
 	}
 	return c.now().Value(key)

@@ -31,7 +31,11 @@ func (p person) answers(q protocol.InputRequest) json.RawMessage {
 	name := string(q.Kind())
 	switch q := q.(type) {
 	case *protocol.ElicitForm:
-		name, _, _ = strings.Cut(q.Message, " ")
+		message := q.Message
+		if i := strings.LastIndex(message, ". "); i >= 0 { // behind why it is asked again
+			message = message[i+2:]
+		}
+		name, _, _ = strings.Cut(message, " ")
 	case *protocol.ElicitURL:
 		name, _, _ = strings.Cut(q.Message, " ")
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"runtime/debug"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/heartbeat"
@@ -110,6 +109,11 @@ type Options struct {
 	// MaxStoredBytes bounds one state in the StateStore. 0:
 	// DefaultMaxStoredBytes.
 	MaxStoredBytes int
+	// HideErrors keeps the texts of errors that handlers return, other than
+	// [*protocol.Error], from clients: they get a reference, which the observer
+	// gets as well ([HandlerFailed]). Set it where texts tell of what is behind
+	// the server, and strangers call it.
+	HideErrors bool
 	// RefuseURLErrors answers a handler's URLElicitationRequiredError with an
 	// internal error instead of turning it into questions.
 	RefuseURLErrors bool
@@ -162,6 +166,11 @@ func NewFunnel(opts Options) (*Funnel, error) {
 	if err := opts.checkKey(); err != nil {
 		return nil, err
 	}
+	if ring, ok := opts.Sealer.(keyNamer); ok {
+		if event := keysAtStart(ring); event != nil {
+			opts.Observer.Observe(context.Background(), event)
+		}
+	}
 	return &Funnel{opts: opts, silent: silent, waits: newWaitQuotas(&opts)}, nil
 }
 
@@ -169,19 +178,33 @@ func NewFunnel(opts Options) (*Funnel, error) {
 // other services may have without an Audience to tell them apart: with equal
 // tools they would accept each other's states.
 func (o *Options) checkKey() error {
-	ring, ok := o.Sealer.(interface {
-		Ephemeral() bool
-		Primary() string
-	})
+	ring, ok := o.Sealer.(keyNamer)
 	switch {
 	case o.Plain:
 		return nil
 	case ok && ring.Ephemeral() && o.RequireSharedKey:
 		return errors.New("funnel: a shared key is required; set Sealer, for example with KeyringFromEnv")
 	case ok && ring.Ephemeral():
-		o.Observer.Observe(context.Background(), EphemeralKey{ring.Primary()})
+		return nil
 	case o.Audience == "":
 		return errors.New("funnel: an audience is required beside a shared key; set Audience to a name that all replicas of this service share and no other service has, for example its URL")
+	}
+	return nil
+}
+
+// keyNamer is a [Sealer] that knows its keys, as [Keyring] is.
+type keyNamer interface {
+	Ephemeral() bool
+	Primary() string
+}
+
+// keysAtStart returns what an operator is to know of the keys, nil for nothing.
+func keysAtStart(ring keyNamer) Event {
+	if ring.Ephemeral() {
+		return EphemeralKey{ring.Primary()}
+	}
+	if all, ok := ring.(interface{ IDs() []string }); ok {
+		return KeysEnabled{ring.Primary(), all.IDs()}
 	}
 	return nil
 }
@@ -208,6 +231,13 @@ type Call struct {
 	// revisions have none: what a host passes there is dropped unread.
 	Responses protocol.InputResponses
 	State     protocol.RequestState
+	// Credential is what the caller authenticates with, as it came: the value
+	// of the Authorization header, for example. It decides nothing and is kept
+	// out of what observers are told.
+	Credential string
+	// RequestID is the id of the request in events, see [RequestID]. Empty: that
+	// of the context, or a new one.
+	RequestID string
 	// Push puts questions to the client of a legacy revision. Nil where there
 	// is no session to carry them; it is not used in modern revisions.
 	Push Pusher
@@ -242,7 +272,7 @@ type Handler func(ctx context.Context) (protocol.Result, error)
 // carries a state that is refused.
 func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.Result, error) {
 	p := &pass{arrived: call}
-	p.asker = newAsker(f, &p.arrived, &p.ownWait)
+	p.attachCall(ctx, f, &p.arrived, &p.ownWait)
 	defer p.wait.close()
 	p.dropAbsentMembers()
 	result, err := p.do(ctx, handler)
@@ -315,12 +345,13 @@ func (p *pass) run(ctx context.Context, handler Handler, settle func(context.Con
 	p.start = true
 	defer func() {
 		if v := recover(); v != nil {
-			p.observe(ctx, HandlerPanicked{p.where, v, debug.Stack()})
+			p.reportPanic(ctx, v)
 			p.ended(ctx, EndFailed)
 			result, err = nil, internalError()
 		}
 	}()
 	result, err = p.invoke(ctx, handler)
+	p.reportAnswers(ctx)
 	return settle(ctx, result, err)
 }
 
@@ -357,7 +388,7 @@ func (p *pass) settle(ctx context.Context, result protocol.Result, err error) (p
 	}
 	if err != nil && refusedBy(err) {
 		p.ended(ctx, EndRefused)
-		return p.refuse(protocol.CodeRefused, err.Error())
+		return p.refuse(protocol.CodeRefused, err.Error()+adviceOn(err))
 	}
 	if err != nil {
 		p.ended(ctx, EndFailed)
@@ -369,8 +400,20 @@ func (p *pass) settle(ctx context.Context, result protocol.Result, err error) (p
 	if err := p.checkComplete(result); err != nil {
 		return nil, p.bug(ctx, err)
 	}
+	p.reportIgnored(ctx, result)
 	p.ended(ctx, EndComplete)
 	return result, nil
+}
+
+// reportIgnored tells the observer of refusals that a handler in guard style has
+// not looked at, in this leg or in one before, when it completes all the same.
+func (p *pass) reportIgnored(ctx context.Context, result protocol.Result) {
+	if failed, ok := result.(*protocol.CallToolResult); p.funnel.silent || ok && failed.IsError {
+		return
+	}
+	for _, a := range p.round.unreadRefusals() {
+		p.observe(ctx, DeclineIgnored{p.where, a.key, a.outcome})
+	}
 }
 
 // checkComplete refuses results of the wrong type for the method, nil ones,
@@ -405,10 +448,11 @@ func (p *pass) failed(ctx context.Context, err error) (protocol.Result, error) {
 		}
 		return nil, p.modernError(ctx, e)
 	}
+	text := p.reportFailure(ctx, err)
 	if p.call.Method == protocol.MethodCallTool {
-		return errorResult(err.Error()), nil
+		return errorResult(text), nil
 	}
-	return nil, protocol.Errorf(protocol.CodeHandlerError, "%s", err.Error())
+	return nil, protocol.Errorf(protocol.CodeHandlerError, "%s", text)
 }
 
 // modernError keeps codes of older revisions off the modern wire

@@ -233,6 +233,15 @@ func (c *client) bug() string {
 	return bugs[before].Err.Error()
 }
 
+// withoutAdvice cuts off what a text says is to be done next, for tests of what
+// happened. TestTextsSayWhatToDo is about the rest.
+func withoutAdvice(text string) string {
+	for _, mark := range []string{"; the person ", "; start the call ", ". Start the call ", ": use a client ", "; use a client ", "; connect with "} {
+		text, _, _ = strings.Cut(text, mark)
+	}
+	return text
+}
+
 // show returns the text of a tool's result, and a name for others.
 func show(r protocol.Result) string {
 	switch r := r.(type) {
@@ -244,7 +253,7 @@ func show(r protocol.Result) string {
 			}
 		}
 		if r.IsError {
-			return "error: " + text
+			return "error: " + withoutAdvice(text)
 		}
 		return text
 	case *protocol.InputRequiredResult:

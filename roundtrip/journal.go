@@ -9,10 +9,11 @@ import (
 )
 
 // mark is what the journal of a flow keeps of a question beside key, kind, form
-// and answer. Guard style leaves none.
+// and answer. Guard style leaves none, but for the number of invalid answers.
 type mark struct {
 	set     bool     // asked in flow style
 	again   bool     // asked once more because it had changed
+	invalid int      // answers in a row that did not fit; in guard style as well
 	wording [16]byte // digest of what the person or the model was told
 }
 
@@ -55,6 +56,9 @@ func (r *round) recorded(q *Question) (json.RawMessage, error) {
 		a.settle(q.request.Kind())
 	}
 	q.mark.again = a.mark.again
+	if a.outcome != Accepted {
+		a.checked = true // the handler gets it
+	}
 	switch {
 	case a.outcome == Invalid:
 		return nil, errMissing
@@ -96,6 +100,7 @@ func (a *answer) accepted(q *Question) (json.RawMessage, error) {
 	}
 	content, err := q.form.Accept(a.content)
 	if err != nil {
+		a.invalidateLocked(q.form, err)
 		return nil, errMissing
 	}
 	a.content, a.checked = content, true

@@ -109,6 +109,9 @@ func (k *Keyring) Open(_ context.Context, text string) ([]byte, error) {
 // Primary returns the id of the key that seals.
 func (k *Keyring) Primary() string { return k.ring.Primary() }
 
+// IDs returns the ids of all keys that open, that of the primary first.
+func (k *Keyring) IDs() []string { return k.ring.IDs() }
+
 // Ephemeral reports whether the primary key belongs to this process only.
 func (k *Keyring) Ephemeral() bool { return k.ring.Ephemeral() }
 

@@ -59,7 +59,7 @@ func (p *pass) live(parent context.Context, handler Handler) (protocol.Result, e
 		}
 		if round > p.funnel.opts.MaxRounds { // a plain state does not count its rounds
 			p.ended(ctx, EndRounds)
-			return p.refuse(protocol.CodeFlowEnded, gaveUp(p.funnel.opts.MaxRounds, keys(asks.InputRequests), ""))
+			return p.refuse(protocol.CodeFlowEnded, gaveUp(p.funnel.opts.MaxRounds, keys(asks.InputRequests), "", ""))
 		}
 		if err := p.fulfil(ctx, parent, asks); err != nil {
 			p.ended(ctx, EndFailed)
@@ -154,11 +154,11 @@ func cannotAsk(err error) *refusal {
 	if busy, ok := errors.AsType[*waitRefusedError](err); ok {
 		return &refusal{code: busy.wire.Code, text: busy.wire.Message, busy: busy.wire}
 	}
-	text := "the client could not be asked"
+	text := "the client could not be asked; start the call again when it can be"
 	if e, ok := protocol.AsError(err); ok {
-		text = "the client could not answer: " + e.Message
+		text = "the client could not answer: " + e.Message + "; start the call again when it can"
 	} else if errors.Is(err, errHumanTimeout) {
-		text = errHumanTimeout.Error()
+		text = errHumanTimeout.Error() + "; start the call again when somebody can answer"
 	}
 	return &refusal{code: protocol.CodeFlowEnded, text: text}
 }
@@ -172,7 +172,7 @@ func (p *asker) gateLive(ctx context.Context, requests protocol.InputRequests) (
 		p.observe(ctx, ServerBug{p.where, fmt.Errorf("asked for input in revision %s, which the funnel is told to refuse", p.call.Version)})
 		return nil, &refusal{code: protocol.CodeCannotAsk, text: "this request asks questions, which needs a client of revision 2026-07-28"}
 	case len(requests) > 0 && p.call.Push == nil:
-		return nil, &refusal{code: protocol.CodeCannotAsk, text: "this connection cannot carry questions to the client: it has no session"}
+		return nil, &refusal{code: protocol.CodeCannotAsk, text: "this connection cannot carry questions to the client: it has no session; connect with one, or with a client of revision 2026-07-28"}
 	}
 	var missing protocol.ClientCapabilities
 	for _, q := range requests {
@@ -180,13 +180,13 @@ func (p *asker) gateLive(ctx context.Context, requests protocol.InputRequests) (
 	}
 	if !missing.IsZero() {
 		p.observe(ctx, CapabilityRefused{p.where, missing})
-		return nil, &refusal{code: protocol.CodeCannotAsk, text: "the client does not support: " + missing.String()}
+		return nil, &refusal{code: protocol.CodeCannotAsk, text: "the client does not support: " + missing.String() + "; use a client that does"}
 	}
 	copied := false
 	for i, q := range requests {
 		spelled, err := p.spell(q.Request)
 		if err != nil {
-			return nil, &refusal{code: protocol.CodeCannotAsk, text: fmt.Sprintf("question %q: %v", q.Key, err)}
+			return nil, &refusal{code: protocol.CodeCannotAsk, text: fmt.Sprintf("question %q: %v; use a client of a later revision", q.Key, err)}
 		}
 		if spelled == q.Request {
 			continue
@@ -279,7 +279,7 @@ func (p *pass) legacyURLs(ctx context.Context, e *protocol.URLElicitationRequire
 	missing := p.call.Capabilities.Missing(&protocol.ElicitURL{})
 	if p.call.Version != protocol.V20251125 || !missing.IsZero() {
 		p.observe(ctx, CapabilityRefused{p.where, missing})
-		return p.refuse(protocol.CodeCannotAsk, "the client cannot be asked to visit a URL, which this request needs")
+		return p.refuse(protocol.CodeCannotAsk, "the client cannot be asked to visit a URL, which this request needs; use a client of revision 2025-11-25 or later that declares elicitation.url")
 	}
 	spelled, err := e.Legacy()
 	if err != nil {

@@ -275,8 +275,8 @@ func TestLegacyRefusingPeople(t *testing.T) {
 		{"declined", declined, asksOnce, "declined", 1},
 		{"cancelled", cancelled, asksOnce, "cancelled", 1},
 		{"declined, and nagged", declined, nags, "error: declined: confirm", 1},
-		{"cancelled, and nagged", cancelled, nags, "error: declined: confirm", 1},
-		{"content that does not fit", `{"action":"accept","content":{"reason":"x"}}`, asksOnce, "error: gave up after 8 rounds of questions; the last asked for: confirm", 8},
+		{"cancelled, and nagged", cancelled, nags, "error: cancelled: confirm", 1},
+		{"content that does not fit", `{"action":"accept","content":{"reason":"x"}}`, asksOnce, "error: not asking again: 3 answers to \"confirm\" were not valid, the last because of the rule \"length\": Reason must have at least 2 characters", 3},
 		{"an answer of no shape", `{"action":"perhaps"}`, asksOnce, "error: the client keeps sending answers that cannot be used: it loses the requestState that belongs to them, or their shape is wrong; not asking again", 2},
 		{"null", `null`, asksOnce, "error: the client keeps sending answers that cannot be used: it loses the requestState that belongs to them, or their shape is wrong; not asking again", 2},
 	} {

@@ -30,7 +30,7 @@ func Memo[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 	var none T
 	r := roundFrom(ctx)
 	if r == nil {
-		return none, ErrNoRound
+		return none, noRound(ctx)
 	}
 	value, err := r.recall(key)
 	if err != nil {
@@ -144,7 +144,7 @@ func (r *round) spoiled(key, problem string) error {
 func IdempotencyKey(ctx context.Context, key string) (string, error) {
 	r := roundFrom(ctx)
 	if r == nil {
-		return "", ErrNoRound
+		return "", noRound(ctx)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

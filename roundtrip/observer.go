@@ -2,16 +2,20 @@ package roundtrip
 
 import (
 	"context"
+	"encoding/hex"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/form"
+	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // An Observer is told what happens in a [Funnel], for logs and metrics. Events
-// carry no answers, no state and no secrets. Observe is called on the
-// goroutine of the request, with a context that holds the request's values; it
-// must return soon. Calls may overlap. Expect event types beyond those of
-// today.
+// carry no answers, no state and no secrets, but for the Err of [HandlerFailed]
+// and the Value of [HandlerPanicked], which are whatever the handler made of
+// what it knows. Observe is called on the goroutine of the request, with a
+// context that holds the request's values; it must return soon. Calls may
+// overlap. Expect event types beyond those of today.
 type Observer interface {
 	Observe(ctx context.Context, event Event)
 }
@@ -26,7 +30,16 @@ type Where struct {
 	Target  string // the name of the tool or prompt, or the URI
 	Flow    string // the id of the flow, empty before it has one
 	Round   int
+	// Request is the id of this one request, by which the entries of a log can
+	// be joined; see [RequestID]. Empty where nothing has named it.
+	Request string
 }
+
+// RequestID returns the id of the request that ctx belongs to, as events and
+// log entries have it, for authors who log as well. It is random, names one leg
+// of a flow and means nothing to the client. It is empty where nobody observes
+// and nobody logs.
+func RequestID(ctx context.Context) string { return requestid.From(ctx) }
 
 // StateRejected: a requestState was refused. The client learned only the
 // Reference.
@@ -37,6 +50,10 @@ type StateRejected struct {
 	// Err is what the [Sealer] said, or whoever read what it opened; nil when
 	// the state was authentic and did not fit.
 	Err error
+	// KeyID is the key that the state names, for the reasons
+	// [ReasonUnknownKey] and [ReasonForeignEphemeral]; it is public. Anybody can
+	// name any key.
+	KeyID string
 }
 
 // AnswersDropped: a request carried answers that were not used.
@@ -58,10 +75,88 @@ type Resumed struct {
 // InputRequested: questions, or a state to come back with, went out.
 type InputRequested struct {
 	Where
-	Kinds      []protocol.InputKind
+	Kinds []protocol.InputKind
+	// Questions are what is asked, in the order of Kinds.
+	Questions  []AskedQuestion
 	StateBytes int // as in [Resumed]
-	// NearLimit says that few rounds are left before the flow is ended.
-	NearLimit bool
+	// RoundsLeft is how many more rounds of questions the flow may have after
+	// this one before it is ended, -1 where nobody counts them ([Options].Plain).
+	RoundsLeft int
+}
+
+// An AskedQuestion is a question that went out.
+type AskedQuestion struct {
+	Key    string // empty for questions that have none, see [Funnel.Push]
+	Kind   protocol.InputKind
+	Digest QuestionDigest
+}
+
+// A QuestionDigest stands for what a person was asked, for an audit: it is the
+// same in [InputRequested] and in [Answered], and whenever the same is asked
+// under the same key. In flow style it covers kind, form and wording; in guard
+// style, whose states do not keep the wording, kind and form. The reason in
+// front of a question that is asked again is no part of it.
+type QuestionDigest [16]byte
+
+// String returns the digest in hexadecimal.
+func (d QuestionDigest) String() string { return hex.EncodeToString(d[:]) }
+
+// Answered: the client answered a question. What a person entered is not told,
+// only what they decided. There is one for each answer that the flow takes, also
+// for one that turns out to be invalid, and none for those that are dropped.
+type Answered struct {
+	Where
+	Key  string // empty for questions that have none, see [Funnel.Push]
+	Kind protocol.InputKind
+	// Outcome is Accepted, Declined or Cancelled.
+	Outcome Outcome
+	// Principal is whose answer it is, as far as the host knows.
+	Principal Principal
+	// QuestionDigest is that of the question; zero for an unsolicited answer.
+	QuestionDigest QuestionDigest
+	// Waited is the time from the question to the answer.
+	Waited time.Duration
+	// Unsolicited says that nothing proves that the question was asked.
+	Unsolicited bool
+}
+
+// AnswerInvalid: an accepted answer did not fit the question. The value is not
+// told.
+type AnswerInvalid struct {
+	Where
+	Key string // empty for questions that have none, see [Funnel.Push]
+	// Field is the property of the form, empty when the whole is at fault.
+	Field string
+	Rule  Rule
+}
+
+// A Rule is what an answer can break. New ones may come.
+type Rule string
+
+// The rules.
+const (
+	RuleRequired Rule = form.RuleRequired
+	RuleType     Rule = form.RuleType
+	RuleMinimum  Rule = form.RuleMinimum
+	RuleMaximum  Rule = form.RuleMaximum
+	RuleLength   Rule = form.RuleLength
+	RuleItems    Rule = form.RuleItems // too few or too many choices
+	RuleEnum     Rule = form.RuleEnum
+	RuleFormat   Rule = form.RuleFormat
+	RulePattern  Rule = form.RulePattern
+	RuleRange    Rule = form.RuleRange // beyond what the Go type can hold
+	RuleShape    Rule = form.RuleShape // the answer as a whole
+	RuleOther    Rule = form.RuleOther
+)
+
+// DeclineIgnored: a person declined or cancelled, and the handler completed the
+// request without having looked at that. Outcome is Declined or Cancelled. It
+// points at a handler that does what it was not allowed to do. Flow style never
+// causes it: there the refusal is what the call that asks returns.
+type DeclineIgnored struct {
+	Where
+	Key     string
+	Outcome Outcome
 }
 
 // FlowEnded: a flow of more than one leg came to its end. Legs counts them.
@@ -80,6 +175,7 @@ const (
 	EndFailed    FlowEnd = "failed"
 	EndRefused   FlowEnd = "refused"        // the handler asked again what was refused
 	EndRounds    FlowEnd = "rounds"         // the cap on rounds was reached
+	EndInvalid   FlowEnd = "invalid"        // a question got no valid answer
 	EndStateLost FlowEnd = "state_lost"     // the client loses the state
 	EndReplayed  FlowEnd = "replay_handled" // a replay got the recorded outcome
 )
@@ -90,10 +186,29 @@ type CapabilityRefused struct {
 	Missing protocol.ClientCapabilities
 }
 
+// HandlerFailed: a handler returned an error of its own, neither an
+// [*protocol.Error] nor a refusal of the person's. The client got its text, or,
+// with [Options].HideErrors, Reference.
+type HandlerFailed struct {
+	Where
+	// Reference is what the client was given in the place of the text; empty
+	// where it has the text.
+	Reference string
+	// Err is what the handler returned. Its text may hold anything.
+	Err error
+	// Text is the text of Err without the strings of the call's arguments,
+	// answers and state, without the credentials of the caller and what looks
+	// like those of others. It may be long and is not escaped.
+	Text string
+}
+
 // HandlerPanicked: a handler panicked; the client got an internal error.
 type HandlerPanicked struct {
 	Where
+	// Value may hold anything. Text is what fmt makes of it, masked as in
+	// [HandlerFailed]; empty where nobody knows what the call holds.
 	Value any
+	Text  string
 	Stack []byte
 }
 
@@ -130,17 +245,30 @@ type SessionEvicted struct {
 // do not survive a restart and no other replica can open them.
 type EphemeralKey struct{ KeyID string }
 
+// KeysEnabled: a funnel starts with a [Sealer] that names its keys, as [Keyring]
+// does. Primary seals; every key of Enabled opens, Primary among them. Ids are
+// public.
+type KeysEnabled struct {
+	Primary string
+	Enabled []string
+}
+
 func (StateRejected) event()     {}
 func (AnswersDropped) event()    {}
+func (Answered) event()          {}
+func (AnswerInvalid) event()     {}
+func (DeclineIgnored) event()    {}
 func (Resumed) event()           {}
 func (InputRequested) event()    {}
 func (FlowEnded) event()         {}
 func (CapabilityRefused) event() {}
+func (HandlerFailed) event()     {}
 func (HandlerPanicked) event()   {}
 func (ServerBug) event()         {}
 func (QuotaExceeded) event()     {}
 func (SessionEvicted) event()    {}
 func (EphemeralKey) event()      {}
+func (KeysEnabled) event()       {}
 
 // Observers returns an observer that tells each of the given ones in order.
 // Nil entries are passed over.

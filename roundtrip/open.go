@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/seal"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -51,7 +52,7 @@ func (p *pass) open(ctx context.Context) (protocol.Result, error) {
 	p.name(c.flow)
 	p.where.Round = c.round + 1
 	p.round.number = c.round + 1
-	p.round.state, p.round.memos, p.round.version = c.state, c.memos, c.version
+	p.round.asked, p.round.state, p.round.memos, p.round.version = c.asked, c.state, c.memos, c.version
 	p.round.id, p.round.identified = c.flow, true
 	if !p.funnel.silent {
 		p.observe(ctx, Resumed{p.where, time.Since(c.issued), len(text)})
@@ -161,6 +162,9 @@ func (p *pass) rejected(ctx context.Context, err error) error {
 	event := StateRejected{Where: p.where, Reference: newReference(), Reason: ReasonSealer, Err: err}
 	if r, ok := errors.AsType[*rejection](err); ok {
 		event.Reason, event.Err = r.reason, r.err
+		if named, ok := errors.AsType[*seal.KeyError](r.err); ok {
+			event.KeyID = named.ID
+		}
 	}
 	p.observe(ctx, event)
 	return invalidState(event.Reference)

@@ -3,7 +3,9 @@ package roundtrip
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/form"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
@@ -35,45 +37,95 @@ func (e *AnswerError) Unwrap() error { return e.Err }
 // the question's URL must not be sent (see [Options].AllowURL); an [*AnswerError]
 // is an answer that is no good. Calls may overlap.
 func (f *Funnel) Push(ctx context.Context, call Call, question protocol.InputRequest) (json.RawMessage, error) {
-	p := newAsker(f, &call, waitOf(ctx))
-	failed := func(format string, args ...any) error {
-		return &PushError{Method: question.Kind().Method(), Cause: fmt.Sprintf(format, args...)}
-	}
-	requests := protocol.InputRequests{{Key: "question", Request: question}}
-	if err := (&protocol.InputRequiredResult{InputRequests: requests}).Validate(); err != nil {
-		return nil, err
-	}
-	if !p.legacy() {
-		return nil, failed("revision %s has no requests from server to client", call.Version)
-	}
-	if call.Push == nil {
-		return nil, failed("this connection cannot carry questions to the client")
-	}
-	if missing := call.Capabilities.Missing(question); !missing.IsZero() {
-		p.observe(ctx, CapabilityRefused{p.where, missing})
-		return nil, &PushError{Method: question.Kind().Method(), Cause: "the client does not support: " + missing.String(), Missing: missing}
-	}
-	if err := p.checkPushedURL(ctx, question); err != nil {
-		return nil, err
-	}
-	fields, err := pushedForm(question)
+	p := &asker{}
+	p.attachCall(ctx, f, &call, waitOf(ctx))
+	spelled, fields, err := p.preparePush(ctx, question)
 	if err != nil {
 		return nil, err
-	}
-	spelled, err := p.spell(question)
-	if err != nil {
-		return nil, failed("%v", err)
 	}
 	w, err := p.beginWaiting(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer w.end()
+	began := time.Now()
 	raw, err := p.push(&w.Context, spelled)
-	if err != nil || fields == nil {
+	if err != nil {
 		return raw, err
 	}
-	return acceptForm(fields, raw)
+	return p.acceptPushed(ctx, question, fields, raw, time.Since(began))
+}
+
+// preparePush returns the question as it is put to the client, and its form if it
+// has one, or why it cannot be put. It is no part of the stack of a call that
+// waits.
+//
+//go:noinline
+func (p *asker) preparePush(ctx context.Context, question protocol.InputRequest) (protocol.InputRequest, *form.Form, error) {
+	failed := func(format string, args ...any) error {
+		return &PushError{Method: question.Kind().Method(), Cause: fmt.Sprintf(format, args...)}
+	}
+	requests := protocol.InputRequests{{Key: "question", Request: question}}
+	if err := (&protocol.InputRequiredResult{InputRequests: requests}).Validate(); err != nil {
+		return nil, nil, err
+	}
+	if !p.legacy() {
+		return nil, nil, failed("revision %s has no requests from server to client", p.call.Version)
+	}
+	if p.call.Push == nil {
+		return nil, nil, failed("this connection cannot carry questions to the client")
+	}
+	if missing := p.call.Capabilities.Missing(question); !missing.IsZero() {
+		p.observe(ctx, CapabilityRefused{p.where, missing})
+		return nil, nil, &PushError{Method: question.Kind().Method(), Cause: "the client does not support: " + missing.String(), Missing: missing}
+	}
+	if err := p.checkPushedURL(ctx, question); err != nil {
+		return nil, nil, err
+	}
+	fields, err := pushedForm(question)
+	if err != nil {
+		return nil, nil, err
+	}
+	spelled, err := p.spell(question)
+	if err != nil {
+		return nil, nil, failed("%v", err)
+	}
+	return spelled, fields, nil
+}
+
+// acceptPushed checks an answer, and tells the observer of it. It is no part of
+// the stack of a call that waits.
+//
+//go:noinline
+func (p *asker) acceptPushed(ctx context.Context, question protocol.InputRequest, fields *form.Form, raw json.RawMessage, waited time.Duration) (json.RawMessage, error) {
+	p.reportPushed(ctx, question, fields, raw, waited)
+	if fields == nil {
+		return raw, nil
+	}
+	accepted, err := acceptForm(fields, raw)
+	if invalid, ok := errors.AsType[*AnswerError](err); ok {
+		fault := fields.Explain(invalid.Err)
+		p.observe(ctx, AnswerInvalid{Where: p.where, Field: fault.Field, Rule: Rule(fault.Rule)})
+	}
+	return accepted, err
+}
+
+// reportPushed tells the observer what a person decided on a question without a
+// key. Of an answer that cannot be read nothing is known.
+func (p *asker) reportPushed(ctx context.Context, question protocol.InputRequest, fields *form.Form, raw json.RawMessage, waited time.Duration) {
+	if p.funnel.silent {
+		return
+	}
+	outcome, _, err := interpret(question.Kind(), raw)
+	if err != nil {
+		return
+	}
+	q := Question{request: question, form: fields}
+	m, err := q.marked()
+	if err != nil {
+		return
+	}
+	p.reportAnswered(ctx, &asked{kind: question.Kind(), digest: q.digest(), mark: m}, outcome, waited)
 }
 
 // checkPushedURL refuses a visit to a URL that must not be sent. A question that

@@ -19,9 +19,15 @@ func (p *pass) ask(ctx context.Context, asks *protocol.InputRequiredResult) (pro
 	if err != nil {
 		return nil, p.bug(ctx, err)
 	}
-	if key := p.nagged(d); key != "" {
+	if refused := p.nagged(d); refused != nil {
 		p.ended(ctx, EndRefused)
-		return p.refuse(protocol.CodeRefused, fmt.Sprintf("declined: %s", key))
+		return p.refuse(protocol.CodeRefused, refused.Error()+adviceOn(refused))
+	}
+	p.round.checkUnread(d.questions)
+	p.reportAnswers(ctx)
+	if text := p.round.tooOftenInvalid(d.questions); text != "" {
+		p.ended(ctx, EndInvalid)
+		return p.refuse(protocol.CodeFlowEnded, text)
 	}
 	requests, refused := asks.InputRequests, error(nil)
 	if p.legacy() {
@@ -33,15 +39,16 @@ func (p *pass) ask(ctx context.Context, asks *protocol.InputRequiredResult) (pro
 	} else if requests, refused = p.gate(ctx, requests); refused != nil {
 		return nil, refused
 	}
+	requests = p.round.explainRepeats(requests)
 	if p.funnel.opts.Plain {
 		if text, _ := d.plain.Text(); len(text) > p.funnel.opts.MaxStateBytes {
 			return nil, p.bug(ctx, fmt.Errorf("plain state of %d bytes is over the limit of %d", len(text), p.funnel.opts.MaxStateBytes))
 		}
-		return p.out(ctx, asks, requests, d.plain)
+		return p.out(ctx, asks, d, requests, d.plain)
 	}
 	if p.round.number > p.funnel.opts.MaxRounds {
 		p.ended(ctx, EndRounds)
-		return p.refuse(protocol.CodeFlowEnded, gaveUp(p.funnel.opts.MaxRounds, keys(requests), p.round.before()))
+		return p.refuse(protocol.CodeFlowEnded, gaveUp(p.funnel.opts.MaxRounds, keys(requests), p.round.before(), p.round.lastFault(d.questions)))
 	}
 	if err := p.digestArguments(); err != nil {
 		// Nothing can be bound to them. They came from the client.
@@ -51,7 +58,7 @@ func (p *pass) ask(ctx context.Context, asks *protocol.InputRequiredResult) (pro
 	if p.loses(&next) {
 		p.ended(ctx, EndStateLost)
 		return p.refuse(protocol.CodeFlowEnded,
-			"the client keeps sending answers that cannot be used: it loses the requestState that belongs to them, or their shape is wrong; not asking again")
+			"the client keeps sending answers that cannot be used: it loses the requestState that belongs to them, or their shape is wrong; not asking again: use a client that returns requestState unchanged and answers in the shape of the question, and start the call again")
 	}
 	var state protocol.RequestState
 	if p.legacy() {
@@ -62,16 +69,29 @@ func (p *pass) ask(ctx context.Context, asks *protocol.InputRequiredResult) (pro
 	if err != nil {
 		return nil, p.reportUnserved(ctx, err)
 	}
-	return p.out(ctx, asks, requests, state)
+	return p.out(ctx, asks, d, requests, state)
 }
 
-func (p *pass) out(ctx context.Context, asks *protocol.InputRequiredResult, requests protocol.InputRequests, state protocol.RequestState) (protocol.Result, error) {
+func (p *pass) out(ctx context.Context, asks *protocol.InputRequiredResult, d *draft, requests protocol.InputRequests, state protocol.RequestState) (protocol.Result, error) {
 	text, _ := state.Text()
 	if !p.funnel.silent {
-		near := !p.funnel.opts.Plain && p.round.number >= p.funnel.opts.MaxRounds-2
-		p.observe(ctx, InputRequested{p.where, kinds(requests), len(text), near})
+		left := -1
+		if !p.funnel.opts.Plain {
+			left = p.funnel.opts.MaxRounds - p.round.number
+		}
+		p.observe(ctx, InputRequested{p.where, kinds(requests), askedQuestions(d.questions), len(text), left})
 	}
 	return &protocol.InputRequiredResult{InputRequests: requests, RequestState: state, Meta: asks.Meta}, nil
+}
+
+func askedQuestions(questions []Question) []AskedQuestion {
+	list := make([]AskedQuestion, len(questions))
+	for i := range questions {
+		q := &questions[i]
+		kind := q.request.Kind()
+		list[i] = AskedQuestion{q.key, kind, digestQuestion(kind, q.key, q.digest(), q.mark)}
+	}
+	return list
 }
 
 func kinds(requests protocol.InputRequests) []protocol.InputKind {
@@ -188,9 +208,9 @@ func (p *asker) handBuilt(asks *protocol.InputRequiredResult) (*draft, error) {
 	return d, nil
 }
 
-// nagged returns the key of a question that repeats, unchanged, one that the
-// person refused in this flow.
-func (p *pass) nagged(d *draft) string {
+// nagged returns the refusal of a question that the handler repeats unchanged,
+// nil if it repeats none.
+func (p *pass) nagged(d *draft) error {
 	p.round.mu.Lock()
 	defer p.round.mu.Unlock()
 	p.round.settleVersion() // also of a handler that asked and read nothing
@@ -201,10 +221,13 @@ func (p *pass) nagged(d *draft) string {
 		}
 		// Which form a cold refusal was shown is not known.
 		if a.kind == q.request.Kind() && (a.unsolicited || a.digest == q.digest()) {
-			return q.key
+			if a.outcome == Declined {
+				return &DeclinedError{q.key}
+			}
+			return &CancelledError{q.key}
 		}
 	}
-	return ""
+	return nil
 }
 
 // digest identifies what a form question asks for. Other kinds have none: a
@@ -337,6 +360,7 @@ func (p *pass) next(d *draft, now time.Time) claims {
 	}
 	for _, q := range d.questions {
 		a := asked{key: q.key, kind: q.request.Kind(), digest: q.digest(), mark: q.mark}
+		_, a.mark.invalid = p.round.faultOf(q.key)
 		if q.carryForm && !q.mark.set { // in flow style the handler brings it every time
 			a.schema = q.form.Schema()
 		}
@@ -364,6 +388,7 @@ func (p *pass) carried(d *draft) []*answer {
 		}
 		if usable && !again {
 			c := *a
+			c.mark.invalid = 0
 			out = append(out, &c)
 		}
 	}

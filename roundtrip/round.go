@@ -19,6 +19,7 @@ type round struct {
 
 	mu      sync.Mutex // guards what follows: handlers may read concurrently
 	answers []*answer
+	asked   []asked // in the leg before
 	dropped []Dropped
 	state   json.RawMessage // the author's, nil when absent
 	plain   protocol.RequestState
@@ -73,6 +74,21 @@ func (r *round) find(key string) *answer {
 	}
 	return nil
 }
+
+// unreadRefusals returns the refusals that the handler has not looked at.
+func (r *round) unreadRefusals() (unread []*answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.answers {
+		if !a.checked && (a.outcome == Declined || a.outcome == Cancelled) {
+			unread = append(unread, a)
+		}
+	}
+	return unread
+}
+
+// RequestID implements [requestid.Named].
+func (r *round) RequestID() string { return r.pass.where.Request }
 
 // Number returns which leg of a flow the handler is serving: 1 for the
 // original request, 2 for its first retry, and so on. It is 0 outside a round.

@@ -29,7 +29,7 @@ func (p *pass) sort(ctx context.Context) {
 		case p.round.find(r.Key) != nil:
 			p.drop(r.Key, DropUnsolicited) // has been answered
 		case q != nil:
-			p.accept(q, r)
+			p.accept(ctx, q, r)
 		case cold > 0:
 			cold--
 			p.round.answers = append(p.round.answers, &answer{
@@ -62,7 +62,7 @@ func (p *pass) asked(key string) *asked {
 	return nil
 }
 
-func (p *pass) accept(q *asked, r protocol.KeyedResponse) {
+func (p *pass) accept(ctx context.Context, q *asked, r protocol.KeyedResponse) {
 	outcome, content, err := interpret(q.kind, r.Result)
 	if err != nil {
 		p.drop(r.Key, DropMalformed)
@@ -71,6 +71,17 @@ func (p *pass) accept(q *asked, r protocol.KeyedResponse) {
 	p.round.answers = append(p.round.answers, &answer{
 		key: q.key, kind: q.kind, outcome: outcome, digest: q.digest, schema: q.schema, mark: q.mark,
 		content: content, round: p.round.number,
+	})
+	if !p.funnel.silent {
+		p.reportAnswered(ctx, q, outcome, time.Since(p.prior.issued))
+	}
+}
+
+// reportAnswered tells the observer what a person has decided.
+func (p *asker) reportAnswered(ctx context.Context, q *asked, outcome Outcome, waited time.Duration) {
+	p.observe(ctx, Answered{
+		Where: p.where, Key: q.key, Kind: q.kind, Outcome: outcome, Principal: p.call.Principal,
+		QuestionDigest: digestQuestion(q.kind, q.key, q.digest, q.mark), Waited: waited,
 	})
 }
 

@@ -136,23 +136,27 @@ func (c *claims) append(dst []byte) []byte {
 	return dst
 }
 
-// The first byte of a mark.
+// The first byte of a mark: one of these, and in its upper half how many
+// answers in a row were invalid.
 const (
 	markNone = iota
 	markOnce
 	markAgain
+
+	markInvalidShift = 4
 )
 
 func appendMark(dst []byte, m mark) []byte {
+	first := byte(min(m.invalid, MaxInvalidAnswers)) << markInvalidShift
 	switch {
 	case !m.set:
-		return append(dst, markNone)
+		return append(dst, first)
 	case m.again:
-		dst = append(dst, markAgain)
+		first |= markAgain
 	default:
-		dst = append(dst, markOnce)
+		first |= markOnce
 	}
-	return append(dst, m.wording[:]...)
+	return append(append(dst, first), m.wording[:]...)
 }
 
 // The flags of an answer.
@@ -359,7 +363,9 @@ func (r *claimsReader) answer() *answer {
 		a.schema = r.optional()
 	}
 	a.content = r.optional()
-	a.mark = r.mark()
+	if a.mark = r.mark(); a.mark.invalid > 0 { // only of what is asked
+		r.bad = true
+	}
 	if a.outcome <= Missing || a.outcome >= Invalid {
 		r.bad = true
 	}
@@ -367,7 +373,11 @@ func (r *claimsReader) answer() *answer {
 }
 
 func (r *claimsReader) mark() (m mark) {
-	switch r.byte() {
+	first := r.byte()
+	if m.invalid = int(first >> markInvalidShift); m.invalid > MaxInvalidAnswers {
+		r.bad = true
+	}
+	switch first & (1<<markInvalidShift - 1) {
 	case markNone:
 		return m
 	case markOnce:

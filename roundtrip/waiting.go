@@ -188,7 +188,7 @@ func (c *callWait) stopBeatsLocked() {
 func (p *asker) beat(ctx context.Context) {
 	defer func() {
 		if v := recover(); v != nil {
-			p.observe(ctx, HandlerPanicked{p.where, v, debug.Stack()})
+			p.observe(ctx, HandlerPanicked{Where: p.where, Value: v, Stack: debug.Stack()})
 		}
 	}()
 	p.call.Heartbeat(ctx)

@@ -77,7 +77,7 @@ func (s *Server) gate(ctx context.Context, in *Incoming, needs protocol.ClientCa
 	}
 	s.opts.Observer.Observe(ctx, roundtrip.CapabilityRefused{Where: in.where(), Missing: missing})
 	if in.session != nil {
-		return protocol.Errorf(protocol.CodeCannotAsk, "the client does not support: %s", missing)
+		return protocol.Errorf(protocol.CodeCannotAsk, "the client does not support: %s; use a client that does", missing)
 	}
 	return protocol.MissingCapabilities(missing)
 }
@@ -87,7 +87,8 @@ func roundtripCall(in *Incoming, arguments json.RawMessage, retry *protocol.Retr
 	call := roundtrip.Call{
 		Version: in.Version, Method: in.Request.Method, Target: in.Target,
 		Arguments: arguments, Principal: in.Principal,
-		Responses: retry.InputResponses, State: retry.RequestState,
+		Responses: retry.InputResponses, State: retry.RequestState, Credential: in.Credential,
+		RequestID: in.RequestID,
 	}
 	if in.Meta.Capabilities != nil {
 		call.Capabilities = *in.Meta.Capabilities

@@ -71,7 +71,7 @@ func (s *Server) completer(in *Incoming, ref protocol.CompletionRef) (Completer,
 	if ref.Prompt != "" {
 		p, ok := s.prompts.snapshot().index[ref.Prompt]
 		if !ok || !s.visible(in, protocol.MethodListPrompts, ref.Prompt) {
-			return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown prompt: %s", clip(ref.Prompt))
+			return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown prompt: %s; prompts/list has the names", clip(ref.Prompt))
 		}
 		return p.complete, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -117,6 +118,9 @@ func refuseInitialize() *protocol.Error {
 // see [Incoming].Panicked.
 func (s *Server) Serve(ctx context.Context, in *Incoming) (response *protocol.Response) {
 	l := in.take()
+	if in.RequestID == "" && s.opts.observed {
+		in.RequestID = requestid.New()
+	}
 	response = &l.response
 	response.ID = in.Request.ID
 	if !s.running.begin(ctx, l) {

@@ -124,7 +124,7 @@ func ExampleAddTool() {
 	// isError=false rain in Oslo
 	// isError=true no weather station in Atlantis
 	// isError=true invalid arguments: field "city": is required
-	// error: unknown tool: forcast (code -32602)
+	// error: unknown tool: forcast; tools/list has the names (code -32602)
 }
 
 func ExampleAddToolOut() {

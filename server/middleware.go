@@ -41,6 +41,21 @@ type Incoming struct {
 	// Principal is who sends the request. Transports set it; it starts as
 	// [roundtrip.Local].
 	Principal roundtrip.Principal
+	// RequestID names the request in events and logs; see
+	// [roundtrip.RequestID]. A server that has an observer makes one up for a
+	// request that has none. A transport may set it to something of its own that
+	// is safe to log.
+	RequestID string
+	// RemoteAddr is the address that the request came from, as the transport
+	// knows it, which may be that of a proxy; empty on other transports.
+	RemoteAddr string
+	// TraceParent is the header of that name (W3C Trace Context), if there was
+	// one; what _meta says is in Meta.
+	TraceParent string
+	// Credential is what the caller authenticated with: the value of the header
+	// Authorization, Cookie or X-Api-Key, the first there is. It is kept so that
+	// it can be kept out of logs; nothing else reads it.
+	Credential string
 	// Private keeps lists out of caches that several users share. Transports
 	// that authenticate set it.
 	Private bool
@@ -105,7 +120,7 @@ func (in *Incoming) CheckParamHeaders(lines func(name string) []string) error {
 
 // where tells observers which request an event is about.
 func (in *Incoming) where() roundtrip.Where {
-	return roundtrip.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target}
+	return roundtrip.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target, Request: in.RequestID}
 }
 
 type principalKey struct{}

@@ -79,6 +79,8 @@ type Options struct {
 	// things to different principals; transports that authenticate do so
 	// themselves.
 	PrivateLists bool
+
+	observed bool // somebody is told what happens
 }
 
 func (o *Options) withDefaults() (Options, error) {
@@ -95,6 +97,7 @@ func (o *Options) withDefaults() (Options, error) {
 	if opts.Info.Version == "" {
 		opts.Info.Version = "0.0.0"
 	}
+	opts.observed = opts.Roundtrip.Observer != nil || opts.Observer != nil
 	opts.Observer = roundtrip.Observers(opts.Roundtrip.Observer, opts.Observer)
 	opts.Roundtrip.Observer = opts.Observer
 	if opts.PageSize == 0 {

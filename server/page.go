@@ -90,7 +90,7 @@ func (s *Server) list(in *Incoming, p *protocol.ListParams) (protocol.Result, er
 // badCursor refuses a cursor that leads nowhere, or nowhere that the client may
 // see.
 func badCursor() *protocol.Error {
-	return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: cursor: does not lead to a page of this list")
+	return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: cursor: does not lead to a page of this list; list again without it")
 }
 
 func listPage[E entry](s *Server, in *Incoming, snap *snapshot[E], cursor string) (protocol.Result, error) {

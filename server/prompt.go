@@ -84,7 +84,7 @@ func renderPrompts(prompts []*prompt, next string, cache protocol.CacheHints) pr
 func (s *Server) getPrompt(ctx context.Context, in *Incoming, params *protocol.GetPromptParams) (protocol.Result, error) {
 	p, ok := s.prompts.snapshot().index[params.Name]
 	if !ok || !s.visible(in, protocol.MethodListPrompts, params.Name) {
-		return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown prompt: %s", clip(params.Name))
+		return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown prompt: %s; prompts/list has the names", clip(params.Name))
 	}
 	if err := s.gate(ctx, in, p.needs); err != nil {
 		return nil, err

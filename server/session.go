@@ -155,7 +155,7 @@ func (x *Session) check(method string) *protocol.Error {
 	s := x.server
 	switch {
 	case x.closed:
-		return protocol.Errorf(protocol.CodeBusy, "session is closed")
+		return protocol.Errorf(protocol.CodeBusy, "session is closed; initialize a new one")
 	case method == protocol.MethodPing:
 		return nil
 	case method == protocol.MethodInitialize && s.opts.ModernOnly:

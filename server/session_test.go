@@ -765,7 +765,7 @@ func TestSessionNeeds(t *testing.T) {
 		return nil, errors.New("ran")
 	})
 	c := h.enter(protocol.V20251125, `{}`)
-	if got := c.call("needy", "{}"); got != "error: the client does not support: roots" {
+	if got := c.call("needy", "{}"); got != "error: the client does not support: roots; use a client that does" {
 		t.Errorf("got %q", got)
 	}
 	if r := c.request(protocol.MethodGetPrompt, `{"name":"needy"}`); r.Error == nil || r.Error.Code != protocol.CodeCannotAsk {

@@ -180,7 +180,7 @@ func (st *stream) read(ctx context.Context, lines *lineio.Reader) error {
 		switch {
 		case errors.Is(err, lineio.ErrTooLong):
 			st.respond(st.refuse(ctx, roundtrip.RefusedTooLarge, protocol.ID{}, protocol.Errorf(protocol.CodeInvalidRequest,
-				"invalid request: message is longer than %d bytes", st.opts.MaxLineBytes)))
+				"invalid request: message is longer than %d bytes; send less", st.opts.MaxLineBytes)))
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:

@@ -168,7 +168,7 @@ func renderTools(tools []*tool, next string, cache protocol.CacheHints) protocol
 func (s *Server) callTool(ctx context.Context, in *Incoming, p *protocol.CallToolParams) (protocol.Result, error) {
 	t, ok := s.tools.snapshot().index[p.Name]
 	if !ok || !s.visible(in, protocol.MethodListTools, p.Name) {
-		return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown tool: %s", clip(p.Name))
+		return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown tool: %s; tools/list has the names", clip(p.Name))
 	}
 	if err := s.gate(ctx, in, t.needs); err != nil {
 		if e, ok := protocol.AsError(err); ok && in.session != nil {

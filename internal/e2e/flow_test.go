@@ -126,8 +126,8 @@ func straightFlows() []flow {
 		{"prompt", person{"contact": `{"email":"bob@example.com"}`}, prompt("brief", map[string]string{"topic": "rondos"}), 2,
 			"user: Write about rondos for bob@example.com"},
 		{"resource", because, resource("vault://codes"), 2, "vault://codes opened: it is tested"},
-		{"declined", person{"region": "decline"}, tool("provision", `{}`), 2, "error: declined: region"},
-		{"cancelled", person{"region": `{"name":"eu"}`, "size": "cancel"}, tool("provision", `{}`), 3, "error: cancelled: size"},
+		{"declined", person{"region": "decline"}, tool("provision", `{}`), 2, "error: declined: region; the person does not want this: do not call again unless they ask for it"},
+		{"cancelled", person{"region": `{"name":"eu"}`, "size": "cancel"}, tool("provision", `{}`), 3, "error: cancelled: size; the person has not decided: call again only if they want to"},
 	}
 }
 
@@ -212,7 +212,7 @@ func TestStraightLineRefusal(t *testing.T) {
 			t.Run(era.String()+"/"+answer, func(t *testing.T) {
 				c, _ := eraOverHTTP(t, newFlows(t, nil), straightClient(t, era, person{"contact": answer}, false))
 				_, err := c.GetPrompt(within(t, patience), "brief", map[string]string{"topic": "rondos"})
-				if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeRefused || e.Message != want {
+				if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeRefused || !strings.HasPrefix(e.Message, want+"; the person ") {
 					t.Errorf("got %v, want %q with code %d", err, want, protocol.CodeRefused)
 				}
 			})

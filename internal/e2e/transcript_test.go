@@ -65,7 +65,7 @@ func flows() []flow {
 			tool("wizard", ``), 4, "2 cores in us for ada@example.com, round 4, saw us"},
 		{"decline", person{"confirm": "decline"}, tool("deploy", `{"env":"prod"}`), 2, "left prod alone: declined"},
 		{"cancel", person{"confirm": "cancel"}, tool("deploy", `{"env":"prod"}`), 2, "left prod alone: cancelled"},
-		{"no-nagging", person{"region": "decline"}, tool("wizard", ``), 2, "error: declined: region"},
+		{"no-nagging", person{"region": "decline"}, tool("wizard", ``), 2, "error: declined: region; the person does not want this: do not call again unless they ask for it"},
 		{"typed-result", person{"region": `{"name":"eu"}`}, tool("provision", `{}`), 2, `{"region":"eu","cores":2}`},
 		{"sampling", nil, tool("summarize", ``), 2, "model model-1 says: It is short."},
 		{"roots", nil, tool("tidy", ``), 2, "2 directories"},

@@ -50,7 +50,9 @@ type call struct {
 	// in the funnel, which needs to know little of it.
 	complete    mcp.Result
 	placeholder protocol.Result
-	pushed      atomic.Bool // a question was put to a legacy client
+	// failure is the error that the SDK has made complete of, for a typed tool.
+	failure error
+	pushed  atomic.Bool // a question was put to a legacy client
 	// misled says that the session is of an older revision and that the SDK
 	// takes it for modern, since that is what the client asked for at first.
 	misled bool
@@ -64,6 +66,9 @@ func (a *adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 	c := &call{adapter: a, method: method, request: req, next: next}
 	c.Method, c.Lossy = method, true
 	c.Principal = a.principal(req)
+	if extra := req.GetExtra(); extra != nil {
+		c.Credential = extra.Header.Get("Authorization")
+	}
 	var answers mcp.InputResponseMap
 	var state string
 	switch r := req.(type) {

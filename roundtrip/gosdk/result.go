@@ -15,7 +15,7 @@ func (c *call) answer(result protocol.Result) (mcp.Result, error) {
 	if asks, ok := result.(*protocol.InputRequiredResult); ok {
 		return c.inputRequired(asks)
 	}
-	if c.complete == nil || result != c.placeholder {
+	if c.complete == nil || result != c.placeholder && !c.isOwnFailure(result) {
 		return c.ours(result)
 	}
 	complete := c.complete
@@ -29,6 +29,17 @@ func (c *call) answer(result protocol.Result) (mcp.Result, error) {
 		return c.cached(r)
 	}
 	return complete, nil
+}
+
+// isOwnFailure reports whether result says what the SDK's own result of a failed
+// tool says: then that one leaves, as without the adapter.
+func (c *call) isOwnFailure(result protocol.Result) bool {
+	r, ok := result.(*protocol.CallToolResult)
+	if !ok || c.failure == nil || !r.IsError || len(r.Content) != 1 {
+		return false
+	}
+	text, ok := r.Content[0].(*protocol.TextContent)
+	return ok && text.Text == c.failure.Error()
 }
 
 // cached returns a resource with what may be said of how long to keep it. What

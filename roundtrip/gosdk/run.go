@@ -97,7 +97,7 @@ func (c *call) forHandler(ctx context.Context, session *mcp.ServerSession) mcp.R
 // outcome reads what the handler returned. A complete result only has a
 // placeholder in the funnel; its content is not looked at on the way.
 func (c *call) outcome(ctx context.Context, result mcp.Result) (protocol.Result, error) {
-	c.complete, c.placeholder = nil, nil
+	c.complete, c.placeholder, c.failure = nil, nil, nil
 	var p parts
 	switch r := result.(type) {
 	case *mcp.CallToolResult:
@@ -105,6 +105,9 @@ func (c *call) outcome(ctx context.Context, result mcp.Result) (protocol.Result,
 			return nil, nil
 		}
 		if err := r.GetError(); chosen(err) {
+			return nil, err
+		} else if err != nil && r.IsError {
+			c.complete, c.failure = result, err
 			return nil, err
 		}
 		p = parts{r.InputRequests, r.RequestState, len(r.Content) > 0 || r.StructuredContent != nil, r.IsError}

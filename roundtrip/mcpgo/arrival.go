@@ -67,6 +67,7 @@ func (a *Adapter) call(ctx context.Context, in arrival) (roundtrip.Call, error) 
 		return call, err
 	}
 	call.Principal = a.principal(ctx, in.header)
+	call.Credential = in.header.Get("Authorization")
 	if call.Version.Era() == protocol.Legacy {
 		if p := pusherOf(ctx, call.Version); p != nil {
 			call.Push, call.Session = p, server.ClientSessionFromContext(ctx).SessionID()

@@ -295,7 +295,7 @@ func TestM20StateAlone(t *testing.T) {
 			return nil, ctx.Err()
 		})
 		got := live(t.Context(), s, silent, "typed")
-		if got.text() != "error: nobody answered in time" || time.Since(start) != roundtrip.DefaultHumanTimeout {
+		if got.text() != "error: nobody answered in time; start the call again when somebody can answer" || time.Since(start) != roundtrip.DefaultHumanTimeout {
 			t.Errorf("after %s: got %s", time.Since(start), got.body)
 		}
 	})
@@ -382,7 +382,7 @@ func TestLiveFailures(t *testing.T) {
 		for name, tc := range map[string]struct {
 			client elicitFunc
 			want   string
-		}{"fails": {failing, "error: the client could not be asked"}, "is silent": {silent, "error: nobody answered in time"}, "does not fit": {unfit, "error: gave up after 8 rounds"}} {
+		}{"fails": {failing, "error: the client could not be asked"}, "is silent": {silent, "error: nobody answered in time"}, "does not fit": {unfit, "error: not asking again: 3 answers to "}} {
 			if got := live(t.Context(), s, tc.client, "steps"); !strings.HasPrefix(got.text(), tc.want) {
 				t.Errorf("%s: got %s, want %s", name, got.body, tc.want)
 			}

@@ -57,11 +57,20 @@
 // # What is never recorded
 //
 // Logs and metrics hold no arguments, answers, author's state, requestState,
-// tool results or URL queries. What an authentication hook says about a request
-// that it refuses is logged with the request's credentials masked. Names and
-// messages that a peer can choose are escaped and cut before they are logged, and
-// never become label values, so that a peer can neither forge log lines nor make
-// up time series.
+// tool results or URL queries. The texts of handlers' errors and panics are
+// logged, without the strings that the call has brought and without what looks
+// like a credential; LogOptions.OmitErrors leaves them out, and
+// roundtrip.Options.HideErrors keeps them from clients. What an authentication
+// hook says about a request that it refuses is logged with the request's
+// credentials masked. Names and messages that a peer can choose are escaped and
+// cut before they are logged, and never become label values, so that a peer can
+// neither forge log lines nor make up time series.
+//
+// # What an operator sees
+//
+// testdata/operator.md shows what is logged and counted for a good flow, a wrong
+// token, an invalid answer, a tool that fails, a key that was dropped and a
+// client that goes away. A test keeps it true.
 //
 // # Concurrency
 //

@@ -86,9 +86,9 @@ rondo_requests_total{era="modern",method="tools/call",outcome="internal_error"} 
 	fmt.Println("metrics differ:", err)
 	// Output:
 	// warn mcp.ephemeral_key
-	// info mcp.input_required method=tools/call target=deploy kinds=[elicitation.form]
+	// info mcp.input_required target=deploy kinds=[elicitation.form]
 	// info mcp.request method=tools/call target=deploy outcome=input_required
-	// error mcp.handler_panicked method=tools/call target=deploy panic=value of type string
+	// error mcp.handler_panicked target=deploy panic=no environment
 	// warn mcp.request method=tools/call target=deploy outcome=internal_error code=-32603 error=internal error
 	// metrics differ: <nil>
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -18,8 +19,10 @@ type leg struct {
 	started time.Time
 	watch   waiting.Watch
 	waiting prometheus.Gauge // of calls that wait; nil: nobody counts them
+	logged  bool             // an entry will be written for it
 
 	mu       sync.Mutex
+	id       string // of the request, once it is known
 	flow     string
 	round    int
 	timedOut bool
@@ -38,7 +41,7 @@ type legKey struct{}
 
 func (c *legContext) Value(key any) any {
 	switch key {
-	case legKey{}:
+	case legKey{}, requestid.Key{}:
 		return &c.leg
 	case waiting.Key():
 		return &c.leg.watch
@@ -108,6 +111,19 @@ func legFrom(ctx context.Context) *leg {
 	return l
 }
 
+// RequestID implements [requestid.Named]. A request that no server has named is
+// named here.
+func (l *leg) RequestID() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.id == "" {
+		if l.id = l.in.RequestID; l.id == "" {
+			l.id = requestid.New()
+		}
+	}
+	return l.id
+}
+
 // follow notes which flow and round a leg turned out to belong to.
 func (l *leg) follow(where roundtrip.Where) {
 	if l == nil {
@@ -147,6 +163,14 @@ func whereOf(event roundtrip.Event) (roundtrip.Where, bool) {
 		return e.Where, true
 	case roundtrip.AnswersDropped:
 		return e.Where, true
+	case roundtrip.Answered:
+		return e.Where, true
+	case roundtrip.AnswerInvalid:
+		return e.Where, true
+	case roundtrip.DeclineIgnored:
+		return e.Where, true
+	case roundtrip.HandlerFailed:
+		return e.Where, true
 	case roundtrip.Resumed:
 		return e.Where, true
 	case roundtrip.InputRequested:
@@ -167,5 +191,5 @@ func whereOf(event roundtrip.Event) (roundtrip.Where, bool) {
 
 // where tells observers which request an event is about.
 func where(in *server.Incoming) roundtrip.Where {
-	return roundtrip.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target}
+	return roundtrip.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target, Request: in.RequestID}
 }

@@ -19,10 +19,21 @@ type LogOptions struct {
 	// OmitMessages leaves the messages of JSON-RPC errors out. Set it when
 	// handlers quote what they were told in the protocol errors they return.
 	OmitMessages bool
-	// PanicValues logs the values of panics as text. Without it the texts of
-	// run-time errors are logged, and of other values the type: a program may
-	// panic with anything, an answer included.
-	PanicValues bool
+	// OmitErrors leaves out the texts of the errors that handlers return and of
+	// what they panic with, and logs only their types. The texts are logged
+	// without the strings of the call's arguments, answers and state and without
+	// credentials, but a handler may put together what is not recognised.
+	OmitErrors bool
+	// Subject names the authenticated principal of a request or an answer, in
+	// the field "subject". Nil: only what kind of principal it is is logged. Return
+	// p.Subject, or a digest of it where logs must not name people.
+	Subject func(p roundtrip.Principal) string
+	// RemoteAddr logs the address that a request came from, "remote_addr", as
+	// the transport knows it.
+	RemoteAddr bool
+	// TraceID logs the trace that the client says a request belongs to,
+	// "trace_id" (W3C Trace Context): from _meta, or else from the header.
+	TraceID bool
 }
 
 // A Log writes structured log entries with zap: one for each leg ("mcp.request"),
@@ -39,13 +50,21 @@ type LogOptions struct {
 // duration_ms is the time for work; the time for which the call waited for people
 // is waited_ms and not part of it. Outcomes are
 // "complete", "input_required", "tool_error", "timeout", "cancelled", "panic"
-// or the name of an error code, such as "invalid_params".
+// or the name of an error code, such as "invalid_params". All entries of one
+// request have the same "request", which [roundtrip.RequestID] gives authors who
+// log as well; all of a flow have the same "flow" from its first question on.
+// Entries of events leave method and version to the entry of the leg, and that a
+// flow completed, which its last leg says as well, is logged at debug level,
+// except where no leg is logged: behind the adapters for other SDKs.
 //
-// No entry holds arguments, answers, author's state, requestState, results, the
-// text of a tool's or handler's plain error, or the query, fragment or user
-// part of a URI. The message of a [*protocol.Error] is logged, since it names
-// what was wrong with a request; see LogOptions.OmitMessages. What peers can
-// choose is escaped and cut at 256 bytes.
+// The text of a handler's plain error is logged ("mcp.handler_failed"), and so
+// is that of a panic: escaped, cut at 512 bytes, and without the strings of the
+// call's arguments, answers and state and without credentials; see
+// LogOptions.OmitErrors. The message of a [*protocol.Error] is logged, since it
+// names what was wrong with a request; see LogOptions.OmitMessages. Otherwise no
+// entry holds arguments, answers, author's state, requestState, results, or the
+// query, fragment or user part of a URI. What peers can choose is escaped and
+// cut at 256 bytes.
 //
 // Place it outermost: it logs refusals and busy signals too. What a transport
 // refuses before any middleware, because of its origin, its credentials, its
@@ -82,6 +101,7 @@ func (l *Log) Wrap(next server.Handler) server.Handler {
 	}
 	return func(ctx context.Context, in *server.Incoming) (result protocol.Result, err error) {
 		ctx, leg := withLeg(ctx, in)
+		leg.logged = l.logger.Core().Enabled(l.opts.Level)
 		outcome := outcomePanic
 		// Deferred, so that a panic is logged on its way to who recovers it.
 		defer func() { l.request(leg, outcome, err) }()
@@ -103,34 +123,33 @@ func (l *Log) request(leg *leg, outcome string, err error) {
 		return
 	}
 	in := leg.in
-	fields := make([]zap.Field, 0, 13)
-	fields = append(fields,
-		zap.String("method", safe(in.Request.Method, maxText)),
-		zap.String("target", target(in.Target)),
-		zap.Stringer("era", in.Version.Era()),
-		zap.String("version", safe(string(in.Version), maxText)),
-		zap.String("principal", principalKind(in.Principal)),
-		zap.String("outcome", outcome),
-		zap.Float64("duration_ms", milliseconds(work)),
-	)
-	if waited > 0 {
-		fields = append(fields, zap.Float64("waited_ms", milliseconds(waited)))
+	e := &requestEntry{
+		request: leg.RequestID(), method: in.Request.Method, target: in.Target, era: in.Version.Era(), version: string(in.Version),
+		principal: principalKind(in.Principal), subject: l.subject(in.Principal), outcome: outcome, work: work, waited: waited,
 	}
-	if flow, round := leg.position(); round > 0 {
-		fields = append(fields, zap.Int("round", round))
-		if flow != "" {
-			fields = append(fields, zap.String("flow", safe(flow, maxText)))
+	if l.opts.RemoteAddr {
+		e.remoteAddr = in.RemoteAddr
+	}
+	if l.opts.TraceID {
+		e.traceID = traceID(in)
+	}
+	e.flow, e.round = leg.position()
+	if failure, ok := protocol.AsError(err); ok {
+		e.failed, e.code = true, failure.Code
+		// The text of a plain error has an entry of its own.
+		if !l.opts.OmitMessages && failure.Code != protocol.CodeHandlerError {
+			e.message = errorMessage(in.Request.Method, failure.Message)
 		}
 	}
-	if e, ok := protocol.AsError(err); ok {
-		fields = append(fields, zap.Int64("code", e.Code))
-		// A plain error of a prompt or resource is a tool's error text by
-		// another name, and may quote what the person said.
-		if !l.opts.OmitMessages && e.Code != protocol.CodeHandlerError {
-			fields = append(fields, zap.String("error", errorMessage(in.Request.Method, e.Message)))
-		}
+	entry.Write(zap.Inline(e))
+}
+
+// subject names an authenticated principal, if that is wanted.
+func (l *Log) subject(p roundtrip.Principal) string {
+	if l.opts.Subject == nil || principalKind(p) != "authenticated" {
+		return ""
 	}
-	entry.Write(fields...)
+	return l.opts.Subject(p)
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -87,7 +87,7 @@ func TestLogOfFlow(t *testing.T) {
 	}
 	wantFields(t, legs[1], map[string]any{"round": 2, "outcome": "complete"})
 	wantFields(t, r.entry("mcp.input_required"), map[string]any{
-		"kinds": "[elicitation.form]", "round": 1, "near_limit": false, "target": "deploy"})
+		"kinds": "[elicitation.form]", "round": 1, "rounds_left": 7, "target": "deploy"})
 	wantFields(t, r.entry("mcp.resumed"), map[string]any{"round": 2, "flow": flow})
 	wantFields(t, r.entry("mcp.flow_ended"), map[string]any{"how": "complete", "legs": 2, "flow": flow})
 }
@@ -112,7 +112,7 @@ func TestLogOfEvents(t *testing.T) {
 
 	r.call("panic", "")
 	e = r.entry("mcp.handler_panicked")
-	wantFields(t, e, map[string]any{"panic": "value of type string", "target": "panic"})
+	wantFields(t, e, map[string]any{"panic": "no idea what to do with ", "target": "panic"})
 	if stack := fmt.Sprint(e.ContextMap()["stack"]); e.Level != zap.ErrorLevel || !strings.Contains(stack, "harness_test.go") {
 		t.Errorf("level %s, stack %s", e.Level, stack)
 	}
@@ -137,9 +137,13 @@ func TestLogOfEvents(t *testing.T) {
 func TestLogNearLimit(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
 	log := middleware.NewLog(zap.New(core), nil)
-	log.Observe(context.Background(), roundtrip.InputRequested{NearLimit: true})
-	if e := logs.All()[0]; e.Level != zap.WarnLevel {
-		t.Errorf("level %s, want warn", e.Level)
+	for left, want := range map[int]zapcore.Level{-1: zap.InfoLevel, 0: zap.WarnLevel, 2: zap.WarnLevel, 3: zap.InfoLevel} {
+		log.Observe(context.Background(), roundtrip.InputRequested{RoundsLeft: left})
+		e := logs.TakeAll()[0]
+		if e.Level != want {
+			t.Errorf("%d rounds left: level %s, want %s", left, e.Level, want)
+		}
+		wantFields(t, e, map[string]any{"rounds_left": left})
 	}
 }
 
@@ -196,14 +200,14 @@ func TestLogBoundsDroppedAnswers(t *testing.T) {
 func TestLogOptions(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
 	log := middleware.NewLog(zap.New(core), &middleware.LogOptions{
-		Level: zap.DebugLevel, OmitMessages: true, PanicValues: true,
+		Level: zap.DebugLevel, OmitMessages: true, OmitErrors: true,
 	})
 	in := incoming(t, protocol.MethodCallTool, roundtrip.Local())
 	run(log.Wrap, in, func(ctx context.Context, _ *server.Incoming) (protocol.Result, error) {
 		log.Observe(ctx, roundtrip.HandlerPanicked{Value: "broken"})
 		return nil, protocol.Errorf(4711, "words")
 	})
-	wantFields(t, logs.All()[0], map[string]any{"panic": "broken"})
+	wantFields(t, logs.All()[0], map[string]any{"panic": "value of type string"})
 	wantFields(t, logs.All()[1], map[string]any{"error": nil, "code": 4711})
 	if got := logs.All()[1].Level; got != zap.DebugLevel {
 		t.Errorf("level %s, want debug", got)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"github.com/rondo-mcp/rondo/internal/redact"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"go.uber.org/zap"
@@ -16,6 +17,9 @@ const (
 	// maxDropped is how many dropped answers of a request are named. How many
 	// there are is always told.
 	maxDropped = 8
+	// maxListed is the same for questions and keys, of which authors and
+	// operators have few.
+	maxListed = 16
 	// maxStack is how much of a stack is logged, in bytes: the frames of
 	// interest come first.
 	maxStack = 16 << 10
@@ -37,84 +41,225 @@ func (l *Log) Observe(ctx context.Context, event roundtrip.Event) {
 	}
 	switch e := event.(type) {
 	case roundtrip.StateRejected:
-		l.event(zap.WarnLevel, "mcp.state_rejected", e.Where,
-			zap.String("reference", safe(e.Reference, maxText)), zap.String("reason", safe(string(e.Reason), maxText)))
+		l.rejection(ctx, e)
 	case roundtrip.AnswersDropped:
-		l.event(zap.InfoLevel, "mcp.answers_dropped", e.Where,
+		l.begin(ctx, zap.InfoLevel, "mcp.answers_dropped", e.Where).write(
 			zap.Int("count", len(e.Dropped)), zap.Array("dropped", droppedAnswers(e.Dropped)))
 	case roundtrip.Resumed:
-		l.event(zap.DebugLevel, "mcp.resumed", e.Where,
-			zap.Float64("waited_ms", milliseconds(e.Waited)), zap.Int("state_bytes", e.StateBytes))
+		l.resumed(ctx, e)
 	case roundtrip.InputRequested:
-		level := zap.InfoLevel
-		if e.NearLimit {
-			level = zap.WarnLevel
-		}
-		l.event(level, "mcp.input_required", e.Where, zap.Array("kinds", inputKinds(e.Kinds)),
-			zap.Int("state_bytes", e.StateBytes), zap.Bool("near_limit", e.NearLimit))
+		l.inputRequired(ctx, e)
+	case roundtrip.Answered:
+		l.answered(ctx, e)
+	case roundtrip.AnswerInvalid:
+		l.begin(ctx, zap.InfoLevel, "mcp.answer_invalid", e.Where).write(zap.String("key", safe(e.Key, maxKey)),
+			zap.String("field", safe(e.Field, maxKey)), zap.String("rule", safe(string(e.Rule), maxKey)))
+	case roundtrip.DeclineIgnored:
+		l.begin(ctx, zap.WarnLevel, "mcp.decline_ignored", e.Where).write(
+			zap.String("key", safe(e.Key, maxKey)), zap.String("outcome", e.Outcome.String()))
 	case roundtrip.FlowEnded:
-		l.event(zap.InfoLevel, "mcp.flow_ended", e.Where,
-			zap.String("how", safe(string(e.How), maxText)), zap.Int("legs", e.Legs))
+		l.flowEnded(ctx, e)
 	case roundtrip.CapabilityRefused:
-		l.event(zap.InfoLevel, "mcp.capability_refused", e.Where, zap.String("missing", safe(e.Missing.String(), maxText)))
+		l.begin(ctx, zap.InfoLevel, "mcp.capability_refused", e.Where).write(
+			zap.String("missing", safe(e.Missing.String(), maxText)))
+	case roundtrip.HandlerFailed:
+		l.handlerFailed(ctx, e)
 	case roundtrip.HandlerPanicked:
-		l.event(zap.ErrorLevel, "mcp.handler_panicked", e.Where,
-			zap.String("panic", l.panicText(e.Value)), zap.ByteString("stack", e.Stack[:min(len(e.Stack), maxStack)]))
+		l.begin(ctx, zap.ErrorLevel, "mcp.handler_panicked", e.Where).write(
+			zap.String("panic", l.panicText(ctx, e)), zap.ByteString("stack", e.Stack[:min(len(e.Stack), maxStack)]))
 	case roundtrip.ServerBug:
-		l.event(zap.ErrorLevel, "mcp.server_bug", e.Where, zap.String("error", errorText(e.Err)))
+		l.begin(ctx, zap.ErrorLevel, "mcp.server_bug", e.Where).write(zap.String("error", errorText(ctx, e.Err)))
 	case roundtrip.RequestRefused:
 		l.refused(e)
 	case roundtrip.QuotaExceeded:
-		l.event(zap.WarnLevel, "mcp.quota_exceeded", e.Where, zap.String("resource", safe(e.Resource, maxText)),
+		l.begin(ctx, zap.WarnLevel, "mcp.quota_exceeded", e.Where).write(zap.String("resource", safe(e.Resource, maxText)),
 			zap.String("limit", safe(e.Limit, maxText)), zap.Float64("retry_after_ms", milliseconds(e.RetryAfter)))
 	case roundtrip.SessionEvicted:
 		l.logger.Info("mcp.session_evicted", zap.Float64("idle_ms", milliseconds(e.Idle)), zap.String("limit", safe(e.Limit, maxText)))
+	case roundtrip.KeysEnabled:
+		l.logger.Info("mcp.keys_enabled", zap.String("primary", safe(e.Primary, maxKey)), zap.Array("enabled", keyIDs(e.Enabled)))
 	case roundtrip.EphemeralKey:
 		l.logger.Warn("mcp.ephemeral_key", zap.String("key_id", safe(e.KeyID, maxText)), zap.String("meaning", ephemeralMeaning))
 	}
 }
 
-// event writes an entry with the fields of where before those given.
-func (l *Log) event(level zapcore.Level, name string, where roundtrip.Where, more ...zap.Field) {
-	entry := l.logger.Check(level, name)
-	if entry == nil {
-		return
+func (l *Log) rejection(ctx context.Context, e roundtrip.StateRejected) {
+	w := l.begin(ctx, zap.WarnLevel, "mcp.state_rejected", e.Where)
+	if e.KeyID != "" {
+		w.add(zap.String("key_id", safe(e.KeyID, maxKey)))
 	}
-	fields := make([]zap.Field, 0, 5+len(more))
-	fields = append(fields,
-		zap.String("method", safe(where.Method, maxText)),
-		zap.String("target", target(where.Target)),
-		zap.String("version", safe(string(where.Version), maxText)))
-	if where.Round > 0 {
-		fields = append(fields, zap.Int("round", where.Round))
-	}
-	if where.Flow != "" {
-		fields = append(fields, zap.String("flow", safe(where.Flow, maxText)))
-	}
-	entry.Write(append(fields, more...)...)
+	w.write(zap.String("reference", safe(e.Reference, maxText)), zap.String("reason", safe(string(e.Reason), maxText)))
 }
 
-// panicText never calls a method of a value that is not an error of the
-// runtime's unless it was asked to: it might panic as well.
-func (l *Log) panicText(v any) string {
-	if err, ok := v.(error); ok {
+func (l *Log) resumed(ctx context.Context, e roundtrip.Resumed) {
+	l.begin(ctx, zap.DebugLevel, "mcp.resumed", e.Where).write(
+		zap.Float64("waited_ms", milliseconds(e.Waited)), zap.Int("state_bytes", e.StateBytes))
+}
+
+// fewRounds is with how many rounds left a question is logged as a warning: the
+// flow is about to be ended with an error.
+const fewRounds = 2
+
+func (l *Log) inputRequired(ctx context.Context, e roundtrip.InputRequested) {
+	level := zap.InfoLevel
+	if e.RoundsLeft >= 0 && e.RoundsLeft <= fewRounds {
+		level = zap.WarnLevel
+	}
+	if entry := l.logger.Check(level, "mcp.input_required"); entry != nil {
+		entry.Write(zap.Inline(&inputRequiredEntry{
+			headOf(ctx, e.Where), e.Kinds, e.Questions, e.StateBytes, e.RoundsLeft,
+		}))
+	}
+}
+
+func (l *Log) answered(ctx context.Context, e roundtrip.Answered) {
+	if entry := l.logger.Check(zap.InfoLevel, "mcp.answered"); entry != nil {
+		entry.Write(zap.Inline(&answeredEntry{
+			eventHead: headOf(ctx, e.Where), key: e.Key, kind: string(e.Kind), outcome: e.Outcome.String(),
+			principal: principalKind(e.Principal), subject: l.subject(e.Principal),
+			question: e.QuestionDigest, waited: e.Waited, unsolicited: e.Unsolicited,
+		}))
+	}
+}
+
+// flowEnded says nothing of its own about a flow that completed where the entry
+// of the leg says the same.
+func (l *Log) flowEnded(ctx context.Context, e roundtrip.FlowEnded) {
+	level := zap.InfoLevel
+	if leg := legFrom(ctx); e.How == roundtrip.EndComplete && leg != nil && leg.logged {
+		level = zap.DebugLevel
+	}
+	l.begin(ctx, level, "mcp.flow_ended", e.Where).write(zap.String("how", safe(string(e.How), maxText)), zap.Int("legs", e.Legs))
+}
+
+func (l *Log) handlerFailed(ctx context.Context, e roundtrip.HandlerFailed) {
+	level := zap.WarnLevel
+	if abandoned(ctx, e) {
+		level = zap.InfoLevel
+	}
+	w := l.begin(ctx, level, "mcp.handler_failed", e.Where)
+	if !l.opts.OmitErrors {
+		w.add(zap.String("error", safe(withoutQuery(e.Text), maxError)))
+	}
+	if e.Reference != "" {
+		w.add(zap.String("reference", safe(e.Reference, maxText)))
+	}
+	w.write(zap.String("error_type", safe(fmt.Sprintf("%T", e.Err), maxText)))
+}
+
+// abandoned reports whether a handler failed because its client has gone, which
+// is what it is to do then.
+func abandoned(ctx context.Context, e roundtrip.HandlerFailed) bool {
+	return ctx.Err() != nil && errors.Is(e.Err, context.Canceled)
+}
+
+// A line is an entry of the log that is being put together. The entry is nil
+// where the level is not logged: then nothing is written.
+type line struct {
+	entry  *zapcore.CheckedEntry
+	fields []zap.Field
+}
+
+// moreFields is room for the fields of an event, so that they need not move.
+const moreFields = 8
+
+// begin starts the entry of an event with the fields of where.
+func (l *Log) begin(ctx context.Context, level zapcore.Level, name string, where roundtrip.Where) line {
+	w := line{entry: l.logger.Check(level, name)}
+	if w.entry != nil {
+		head := headOf(ctx, where)
+		w.fields = append(make([]zap.Field, 0, 1+moreFields), zap.Inline(&head))
+	}
+	return w
+}
+
+func (w *line) add(more ...zap.Field) { w.fields = append(w.fields, more...) }
+
+// write ends the entry with the last fields.
+func (w line) write(last ...zap.Field) {
+	if w.entry != nil {
+		w.entry.Write(append(w.fields, last...)...)
+	}
+}
+
+// panicText is what was panicked with. Errors of the run time quote nothing.
+func (l *Log) panicText(ctx context.Context, e roundtrip.HandlerPanicked) string {
+	if err, ok := e.Value.(error); ok {
 		if e, ok := errors.AsType[runtime.Error](err); ok {
-			return safe(e.Error(), maxText)
+			return safe(e.Error(), maxError)
 		}
 	}
-	if l.opts.PanicValues {
-		return safe(fmt.Sprint(v), maxText)
+	if l.opts.OmitErrors {
+		return fmt.Sprintf("value of type %T", e.Value)
 	}
-	return fmt.Sprintf("value of type %T", v)
+	text := e.Text
+	if text == "" { // it was not the funnel that recovered it
+		text = legFrom(ctx).mask(fmt.Sprint(e.Value))
+	}
+	return safe(withoutQuery(text), maxError)
 }
 
 // errorText is the text of a server's bug. It names keys and fields, and is
 // written where only the server's own people read it.
-func errorText(err error) string {
+func errorText(ctx context.Context, err error) string {
 	if err == nil {
 		return ""
 	}
-	return safe(withoutQuery(err.Error()), maxText)
+	return safe(withoutQuery(legFrom(ctx).mask(err.Error())), maxText)
+}
+
+// mask takes out of a text what the request has brought. A nil leg knows of
+// nothing and takes out what looks like a credential.
+func (l *leg) mask(text string) string {
+	var secrets redact.Secrets
+	if l != nil {
+		secrets.AddCredential(l.in.Credential)
+		addParams(&secrets, l.in.Params)
+	}
+	return secrets.Redact(text)
+}
+
+func addParams(secrets *redact.Secrets, params protocol.Params) {
+	var retry protocol.Retry
+	switch p := params.(type) {
+	case *protocol.CallToolParams:
+		secrets.AddJSON(p.Arguments)
+		retry = p.Retry
+	case *protocol.GetPromptParams:
+		secrets.AddJSON(p.Arguments)
+		retry = p.Retry
+	case *protocol.ReadResourceParams:
+		retry = p.Retry
+	case *protocol.CompleteParams:
+		secrets.AddText(p.Argument.Value)
+		for _, value := range p.Context {
+			secrets.AddText(value)
+		}
+	}
+	if state, _ := retry.RequestState.Text(); state != "" {
+		secrets.AddText(state)
+	}
+	for _, answer := range retry.InputResponses {
+		secrets.AddJSON(answer.Result)
+	}
+}
+
+type askedQuestions []roundtrip.AskedQuestion
+
+func (list askedQuestions) MarshalLogArray(out zapcore.ArrayEncoder) error {
+	for _, q := range list[:min(len(list), maxListed)] {
+		out.AppendString(safe(q.Key, maxKey) + " " + q.Digest.String())
+	}
+	return nil
+}
+
+type keyIDs []string
+
+func (list keyIDs) MarshalLogArray(out zapcore.ArrayEncoder) error {
+	for _, id := range list[:min(len(list), maxListed)] {
+		out.AppendString(safe(id, maxKey))
+	}
+	return nil
 }
 
 type droppedAnswers []roundtrip.Dropped

@@ -11,6 +11,9 @@ import (
 // eventMetrics are the metrics that events drive.
 type eventMetrics struct {
 	inputRequired family
+	answers       map[protocol.InputKind]family // by outcome
+	otherAnswers  family
+	invalid       family
 	flowsEnded    family
 	rejections    family
 	refusals      family
@@ -22,17 +25,23 @@ type eventMetrics struct {
 	stateBytes    prometheus.Histogram
 	httpRefusals  *prometheus.CounterVec
 	lineRefusals  family
+	ignored       prometheus.Counter
+	failures      prometheus.Counter
 	panics        prometheus.Counter
 	bugs          prometheus.Counter
 }
 
 func newEventMetrics(r *registration) eventMetrics {
+	answers, otherAnswers := newAnswers(r)
 	return eventMetrics{
-		inputRequired: newFamily(r, "input_required_total", "Questions asked.", "kind",
-			protocol.KindElicitForm, protocol.KindElicitURL, protocol.KindCreateMessage, protocol.KindListRoots),
+		inputRequired: newFamily(r, "input_required_total", "Questions asked.", "kind", kinds()...),
+		answers:       answers, otherAnswers: otherAnswers,
+		invalid: newFamily(r, "invalid_answers_total", "Accepted answers that did not fit the question.", "rule",
+			roundtrip.RuleRequired, roundtrip.RuleType, roundtrip.RuleMinimum, roundtrip.RuleMaximum, roundtrip.RuleLength,
+			roundtrip.RuleItems, roundtrip.RuleEnum, roundtrip.RuleFormat, roundtrip.RulePattern, roundtrip.RuleRange, roundtrip.RuleShape),
 		flowsEnded: newFamily(r, "flows_ended_total", "Flows of more than one leg that came to an end.", "how",
 			roundtrip.EndComplete, roundtrip.EndFailed, roundtrip.EndRefused, roundtrip.EndRounds,
-			roundtrip.EndStateLost, roundtrip.EndReplayed),
+			roundtrip.EndInvalid, roundtrip.EndStateLost, roundtrip.EndReplayed),
 		rejections: newFamily(r, "state_rejections_total", "Requests whose requestState was refused.", "reason", reasons()...),
 		refusals: newFamily(r, "capability_refusals_total",
 			"Capabilities that a client lacked to be asked something.", "capability",
@@ -53,8 +62,11 @@ func newEventMetrics(r *registration) eventMetrics {
 		httpRefusals: newHTTPRefusals(r),
 		lineRefusals: newFamily(r, "line_refusals_total",
 			"Lines of stdio and other streams that were refused before any middleware.", "reason", refusalReasons()...),
-		panics: r.counter("handler_panics_total", "Panics of handlers and middleware that were recovered."),
-		bugs:   r.counter("server_bugs_total", "Mistakes of handlers that clients got as internal errors."),
+		ignored: r.counter("ignored_declines_total",
+			"Requests that a handler completed without having looked at what a person declined or cancelled."),
+		failures: r.counter("handler_failures_total", "Errors of their own that handlers returned."),
+		panics:   r.counter("handler_panics_total", "Panics of handlers and middleware that were recovered."),
+		bugs:     r.counter("server_bugs_total", "Mistakes of handlers that clients got as internal errors."),
 	}
 }
 
@@ -62,6 +74,24 @@ func newEventMetrics(r *registration) eventMetrics {
 // lunch, in seconds.
 func waitBuckets() []float64 {
 	return []float64{.1, .5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600}
+}
+
+func kinds() []protocol.InputKind {
+	return []protocol.InputKind{protocol.KindElicitForm, protocol.KindElicitURL, protocol.KindCreateMessage, protocol.KindListRoots}
+}
+
+// newAnswers returns the counters of each kind of question.
+func newAnswers(r *registration) (map[protocol.InputKind]family, family) {
+	vec := r.counters("answers_total", "What people decided on questions, and clients on those for them.", "kind", "outcome")
+	byKind := make(map[protocol.InputKind]family)
+	for _, kind := range kinds() {
+		byKind[kind] = familyOf(vec.MustCurryWith(prometheus.Labels{"kind": string(kind)}), answerOutcomes())
+	}
+	return byKind, familyOf(vec.MustCurryWith(prometheus.Labels{"kind": other}), answerOutcomes())
+}
+
+func answerOutcomes() []string {
+	return []string{roundtrip.Accepted.String(), roundtrip.Declined.String(), roundtrip.Cancelled.String()}
 }
 
 // reasons lists why a state can be refused.
@@ -79,7 +109,7 @@ var _ roundtrip.Observer = (*Metrics)(nil)
 
 // Observe counts an event of the funnel or the server. Events of unknown types
 // are passed over.
-func (m *Metrics) Observe(_ context.Context, event roundtrip.Event) {
+func (m *Metrics) Observe(ctx context.Context, event roundtrip.Event) {
 	c := &m.events
 	switch e := event.(type) {
 	case roundtrip.StateRejected:
@@ -111,6 +141,20 @@ func (m *Metrics) Observe(_ context.Context, event roundtrip.Event) {
 		c.quotas.count(e.Resource)
 	case roundtrip.SessionEvicted:
 		c.evictions.Inc()
+	case roundtrip.Answered:
+		f, ok := c.answers[e.Kind]
+		if !ok {
+			f = c.otherAnswers
+		}
+		f.count(e.Outcome.String())
+	case roundtrip.AnswerInvalid:
+		c.invalid.count(string(e.Rule))
+	case roundtrip.DeclineIgnored:
+		c.ignored.Inc()
+	case roundtrip.HandlerFailed:
+		if !abandoned(ctx, e) {
+			c.failures.Inc()
+		}
 	case roundtrip.HandlerPanicked:
 		c.panics.Inc()
 	case roundtrip.ServerBug:
@@ -142,7 +186,11 @@ type family struct {
 }
 
 func newFamily[L ~string](r *registration, name, help, label string, values ...L) family {
-	vec := r.counters(name, help, label)
+	return familyOf(r.counters(name, help, label), values)
+}
+
+// familyOf is a family of the only label of vec.
+func familyOf[L ~string](vec *prometheus.CounterVec, values []L) family {
 	f := family{make(map[string]prometheus.Counter, len(values)), vec.WithLabelValues(other)}
 	for _, v := range values {
 		f.known[string(v)] = vec.WithLabelValues(string(v))

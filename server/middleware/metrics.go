@@ -20,6 +20,13 @@ type MetricsOptions struct {
 	// DurationBuckets are the upper bounds of the histogram of durations, in
 	// seconds and increasing. Nil: from half a millisecond to a minute.
 	DurationBuckets []float64
+	// Targets are the names of tools and prompts, and the URIs of resources, that
+	// get series of their own: rondo_requests_total,
+	// rondo_request_duration_seconds and rondo_request_waiting_seconds then have
+	// the label "target", which is "other" for what is not listed and empty for
+	// methods that have no target.
+	// Each adds a series for each outcome and a histogram. Nil: no such label.
+	Targets []string
 }
 
 // Metrics counts and times requests for Prometheus, as a middleware, and what
@@ -40,6 +47,10 @@ type MetricsOptions struct {
 // as calls of legacy sessions do, is observed apart, for calls that waited at all.
 // Requests that wait are also in flight.
 //
+// With MetricsOptions.Targets the first three have the label target, too. And once:
+//
+//	rondo_build_info{version,goversion,revision}
+//
 // As an observer:
 //
 //	rondo_input_required_total{kind}           questions asked
@@ -54,6 +65,10 @@ type MetricsOptions struct {
 //	rondo_line_refusals_total{reason}          the same on stdio and the like
 //	rondo_quota_refusals_total{resource}       guard, store, subscriptions
 //	rondo_sessions_evicted_total
+//	rondo_answers_total{kind,outcome}          what people decided
+//	rondo_invalid_answers_total{rule}          accepted answers that did not fit
+//	rondo_ignored_declines_total               completed, and nobody had looked
+//	rondo_handler_failures_total               without those of clients that have gone
 //	rondo_handler_panics_total
 //	rondo_server_bugs_total
 //
@@ -63,17 +78,15 @@ type MetricsOptions struct {
 //
 // Every label has a fixed set of values: methods that are not the protocol's
 // are counted as "other", and so are reasons and codes that are not known here.
-// Tools, resources and principals are no labels; peers and authors could
-// make up any number of them.
+// Tools and resources are no labels unless they are listed, and principals are
+// none; peers and authors could make up any number of them.
 //
 // Place it below [Log] and above [Recover].
 type Metrics struct {
-	requests  *prometheus.CounterVec
-	durations *prometheus.HistogramVec
-	waits     *prometheus.HistogramVec
-	inFlight  prometheus.Gauge
-	waiting   prometheus.Gauge
-	events    eventMetrics
+	legs     legSeries
+	inFlight prometheus.Gauge
+	waiting  prometheus.Gauge
+	events   eventMetrics
 }
 
 // NewMetrics registers the metrics with registerer. Metrics of a second server
@@ -102,18 +115,7 @@ func NewMetrics(registerer prometheus.Registerer, opts *MetricsOptions) (*Metric
 	}
 	r := &registration{registerer: registerer, namespace: o.Namespace}
 	m := &Metrics{
-		requests: r.counters("requests_total",
-			"Requests answered, each leg of a flow for itself.", "method", "era", "outcome"),
-		durations: register(r, "request_duration_seconds", prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: o.Namespace, Name: "request_duration_seconds",
-			Help:    "Time from the arrival of a request to its answer, less that for which it waited for people, each leg of a flow for itself.",
-			Buckets: o.DurationBuckets,
-		}, []string{"method", "era"})),
-		waits: register(r, "request_waiting_seconds", prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: o.Namespace, Name: "request_waiting_seconds",
-			Help:    "Time for which requests that asked people waited for them, each leg of a flow for itself.",
-			Buckets: waitBuckets(),
-		}, []string{"method", "era"})),
+		legs: newLegSeries(r, o),
 		inFlight: register(r, "requests_in_flight", prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: o.Namespace, Name: "requests_in_flight", Help: "Requests being served.",
 		})),
@@ -122,6 +124,7 @@ func NewMetrics(registerer prometheus.Registerer, opts *MetricsOptions) (*Metric
 		})),
 	}
 	m.events = newEventMetrics(r)
+	registerBuildInfo(r)
 	if r.err != nil {
 		r.undo()
 		return nil, fmt.Errorf("middleware: metrics: %w", r.err)
@@ -139,17 +142,17 @@ func durationBuckets() []float64 {
 func (m *Metrics) Wrap(next server.Handler) server.Handler {
 	return func(ctx context.Context, in *server.Incoming) (result protocol.Result, err error) {
 		ctx, leg := withLeg(ctx, in)
-		method, era := methodLabel(in.Request.Method), in.Version.Era().String()
 		outcome := outcomePanic
 		m.inFlight.Inc()
 		leg.countWaiting(m.waiting)
 		defer func() {
 			work, waited := leg.end()
 			m.inFlight.Dec()
-			m.requests.WithLabelValues(method, era, outcome).Inc()
-			m.durations.WithLabelValues(method, era).Observe(work.Seconds())
+			series := m.legs.of(in, outcome)
+			series.requests.Inc()
+			series.durations.Observe(work.Seconds())
 			if waited > 0 {
-				m.waits.WithLabelValues(method, era).Observe(waited.Seconds())
+				series.waits.Observe(waited.Seconds())
 			}
 		}()
 		result, err = next(ctx, in)

@@ -146,7 +146,11 @@ func TestMetricsStartAtZero(t *testing.T) {
 		"rondo_capability_refusals_total": 7,
 		"rondo_dropped_answers_total":     5,
 		"rondo_input_required_total":      5,
-		"rondo_flows_ended_total":         7,
+		"rondo_flows_ended_total":         8,
+		"rondo_answers_total":             20,
+		"rondo_invalid_answers_total":     12,
+		"rondo_ignored_declines_total":    1,
+		"rondo_handler_failures_total":    1,
 		"rondo_handler_panics_total":      1,
 	} {
 		if got := r.series(name); got != want {

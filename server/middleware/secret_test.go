@@ -120,7 +120,7 @@ func TestNothingSecretIsRecorded(t *testing.T) {
 	text := lines.String()
 	for _, name := range []string{
 		"request", "state_rejected", "answers_dropped", "input_required", "resumed", "flow_ended",
-		"capability_refused", "handler_panicked", "server_bug", "ephemeral_key",
+		"capability_refused", "handler_failed", "answered", "answer_invalid", "handler_panicked", "server_bug", "ephemeral_key",
 	} {
 		if !strings.Contains(text, `"mcp.`+name+`"`) {
 			t.Errorf("no entry mcp.%s: the test does not play what it is for", name)

@@ -12,6 +12,9 @@ const (
 	// maxText is how much of a text that a peer may have chosen is logged, in
 	// bytes: enough to recognise it.
 	maxText = 256
+	// maxError is the same for the text of a handler's error, in which each layer
+	// of the program puts words of its own before the cause.
+	maxError = 512
 	// maxKey is the same for each of a list of keys.
 	maxKey = 64
 )
@@ -45,7 +48,11 @@ func safe(s string, limit int) string {
 }
 
 func plain(s string) bool {
-	for _, r := range s {
+	ascii := 0
+	for ascii < len(s) && s[ascii] >= ' ' && s[ascii] < 0x7f {
+		ascii++
+	}
+	for _, r := range s[ascii:] {
 		if r == utf8.RuneError || !strconv.IsPrint(r) {
 			return false
 		}

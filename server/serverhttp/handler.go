@@ -149,6 +149,7 @@ func (h *Handler) serve(x *exchange, r *http.Request, request *protocol.Request,
 	in := h.srv.Admit(request)
 	in.Principal = principal // what may be said about a tool depends on who asks
 	in.Private = h.opts.Authenticate != nil
+	describeSender(in, r)
 	if eraOf(in.Meta.Version, r.Header[headerVersion]) == protocol.Modern {
 		in = vet(r.Header, in)
 	} else {

@@ -184,6 +184,7 @@ func (h *Handler) initialize(x *exchange, r *http.Request, p roundtrip.Principal
 	// Params alias the body, which may be larger still.
 	in := s.core.Admit(&protocol.Request{ID: request.ID, Method: request.Method, Params: bytes.Clone(request.Params)})
 	in.Private, in.Panicked = h.opts.Authenticate != nil, passAbort
+	describeSender(in, r)
 	response := h.srv.Serve(r.Context(), in)
 	if response.Error != nil || r.Context().Err() != nil {
 		x.finish(http.StatusOK, response)
@@ -258,6 +259,7 @@ func (h *Handler) serveSession(x *exchange, r *http.Request, s *session, d *deli
 		c.in = s.core.Admit(d.requests[i])
 		vetParams(r.Header, c.in)
 		c.in.Private = h.opts.Authenticate != nil
+		describeSender(c.in, r)
 		c.done = func() { h.sessions.finished(s) }
 	}
 	h.run(x, r, &s.log, calls, d)

@@ -33,6 +33,7 @@ func (h *Handler) stateless(x *exchange, r *http.Request, p roundtrip.Principal,
 		c.in, end = h.srv.AdmitStateless(d.requests[i], version, p)
 		vetParams(r.Header, c.in)
 		c.in.Private = h.opts.Authenticate != nil
+		describeSender(c.in, r)
 		if d.batch && d.requests[i].Method == protocol.MethodInitialize {
 			c.in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: initialize must not be part of a batch"))
 		}

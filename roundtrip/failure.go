@@ -1,0 +1,67 @@
+package roundtrip
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/internal/redact"
+)
+
+// reportFailure tells the observer of an error of the handler's own, and
+// returns the text that the client gets.
+func (p *pass) reportFailure(ctx context.Context, err error) string {
+	text := err.Error()
+	event := HandlerFailed{Where: p.where, Err: err}
+	if p.funnel.opts.HideErrors {
+		event.Reference = newReference()
+	}
+	if !p.funnel.silent {
+		event.Text = p.mask(text)
+		p.observe(ctx, event)
+	}
+	if p.funnel.opts.HideErrors {
+		return "internal failure; reference " + event.Reference +
+			"; try again later, and give the reference to the operator of the server if it fails again"
+	}
+	return text
+}
+
+// reportPanic tells the observer of a panic. It is called where it was
+// recovered, so that the stack shows where it began.
+func (p *pass) reportPanic(ctx context.Context, v any) {
+	event := HandlerPanicked{Where: p.where, Value: v}
+	if !p.funnel.silent {
+		event.Text, event.Stack = p.mask(fmt.Sprint(v)), debug.Stack()
+	}
+	p.observe(ctx, event)
+}
+
+// mask takes out of a text that the handler wrote what the call has told it.
+func (p *pass) mask(text string) string {
+	var secrets redact.Secrets
+	secrets.AddJSON(p.call.Arguments)
+	secrets.AddCredential(p.call.Credential)
+	if state, _ := p.call.State.Text(); state != "" {
+		secrets.AddText(state)
+	}
+	if i := strings.IndexAny(p.call.Target, "?#"); i >= 0 { // of a URI
+		secrets.AddText(p.call.Target[i+1:])
+	}
+	for _, response := range p.call.Responses {
+		secrets.AddJSON(response.Result)
+	}
+	if r := p.round; r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, a := range r.answers {
+			secrets.AddJSON(a.content)
+		}
+		secrets.AddJSON(r.state)
+		for _, m := range r.memos {
+			secrets.AddJSON(m.value)
+		}
+	}
+	return secrets.Redact(text)
+}

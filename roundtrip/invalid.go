@@ -1,0 +1,182 @@
+package roundtrip
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/internal/form"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// MaxInvalidAnswers is after how many answers to one question that did not fit
+// it, one after the other, a flow is ended instead of asking again. A person who
+// read the reason twice does not find the answer the third time, or their client
+// cannot give it.
+const MaxInvalidAnswers = 3
+
+// The faults that no form explains.
+func undecodable() *form.Fault {
+	return &form.Fault{Rule: form.RuleOther, Words: "The answer could not be used."}
+}
+
+func malformed() *form.Fault {
+	return &form.Fault{Rule: form.RuleShape, Words: "The answer could not be read."}
+}
+
+// invalidateLocked notes why the answer does not fit the form. The caller holds the
+// round's mutex.
+func (a *answer) invalidateLocked(f *form.Form, err error) {
+	fault := f.Explain(err)
+	a.fault = &fault
+}
+
+// failDecode notes that the answer to key does not fit the type that reads it.
+func (r *round) failDecode(key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.find(key); a != nil && a.fault == nil {
+		a.fault = undecodable()
+	}
+}
+
+// reportAnswers tells the observer what became known about answers of this leg
+// while the handler read them: what an unsolicited one says, since nobody knew
+// what it is to, and which were invalid.
+func (p *pass) reportAnswers(ctx context.Context) {
+	if p.round != nil {
+		p.round.reportLive(ctx, &p.asker)
+	}
+}
+
+// reportLive is reportAnswers for questions that are asked in place.
+func (r *round) reportLive(ctx context.Context, p *asker) {
+	if p.funnel.silent {
+		return
+	}
+	for _, event := range r.takeFindings(p) {
+		p.observe(ctx, event)
+	}
+}
+
+// takeFindings returns the events that are due, each once.
+func (r *round) takeFindings(p *asker) []Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var events []Event
+	for _, a := range r.answers {
+		if a.round != r.number {
+			continue
+		}
+		if a.unsolicited && a.outcome > Missing && a.outcome < Invalid && !a.announced {
+			a.announced = true
+			events = append(events, Answered{
+				Where: p.where, Key: a.key, Kind: a.kind, Outcome: a.outcome, Principal: p.call.Principal, Unsolicited: true,
+			})
+		}
+		if a.fault != nil && !a.faultReported {
+			a.faultReported = true
+			events = append(events, AnswerInvalid{p.where, a.key, a.fault.Field, Rule(a.fault.Rule)})
+		}
+	}
+	return events
+}
+
+// checkUnread looks at the answers to questions that are asked again by a
+// handler that has not read them: nobody knows yet what is wrong with them.
+func (r *round) checkUnread(questions []Question) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range questions {
+		q := &questions[i]
+		a := r.find(q.key)
+		if a == nil || q.form == nil || a.unsolicited || a.checked || a.fault != nil ||
+			a.outcome != Accepted || a.kind != protocol.KindElicitForm || a.digest != q.digest() {
+			continue
+		}
+		if _, err := q.form.Accept(a.content); err != nil {
+			a.invalidateLocked(q.form, err)
+		}
+	}
+}
+
+// faultOf returns what was wrong with the last answer to key, nil for nothing,
+// and how many answers to it in a row were invalid.
+func (r *round) faultOf(key string) (*form.Fault, int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.faultOfLocked(key)
+}
+
+func (r *round) faultOfLocked(key string) (*form.Fault, int) {
+	if a := r.find(key); a != nil {
+		if a.fault != nil {
+			return a.fault, a.mark.invalid + 1
+		}
+		return nil, 0
+	}
+	before := 0
+	if i := slices.IndexFunc(r.asked, func(q asked) bool { return q.key == key }); i >= 0 { // no answer of use came
+		before = r.asked[i].mark.invalid
+	}
+	for _, d := range r.dropped {
+		if d.Key == key && d.Reason == DropMalformed {
+			return malformed(), before
+		}
+	}
+	return nil, before
+}
+
+// tooOftenInvalid returns the text that ends a flow whose questions have got
+// their share of invalid answers, empty while none has.
+func (r *round) tooOftenInvalid(questions []Question) string {
+	for i := range questions {
+		if fault, n := r.faultOf(questions[i].key); fault != nil && n >= MaxInvalidAnswers {
+			return fmt.Sprintf("not asking again: %d answers to %q were not valid, the last because of the rule %q: %s "+
+				"Start the call again when a valid answer can be given.", n, questions[i].key, fault.Rule, fault.Words)
+		}
+	}
+	return ""
+}
+
+// lastFault says what was wrong with the last answers to questions that a flow
+// gives up on, in a clause to be put behind a text.
+func (r *round) lastFault(questions []Question) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lastFaultLocked(questions)
+}
+
+func (r *round) lastFaultLocked(questions []Question) string {
+	for i := range questions {
+		if fault, _ := r.faultOfLocked(questions[i].key); fault != nil {
+			return fmt.Sprintf("; the last answer to %q broke the rule %q: %s", questions[i].key, fault.Rule, strings.TrimSuffix(fault.Words, "."))
+		}
+	}
+	return ""
+}
+
+// explainRepeats puts in front of each form that is asked again why it is. The
+// author's requests stay as they are, and so does what the flow remembers of
+// them: the reason is no part of the wording.
+func (r *round) explainRepeats(requests protocol.InputRequests) protocol.InputRequests {
+	copied := false
+	for i, q := range requests {
+		asks, ok := q.Request.(*protocol.ElicitForm)
+		if !ok {
+			continue
+		}
+		fault, _ := r.faultOf(q.Key)
+		if fault == nil || strings.Contains(asks.Message, strings.TrimSuffix(fault.Words, ".")) {
+			continue // an author who says so too
+		}
+		if !copied {
+			requests, copied = slices.Clone(requests), true
+		}
+		c := *asks
+		c.Message = strings.TrimSpace(fault.Words + " " + asks.Message)
+		requests[i].Request = &c
+	}
+	return requests
+}

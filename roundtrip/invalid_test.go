@@ -1,0 +1,245 @@
+package roundtrip_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// Payment is a form that is easily filled in wrongly.
+type Payment struct {
+	Amount float64 `json:"amount" title:"Amount" minimum:"0.01"`
+	Agree  bool    `json:"agree" title:"I agree"`
+}
+
+// payFlow asks for a payment in flow style, payGuard in guard style, payUnread in
+// guard style without reading what was wrong.
+func payFlow(ctx context.Context) (protocol.Result, error) {
+	p, err := roundtrip.Ask[Payment](ctx, "pay", "How much?")
+	if err != nil {
+		return nil, err
+	}
+	return say(fmt.Sprint("paid ", p.Amount))
+}
+
+func payGuard(ctx context.Context) (protocol.Result, error) {
+	reply := roundtrip.Answer[Payment](ctx, "pay")
+	if reply.Outcome == roundtrip.Accepted {
+		return say(fmt.Sprint("paid ", reply.Content.Amount))
+	}
+	return ask(roundtrip.Elicit[Payment]("pay", "How much?"))
+}
+
+func payUnread(ctx context.Context) (protocol.Result, error) {
+	if roundtrip.Number(ctx) < 3 {
+		return ask(roundtrip.Elicit[Payment]("pay", "How much?"))
+	}
+	return payGuard(ctx)
+}
+
+// inTurn answers with each of the contents in turn, and with the last for ever.
+// It keeps the messages that it was shown.
+type inTurn struct {
+	contents []string
+	messages []string
+}
+
+func (s *inTurn) next(q protocol.InputRequest) json.RawMessage {
+	s.messages = append(s.messages, q.(*protocol.ElicitForm).Message)
+	content := s.contents[min(len(s.messages), len(s.contents))-1]
+	return json.RawMessage(`{"action":"accept","content":` + content + `}`)
+}
+
+// play takes a handler through a flow in a mode and returns its end.
+func (s *inTurn) play(t *testing.T, m mode, handler roundtrip.Handler) (string, *events) {
+	t.Helper()
+	j := newJourney(t, m, roundtrip.Options{}, nil, handler)
+	j.human.answer = func(_ context.Context, q protocol.InputRequest, _ func()) (json.RawMessage, error) {
+		return s.next(q), nil
+	}
+	for {
+		result, err := j.send()
+		asked, more := result.(*protocol.InputRequiredResult)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !more {
+			return show(result), j.events
+		}
+		for _, q := range asked.InputRequests {
+			j.call.Responses = append(j.call.Responses, protocol.KeyedResponse{Key: q.Key, Result: s.next(q.Request)})
+		}
+	}
+}
+
+func inEveryStyle(t *testing.T, test func(t *testing.T, m mode, handler roundtrip.Handler)) {
+	for _, m := range modes {
+		for name, handler := range map[string]roundtrip.Handler{"flow": payFlow, "guard": payGuard, "unread": payUnread} {
+			t.Run(m.name+" "+name, func(t *testing.T) { test(t, m, handler) })
+		}
+	}
+}
+
+// TestRepeatedQuestionSaysWhy: the reason stands in front of the question, and
+// changes nothing about which question it is.
+func TestRepeatedQuestionSaysWhy(t *testing.T) {
+	inEveryStyle(t, func(t *testing.T, m mode, handler roundtrip.Handler) {
+		s := &inTurn{contents: []string{`{"amount":0,"agree":true}`, `{"amount":5}`, `{"amount":5,"agree":true}`}}
+		got, events := s.play(t, m, handler)
+		if got != "paid 5" {
+			t.Errorf("got %q", got)
+		}
+		want := "How much?\nAmount must be at least 0.01. How much?\n" +
+			"I agree was not answered: choose yes or no, and decline if you cannot choose no. How much?"
+		if shown := strings.Join(s.messages, "\n"); shown != want {
+			t.Errorf("shown\n%s\nwant\n%s", shown, want)
+		}
+		var broken []string
+		for _, e := range all[roundtrip.AnswerInvalid](events) {
+			broken = append(broken, e.Key+" "+e.Field+" "+string(e.Rule))
+		}
+		if got, want := strings.Join(broken, ", "), "pay amount minimum, pay agree required"; got != want {
+			t.Errorf("events %s, want %s", got, want)
+		}
+		asked := all[roundtrip.InputRequested](events)
+		digests := map[roundtrip.QuestionDigest]bool{}
+		for _, e := range asked {
+			digests[e.Questions[0].Digest] = true
+		}
+		for _, e := range all[roundtrip.Answered](events) {
+			digests[e.QuestionDigest] = true
+		}
+		if len(digests) != 1 || len(asked) != 3 {
+			t.Errorf("%d digests in %d rounds, want one in 3", len(digests), len(asked))
+		}
+	})
+}
+
+func TestFlowEndsAfterThreeInvalidAnswers(t *testing.T) {
+	inEveryStyle(t, func(t *testing.T, m mode, handler roundtrip.Handler) {
+		s := &inTurn{contents: []string{`{"amount":0,"agree":true}`}}
+		got, events := s.play(t, m, handler)
+		contains(t, got, "error: not asking again", `3 answers to "pay"`, `the rule "minimum"`, "Amount must be at least 0.01")
+		if n := len(s.messages); n != roundtrip.MaxInvalidAnswers {
+			t.Errorf("asked %d times, want %d", n, roundtrip.MaxInvalidAnswers)
+		}
+		if n := len(all[roundtrip.AnswerInvalid](events)); n != roundtrip.MaxInvalidAnswers {
+			t.Errorf("%d events, want %d", n, roundtrip.MaxInvalidAnswers)
+		}
+	})
+}
+
+// TestValidAnswersAreNotCounted: what matters is invalid answers in a row.
+func TestValidAnswersAreNotCounted(t *testing.T) {
+	for _, m := range modes {
+		s := &inTurn{contents: []string{`{"amount":0,"agree":true}`, `{"amount":1,"agree":true}`}}
+		got, _ := s.play(t, m, func(ctx context.Context) (protocol.Result, error) {
+			for i := range 3 {
+				if _, err := roundtrip.Ask[Payment](ctx, fmt.Sprint("pay", i), "How much?"); err != nil {
+					return nil, err
+				}
+				s.contents = append(s.contents, `{"amount":0,"agree":true}`, `{"amount":1,"agree":true}`)
+			}
+			return say("paid")
+		})
+		if got != "paid" {
+			t.Errorf("%s: got %q", m.name, got)
+		}
+	}
+}
+
+// TestGaveUpNamesTheRule: a flow with fewer rounds than invalid answers.
+func TestGaveUpNamesTheRule(t *testing.T) {
+	for _, m := range modes {
+		s := &inTurn{contents: []string{`{"amount":0,"agree":true}`}}
+		j := newJourney(t, m, roundtrip.Options{MaxRounds: 1}, nil, payFlow)
+		j.human.answer = func(_ context.Context, q protocol.InputRequest, _ func()) (json.RawMessage, error) {
+			return s.next(q), nil
+		}
+		result, err := j.send()
+		if asked, ok := result.(*protocol.InputRequiredResult); ok {
+			j.call.Responses = protocol.InputResponses{{Key: "pay", Result: s.next(asked.InputRequests[0].Request)}}
+			result, err = j.send()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		contains(t, show(result), "error: gave up after 1 rounds", `the last answer to "pay" broke the rule "minimum": Amount must be at least 0.01`)
+	}
+}
+
+// TestWordsOfTheAuthorAreNotRepeated: one who says what is wrong is not
+// interrupted.
+func TestWordsOfTheAuthorAreNotRepeated(t *testing.T) {
+	s := &inTurn{contents: []string{`{"amount":0,"agree":true}`, `{"amount":1,"agree":true}`}}
+	s.play(t, modes[0], func(ctx context.Context) (protocol.Result, error) {
+		reply := roundtrip.Answer[Payment](ctx, "pay")
+		switch reply.Outcome {
+		case roundtrip.Accepted:
+			return say("paid")
+		case roundtrip.Invalid:
+			return ask(roundtrip.Elicit[Payment]("pay", "Sorry, Amount must be at least 0.01. Again?"))
+		}
+		return ask(roundtrip.Elicit[Payment]("pay", "How much?"))
+	})
+	if s.messages[1] != "Sorry, Amount must be at least 0.01. Again?" {
+		t.Errorf("shown %q", s.messages[1])
+	}
+}
+
+// TestCountOfInvalidAnswersSurvivesReplicas: it travels in the sealed state, and a
+// client that starts over starts a flow of its own.
+func TestCountOfInvalidAnswersSurvivesReplicas(t *testing.T) {
+	ring := ring(t, "k1")
+	events := &events{}
+	var funnels []*roundtrip.Funnel
+	for range 2 {
+		f, err := roundtrip.NewFunnel(roundtrip.Options{Sealer: ring, Audience: "test", Observer: events})
+		if err != nil {
+			t.Fatal(err)
+		}
+		funnels = append(funnels, f)
+	}
+	call := toolCall()
+	for n := 0; ; n++ {
+		result, err := funnels[n%2].Do(t.Context(), call, payGuard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked, ok := result.(*protocol.InputRequiredResult)
+		if !ok {
+			if n != roundtrip.MaxInvalidAnswers {
+				t.Errorf("ended after %d rounds: %s", n, show(result))
+			}
+			break
+		}
+		call.State = asked.RequestState
+		call.Responses = answers("pay", `{"action":"accept","content":{"amount":0,"agree":true}}`)
+	}
+	if end := one[roundtrip.FlowEnded](t, events); end.How != roundtrip.EndInvalid {
+		t.Errorf("end %+v", end)
+	}
+}
+
+// TestVisitsAreNotInvalid: a person who has not finished at a URL is asked again
+// as before.
+func TestVisitsAreNotInvalid(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
+		return ask(roundtrip.ElicitURL("visit", "Sign in", "https://id.example/"))
+	})
+	c.ask("visit")
+	for range 5 {
+		asked := c.answer("visit", `{"action":"accept"}`).ask("visit")
+		if m := asked.InputRequests[0].Request.(*protocol.ElicitURL).Message; m != "Sign in" {
+			t.Errorf("shown %q", m)
+		}
+	}
+	if n := len(all[roundtrip.AnswerInvalid](c.events)); n != 0 {
+		t.Errorf("%d events", n)
+	}
+}

@@ -1,0 +1,77 @@
+package mcpgo_test
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
+)
+
+// TestEventsOfFailures: the observer hears what a person decided and what a
+// handler failed with, and the client gets what it got before, or a reference.
+func TestEventsOfFailures(t *testing.T) {
+	type sure struct {
+		Why string `json:"why"`
+	}
+	down := errors.New("db at 10.0.0.7 is down")
+	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
+		for _, hide := range []bool{false, true} {
+			t.Run(era.String(), func(t *testing.T) {
+				h, s := &bugs{}, newHostServer()
+				s.AddTool(mcp.NewTool("t"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+					if _, err := roundtrip.Ask[sure](ctx, "sure", "Sure?"); err != nil {
+						return nil, err
+					}
+					return nil, down
+				})
+				a := install(t, s, &mcpgo.Options{Options: roundtrip.Options{Observer: h, HideErrors: hide}})
+				behind := httptest.NewServer(a.Handler(server.NewStreamableHTTPServer(s)))
+				t.Cleanup(behind.Close)
+				over, err := clienthttp.New(behind.URL, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := client.New(over, &client.Options{Era: era, ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+					return client.Accept(map[string]any{"why": "because"})
+				}})
+				t.Cleanup(func() { _ = c.Close() })
+				got := ""
+				result, err := c.CallTool(within(t), "t", nil)
+				if err != nil {
+					got = err.Error()
+				} else if result.IsError {
+					got = result.Content[0].(*protocol.TextContent).Text
+				}
+				var failed []roundtrip.HandlerFailed
+				var answered []roundtrip.Answered
+				for _, e := range h.events {
+					switch e := e.(type) {
+					case roundtrip.HandlerFailed:
+						failed = append(failed, e)
+					case roundtrip.Answered:
+						answered = append(answered, e)
+					}
+				}
+				if len(failed) != 1 || !errors.Is(failed[0].Err, down) || len(answered) != 1 || answered[0].Outcome != roundtrip.Accepted {
+					t.Fatalf("events %+v", h.events)
+				}
+				if !hide && !strings.Contains(got, "10.0.0.7") {
+					t.Errorf("got %q", got)
+				}
+				if hide && (!strings.Contains(got, "internal failure; reference "+failed[0].Reference) || strings.Contains(got, "10.0.0.7")) {
+					t.Errorf("got %q, reference %q", got, failed[0].Reference)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,300 @@
+package roundtrip_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// TestAnsweredOnceAPerson: every decision is told once, whichever way the
+// question went.
+func TestAnsweredOnceAPerson(t *testing.T) {
+	styles := map[string]roundtrip.Handler{
+		"flow": func(ctx context.Context) (protocol.Result, error) {
+			if err := roundtrip.AskURL(ctx, "visit", "visit", "https://id.example/"); err != nil {
+				return nil, err
+			}
+			_, err := roundtrip.Ask[Confirmation](ctx, "confirm", "confirm ?")
+			if err != nil {
+				return nil, err
+			}
+			return say("done")
+		},
+		"guard": func(ctx context.Context) (protocol.Result, error) {
+			if roundtrip.Visited(ctx, "visit") == roundtrip.Missing {
+				return ask(roundtrip.ElicitURL("visit", "visit", "https://id.example/"))
+			}
+			switch roundtrip.Answer[Confirmation](ctx, "confirm").Outcome {
+			case roundtrip.Missing:
+				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
+			}
+			return say("done")
+		},
+	}
+	for style, handler := range styles {
+		for _, answer := range []string{accepted, declined, cancelled} {
+			inEveryMode(t, roundtrip.Options{}, person{"confirm": answer, "visit": `{"action":"accept"}`}, handler,
+				func(t *testing.T, m mode, j *journey, _ protocol.Result, _ error) {
+					list := all[roundtrip.Answered](j.events)
+					if len(list) != 2 {
+						t.Fatalf("%s %s: %d events, want 2: %+v", style, answer, len(list), list)
+					}
+					visit, confirm := list[0], list[1]
+					if visit.Key != "visit" || visit.Kind != protocol.KindElicitURL || visit.Outcome != roundtrip.Accepted {
+						t.Errorf("visit: %+v", visit)
+					}
+					want := map[string]roundtrip.Outcome{accepted: roundtrip.Accepted, declined: roundtrip.Declined, cancelled: roundtrip.Cancelled}[answer]
+					if confirm.Key != "confirm" || confirm.Outcome != want || confirm.Principal.Subject != "ada" || confirm.Unsolicited || confirm.Request == "" {
+						t.Errorf("confirm: %+v, want %v", confirm, want)
+					}
+					asked := all[roundtrip.InputRequested](j.events)
+					if asked[1].Questions[0].Digest != confirm.QuestionDigest || confirm.QuestionDigest == visit.QuestionDigest {
+						t.Errorf("digests %s, %s, asked %s", visit.QuestionDigest, confirm.QuestionDigest, asked[1].Questions[0].Digest)
+					}
+				})
+		}
+	}
+}
+
+// TestAnsweredOfPush: questions that a legacy handler pushes have no key.
+func TestAnsweredOfPush(t *testing.T) {
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
+	question := &protocol.ElicitForm{Message: "Sure?", Schema: []byte(`{"type":"object","properties":{"n":{"type":"integer","minimum":3}},"required":["n"]}`)}
+	h.answer = says(`{"action":"accept","content":{"n":1}}`)
+	_, err := c.funnel.Push(t.Context(), c.call, question)
+	if !errors.As(err, new(*roundtrip.AnswerError)) {
+		t.Errorf("got %v", err)
+	}
+	answered, invalid := one[roundtrip.Answered](t, c.events), one[roundtrip.AnswerInvalid](t, c.events)
+	if answered.Key != "" || answered.Outcome != roundtrip.Accepted || answered.QuestionDigest == (roundtrip.QuestionDigest{}) {
+		t.Errorf("%+v", answered)
+	}
+	if invalid.Field != "n" || invalid.Rule != roundtrip.RuleMinimum {
+		t.Errorf("%+v", invalid)
+	}
+	h.answer = says(declined)
+	if _, err := c.funnel.Push(t.Context(), c.call, question); err != nil {
+		t.Error(err)
+	}
+	if list := all[roundtrip.Answered](c.events); len(list) != 2 || list[1].Outcome != roundtrip.Declined {
+		t.Errorf("%+v", list)
+	}
+}
+
+func TestAnsweredUnsolicited(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, consent)
+	c.call.AcceptCold = true
+	c.answer("k", accepted, "nobody reads this", accepted).done()
+	if a := one[roundtrip.Answered](t, c.events); !a.Unsolicited || a.Key != "k" || a.Outcome != roundtrip.Accepted {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestAnsweredTellsTheWait(t *testing.T) {
+	for _, m := range modes {
+		synctest.Test(t, func(t *testing.T) {
+			p := person{"confirm": declined}
+			j := newJourney(t, m, roundtrip.Options{}, p, asksOnce)
+			j.human.answer = func(_ context.Context, q protocol.InputRequest, _ func()) (json.RawMessage, error) {
+				time.Sleep(time.Minute)
+				return p.answers(q), nil
+			}
+			result, err := j.send()
+			if asked, ok := result.(*protocol.InputRequiredResult); ok && err == nil {
+				time.Sleep(time.Minute)
+				j.call.Responses = answers(asked.InputRequests[0].Key, declined)
+				j.send()
+			}
+			if a := one[roundtrip.Answered](t, j.events); a.Waited != time.Minute {
+				t.Errorf("%s: waited %v", m.name, a.Waited)
+			}
+		})
+	}
+}
+
+// TestIgnoredDecline has handlers that complete although the person refused.
+func TestIgnoredDecline(t *testing.T) {
+	deletes := func(look func(context.Context)) roundtrip.Handler {
+		return func(ctx context.Context) (protocol.Result, error) {
+			if roundtrip.Number(ctx) == 1 {
+				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
+			}
+			look(ctx)
+			return say("DELETED")
+		}
+	}
+	for _, tc := range []struct {
+		name    string
+		answer  string
+		handler roundtrip.Handler
+		ignored bool
+	}{
+		{"declined and ignored", declined, deletes(func(context.Context) {}), true},
+		{"cancelled and ignored", cancelled, deletes(func(context.Context) {}), true},
+		{"accepted and not read", accepted, deletes(func(context.Context) {}), false},
+		{"looked at", declined, deletes(func(ctx context.Context) { roundtrip.Answer[Confirmation](ctx, "confirm") }), false},
+		{"looked at as another kind", declined, deletes(func(ctx context.Context) { roundtrip.Visited(ctx, "confirm") }), false},
+		{"another is looked at", declined, deletes(func(ctx context.Context) { roundtrip.Answer[Confirmation](ctx, "other") }), true},
+		{"a failure", declined, func(ctx context.Context) (protocol.Result, error) {
+			if roundtrip.Number(ctx) == 1 {
+				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
+			}
+			return nil, errors.New("stopped")
+		}, false},
+		{"looked at a leg before", declined, func(ctx context.Context) (protocol.Result, error) {
+			switch roundtrip.Number(ctx) {
+			case 1:
+				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
+			case 2:
+				roundtrip.Answer[Confirmation](ctx, "confirm")
+				return ask(roundtrip.Elicit[Confirmation]("other", "other ?"))
+			}
+			roundtrip.Answer[Confirmation](ctx, "other")
+			return say("left alone")
+		}, false},
+		{"ignored a leg before", declined, func(ctx context.Context) (protocol.Result, error) {
+			switch roundtrip.Number(ctx) {
+			case 1:
+				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
+			case 2:
+				return ask(roundtrip.Elicit[Confirmation]("other", "other ?"))
+			}
+			roundtrip.Answer[Confirmation](ctx, "other")
+			return say("DELETED")
+		}, true},
+		{"flow style", declined, func(ctx context.Context) (protocol.Result, error) {
+			_, _ = roundtrip.Ask[Confirmation](ctx, "confirm", "confirm ?")
+			return say("handled")
+		}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inEveryMode(t, roundtrip.Options{}, person{"confirm": tc.answer}, tc.handler,
+				func(t *testing.T, _ mode, j *journey, _ protocol.Result, err error) {
+					list := all[roundtrip.DeclineIgnored](j.events)
+					if err != nil || (len(list) == 1) != tc.ignored || len(list) > 1 {
+						t.Fatalf("%v, events %+v", err, list)
+					}
+					if tc.ignored && (list[0].Key != "confirm" || list[0].Outcome != roundtrip.Declined && list[0].Outcome != roundtrip.Cancelled) {
+						t.Errorf("%+v", list[0])
+					}
+				})
+		})
+	}
+}
+
+func failureText(t *testing.T, result protocol.Result, err error) string {
+	t.Helper()
+	var e *protocol.Error
+	if errors.As(err, &e) {
+		if e.Code != protocol.CodeHandlerError {
+			t.Errorf("code %d", e.Code)
+		}
+		return e.Message
+	}
+	return strings.TrimPrefix(show(result), "error: ")
+}
+
+// TestHandlerFailedIsTold: the client gets the text, and the observer both the
+// error and the text without what is the caller's.
+func TestHandlerFailedIsTold(t *testing.T) {
+	cause := errors.New("cause")
+	for _, m := range modes {
+		for _, method := range families {
+			for _, hide := range []bool{false, true} {
+				t.Run(fmt.Sprint(m.name, " ", method, " ", hide), func(t *testing.T) {
+					p := person{"confirm": `{"action":"accept","content":{"reason":"my cat Felix"}}`}
+					j := newJourney(t, m, roundtrip.Options{HideErrors: hide}, p, func(ctx context.Context) (protocol.Result, error) {
+						c, err := roundtrip.Ask[Confirmation](ctx, "confirm", "confirm ?")
+						if err != nil {
+							return nil, err
+						}
+						return nil, fmt.Errorf("%w: no %s in %s for Bearer s3cr3t-t0ken of %q", cause, c.Reason, "prod", "header-credential")
+					})
+					j.call.Method = method
+					j.call.Credential = "Bearer header-credential"
+					result, err := j.end(p)
+					text, e := failureText(t, result, err), one[roundtrip.HandlerFailed](t, j.events)
+					if e.Text != `cause: no [redacted] in [redacted] for Bearer [redacted] of "[redacted]"` || !errors.Is(e.Err, cause) || e.Request == "" {
+						t.Errorf("event %+v", e)
+					}
+					switch {
+					case hide && (e.Reference == "" || !strings.HasPrefix(text, "internal failure; reference "+e.Reference) || strings.Contains(text, "Felix")):
+						t.Errorf("the client sees %q, reference %q", text, e.Reference)
+					case !hide && (e.Reference != "" || text != `cause: no my cat Felix in prod for Bearer s3cr3t-t0ken of "header-credential"`):
+						t.Errorf("the client sees %q, reference %q", text, e.Reference)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestErrorsThatAreNoFailures: what the author chose for the client is not
+// hidden, and refusals of people are no failures.
+func TestErrorsThatAreNoFailures(t *testing.T) {
+	for name, fail := range map[string]error{
+		"protocol error": protocol.Errorf(4711, "chosen words"),
+		"refusal":        fmt.Errorf("not deleted: %w", &roundtrip.DeclinedError{Key: "k"}),
+	} {
+		c := newClient(t, roundtrip.Options{HideErrors: true}, func(context.Context) (protocol.Result, error) { return nil, fail })
+		result, err := c.send()
+		if n := len(all[roundtrip.HandlerFailed](c.events)); n != 0 {
+			t.Errorf("%s: %d events", name, n)
+		}
+		if text := fmt.Sprint(show(result), err); strings.Contains(text, "internal failure") {
+			t.Errorf("%s: %q", name, text)
+		}
+	}
+}
+
+func TestPanicsAreMasked(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) { panic("no idea of prod") })
+	c.fails(protocol.CodeInternalError)
+	if e := one[roundtrip.HandlerPanicked](t, c.events); e.Text != "no idea of [redacted]" || e.Value != "no idea of prod" || !strings.Contains(string(e.Stack), "observer_test.go") {
+		t.Errorf("%q %v %s", e.Text, e.Value, e.Stack)
+	}
+}
+
+// TestKeysAreNamed: what seals and opens is known at the start, and a state that
+// names another key says which.
+func TestKeysAreNamed(t *testing.T) {
+	older, newer := ring(t, "k1"), ring(t, "k2")
+	c := newClient(t, roundtrip.Options{Sealer: older}, consent)
+	c.ask("k")
+	if e := one[roundtrip.KeysEnabled](t, c.events); e.Primary != "k1" || fmt.Sprint(e.Enabled) != "[k1]" {
+		t.Errorf("%+v", e)
+	}
+	later := newClient(t, roundtrip.Options{Sealer: newer}, consent)
+	later.call.State = c.call.State
+	later.answer("k", accepted).fails(protocol.CodeInvalidParams)
+	if e := one[roundtrip.StateRejected](t, later.events); e.Reason != roundtrip.ReasonUnknownKey || e.KeyID != "k1" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestRequestID: one id for the events of a leg and its handler, another for the
+// next leg.
+func TestRequestID(t *testing.T) {
+	var seen []string
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		seen = append(seen, roundtrip.RequestID(ctx))
+		return consent(ctx)
+	})
+	c.ask("k")
+	c.answer("k", accepted).done()
+	asked, resumed := one[roundtrip.InputRequested](t, c.events), one[roundtrip.Resumed](t, c.events)
+	if len(seen) != 2 || seen[0] == "" || seen[0] == seen[1] || asked.Request != seen[0] || resumed.Request != seen[1] {
+		t.Errorf("handlers saw %v, events %q and %q", seen, asked.Request, resumed.Request)
+	}
+	if id := roundtrip.RequestID(t.Context()); id != "" {
+		t.Errorf("outside: %q", id)
+	}
+}

@@ -1,0 +1,102 @@
+package middleware
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// legSeries are the series that legs are counted in. Which ones a leg belongs to
+// is looked up in a table that is only ever copied and replaced: finding a series
+// by its labels costs more than counting.
+type legSeries struct {
+	requests  *prometheus.CounterVec
+	durations *prometheus.HistogramVec
+	waits     *prometheus.HistogramVec
+	targets   map[string]bool // nil: no label
+
+	mu    *sync.Mutex // held to add to found
+	found *atomic.Pointer[map[legLabels]boundSeries]
+}
+
+// legLabels are the labels of a leg. Their values are few, whatever peers send.
+type legLabels struct {
+	method, outcome, target string
+	era                     protocol.Era
+}
+
+// boundSeries are the series of one set of labels.
+type boundSeries struct {
+	requests  prometheus.Counter
+	durations prometheus.Observer
+	waits     waitSeries
+}
+
+// waitSeries makes its series with the first observation: most legs never wait.
+type waitSeries struct {
+	vec    *prometheus.HistogramVec
+	labels []string
+}
+
+// Observe implements [prometheus.Observer].
+func (w waitSeries) Observe(seconds float64) { w.vec.WithLabelValues(w.labels...).Observe(seconds) }
+
+func newLegSeries(r *registration, o MetricsOptions) legSeries {
+	s := legSeries{mu: &sync.Mutex{}, found: &atomic.Pointer[map[legLabels]boundSeries]{}}
+	s.found.Store(&map[legLabels]boundSeries{})
+	countLabels, timeLabels := []string{"method", "era", "outcome"}, []string{"method", "era"}
+	if o.Targets != nil {
+		s.targets = make(map[string]bool, len(o.Targets))
+		for _, name := range o.Targets {
+			s.targets[name] = true
+		}
+		countLabels, timeLabels = append(countLabels, "target"), append(timeLabels, "target")
+	}
+	s.requests = r.counters("requests_total", "Requests answered, each leg of a flow for itself.", countLabels...)
+	s.durations = register(r, "request_duration_seconds", prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: r.namespace, Name: "request_duration_seconds",
+		Help:    "Time from the arrival of a request to its answer, less that for which it waited for people, each leg of a flow for itself.",
+		Buckets: o.DurationBuckets,
+	}, timeLabels))
+	s.waits = register(r, "request_waiting_seconds", prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: r.namespace, Name: "request_waiting_seconds",
+		Help:    "Time for which requests that asked people waited for them, each leg of a flow for itself.",
+		Buckets: waitBuckets(),
+	}, timeLabels))
+	return s
+}
+
+// of returns the series of a leg.
+func (s *legSeries) of(in *server.Incoming, outcome string) boundSeries {
+	labels := legLabels{methodLabel(in.Request.Method), outcome, s.targetLabel(in.Target), in.Version.Era()}
+	if series, ok := (*s.found.Load())[labels]; ok {
+		return series
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	values := []string{labels.method, labels.era.String()}
+	count := append(values[:2:2], labels.outcome)
+	if s.targets != nil {
+		values, count = append(values, labels.target), append(count, labels.target)
+	}
+	series := boundSeries{s.requests.WithLabelValues(count...), s.durations.WithLabelValues(values...), waitSeries{s.waits, values}}
+	table := maps.Clone(*s.found.Load())
+	table[labels] = series
+	s.found.Store(&table)
+	return series
+}
+
+// targetLabel keeps peers from making up series.
+func (s *legSeries) targetLabel(target string) string {
+	if s.targets == nil || target == "" {
+		return ""
+	}
+	if s.targets[target] {
+		return target
+	}
+	return other
+}

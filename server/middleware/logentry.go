@@ -1,0 +1,142 @@
+package middleware
+
+import (
+	"context"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"go.uber.org/zap/zapcore"
+)
+
+// The entries of this file are those of every flow. Each is one field that writes
+// all of its members itself: a dozen fields of zap are a kilobyte, for each entry.
+// They hold nothing of the request but strings, since a core may keep them.
+
+// requestEntry is the entry of a leg.
+type requestEntry struct {
+	request, method, target, version, principal, subject, remoteAddr, traceID string
+	era                                                                       protocol.Era
+	outcome, flow, message                                                    string
+	work, waited                                                              time.Duration
+	round                                                                     int
+	code                                                                      int64
+	failed                                                                    bool
+}
+
+// MarshalLogObject implements [zapcore.ObjectMarshaler].
+func (e *requestEntry) MarshalLogObject(out zapcore.ObjectEncoder) error {
+	out.AddString("request", safe(e.request, maxKey))
+	out.AddString("method", safe(e.method, maxText))
+	out.AddString("target", target(e.target))
+	out.AddString("era", e.era.String())
+	out.AddString("version", safe(e.version, maxText))
+	out.AddString("principal", e.principal)
+	addNonEmpty(out, "subject", e.subject)
+	addNonEmpty(out, "remote_addr", e.remoteAddr)
+	addNonEmpty(out, "trace_id", e.traceID)
+	out.AddString("outcome", e.outcome)
+	out.AddFloat64("duration_ms", milliseconds(e.work))
+	if e.waited > 0 {
+		out.AddFloat64("waited_ms", milliseconds(e.waited))
+	}
+	if e.round > 0 {
+		out.AddInt("round", e.round)
+		addNonEmpty(out, "flow", e.flow)
+	}
+	if e.failed {
+		out.AddInt64("code", e.code)
+		addNonEmpty(out, "error", e.message)
+	}
+	return nil
+}
+
+func addNonEmpty(out zapcore.ObjectEncoder, key, value string) {
+	if value != "" {
+		out.AddString(key, safe(value, maxText))
+	}
+}
+
+// eventHead is what the entries of events begin with.
+type eventHead struct {
+	roundtrip.Where
+	leg bool // method and version stand in the entry of the leg
+}
+
+// headOf returns the head of the entry of an event that is observed under ctx.
+func headOf(ctx context.Context, where roundtrip.Where) eventHead {
+	h := eventHead{Where: where}
+	if leg := legFrom(ctx); leg != nil {
+		h.Request, h.leg = leg.RequestID(), leg.logged
+	}
+	return h
+}
+
+// addTo writes the head.
+func (h *eventHead) addTo(out zapcore.ObjectEncoder) {
+	addNonEmpty(out, "request", h.Request)
+	if !h.leg {
+		out.AddString("method", safe(h.Method, maxText))
+		out.AddString("version", safe(string(h.Version), maxText))
+	}
+	out.AddString("target", target(h.Target))
+	if h.Round > 0 {
+		out.AddInt("round", h.Round)
+	}
+	addNonEmpty(out, "flow", h.Flow)
+}
+
+// MarshalLogObject implements [zapcore.ObjectMarshaler].
+func (h *eventHead) MarshalLogObject(out zapcore.ObjectEncoder) error {
+	h.addTo(out)
+	return nil
+}
+
+// inputRequiredEntry is the entry of a question.
+type inputRequiredEntry struct {
+	eventHead
+	kinds      inputKinds
+	questions  askedQuestions
+	stateBytes int
+	roundsLeft int
+}
+
+// MarshalLogObject implements [zapcore.ObjectMarshaler].
+func (e *inputRequiredEntry) MarshalLogObject(out zapcore.ObjectEncoder) error {
+	e.addTo(out)
+	if err := out.AddArray("kinds", e.kinds); err != nil {
+		return err
+	}
+	if err := out.AddArray("questions", e.questions); err != nil {
+		return err
+	}
+	out.AddInt("state_bytes", e.stateBytes)
+	out.AddInt("rounds_left", e.roundsLeft)
+	return nil
+}
+
+// answeredEntry is the entry of what a person decided.
+type answeredEntry struct {
+	eventHead
+	key, kind, outcome, principal, subject string
+	question                               roundtrip.QuestionDigest
+	waited                                 time.Duration
+	unsolicited                            bool
+}
+
+// MarshalLogObject implements [zapcore.ObjectMarshaler].
+func (e *answeredEntry) MarshalLogObject(out zapcore.ObjectEncoder) error {
+	e.addTo(out)
+	out.AddString("key", safe(e.key, maxKey))
+	out.AddString("kind", safe(e.kind, maxKey))
+	out.AddString("outcome", e.outcome)
+	out.AddString("principal", e.principal)
+	addNonEmpty(out, "subject", e.subject)
+	if e.unsolicited {
+		out.AddBool("unsolicited", true)
+		return nil
+	}
+	out.AddString("question", e.question.String())
+	out.AddFloat64("waited_ms", milliseconds(e.waited))
+	return nil
+}

@@ -1,0 +1,206 @@
+package middleware_test
+
+import (
+	"bytes"
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server/middleware"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+var update = flag.Bool("update", false, "rewrite the transcript under testdata")
+
+// transcript writes down what the log and the metrics say, with what differs
+// from run to run replaced.
+type transcript struct {
+	bytes.Buffer
+	names map[string]string
+	count map[string]int
+}
+
+// scene plays something and writes down what became of it.
+func (s *transcript) scene(w *wire, title string, play func()) {
+	before := series(w.TB, w.registry)
+	w.logs.TakeAll()
+	play()
+	s.lines(w, title, before)
+}
+
+// lines writes down what was logged and, if before is given, what has grown
+// since.
+func (s *transcript) lines(w *wire, title string, before map[string]float64) {
+	fmt.Fprintf(s, "## %s\n\n```text\n", title)
+	lines := w.logs.TakeAll()
+	if len(lines) == 0 {
+		fmt.Fprintln(s, "(no entry)")
+	}
+	for _, e := range lines {
+		fmt.Fprintf(s, "%-5s %s", e.Level, e.Message)
+		for _, f := range inOrder(w.TB, e) {
+			fmt.Fprintf(s, " %s=%s", f[0], s.field(f[0], f[1]))
+		}
+		fmt.Fprintln(s)
+	}
+	if before == nil {
+		fmt.Fprint(s, "```\n\n")
+		return
+	}
+	fmt.Fprintln(s)
+	var changes []string
+	for name, after := range series(w.TB, w.registry) {
+		if by := after - before[name]; by != 0 {
+			changes = append(changes, fmt.Sprintf("%s +%v", name, by))
+		}
+	}
+	slices.Sort(changes)
+	if len(changes) == 0 {
+		changes = []string{"(no series)"}
+	}
+	fmt.Fprintf(s, "%s\n```\n\n", strings.Join(changes, "\n"))
+}
+
+// inOrder returns the names and values of an entry's fields.
+func inOrder(t testing.TB, e observer.LoggedEntry) (fields [][2]string) {
+	t.Helper()
+	text, err := zapcore.NewJSONEncoder(zapcore.EncoderConfig{}).EncodeEntry(zapcore.Entry{}, e.Context)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := e.ContextMap()
+	err = jsonx.Members(bytes.TrimSpace(text.Bytes()), func(key, _ []byte) error {
+		fields = append(fields, [2]string{string(key), fmt.Sprint(values[string(key)])})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fields
+}
+
+// field writes one field. Ids are numbered in the order in which they appear.
+func (s *transcript) field(key, text string) string {
+	switch key {
+	case "request", "flow", "reference", "question":
+		return s.name(key, text)
+	case "questions":
+		question, digest, _ := strings.Cut(strings.Trim(text, "[]"), " ")
+		return "[" + question + " " + s.name("question", digest) + "]"
+	case "duration_ms", "waited_ms", "state_bytes", "remote_addr", "stack":
+		return "…"
+	}
+	if strings.ContainsAny(text, " \\") {
+		return fmt.Sprintf("%q", text)
+	}
+	return text
+}
+
+func (s *transcript) name(kind, id string) string {
+	if s.names[id] == "" {
+		s.count[kind]++
+		s.names[id] = fmt.Sprint(kind, "-", s.count[kind])
+	}
+	return s.names[id]
+}
+
+// series returns the values of all series: of histograms how often they were
+// observed.
+func series(t testing.TB, g prometheus.Gatherer) map[string]float64 {
+	t.Helper()
+	families, err := g.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+			}
+			name := f.GetName()
+			if len(labels) > 0 {
+				name += "{" + strings.Join(labels, ",") + "}"
+			}
+			all[name] = cmp.Or(m.GetCounter().GetValue(), float64(m.GetHistogram().GetSampleCount()), m.GetGauge().GetValue())
+		}
+	}
+	return all
+}
+
+// TestOperatorTranscript plays what an operator meets and compares what they see
+// with testdata/operator.md, to which the documentation refers. Run it with
+// -update to rewrite the file, and read the difference.
+func TestOperatorTranscript(t *testing.T) {
+	keys := func(id string) roundtrip.Options {
+		key, err := roundtrip.NewKey(id, bytes.Repeat([]byte(id), 16))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ring, err := roundtrip.NewKeyring(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return roundtrip.Options{Sealer: ring, HideErrors: true}
+	}
+	log := middleware.LogOptions{Subject: func(p roundtrip.Principal) string { return p.Subject }, RemoteAddr: true}
+	w := newWire(t, protocol.V20260728, wireOptions{log: log, funnel: keys("k1")})
+	s := &transcript{names: map[string]string{}, count: map[string]int{}}
+	fmt.Fprint(s, intro)
+	s.lines(w, "The server starts", nil)
+	var asked []string
+	s.scene(w, "A good flow", func() { w.call("pay", answering(&asked, pays("5"))) })
+	s.scene(w, "A wrong token", func() {
+		discard(w.post(t.Context(), w.body(protocol.MethodCallTool, "pay", ""), "Authorization", "Bearer guessed"))
+	})
+	asked = nil
+	s.scene(w, "An invalid answer, and then a refusal", func() { w.call("pay", answering(&asked, pays("0"), `{"action":"decline"}`)) })
+	asked = nil
+	s.scene(w, "A tool that fails", func() { w.call("charge", answering(&asked, pays("5"))) })
+
+	later := newWire(t, protocol.V20260728, wireOptions{log: log, funnel: keys("k2")})
+	s.scene(later, "A lost key: the question was asked before a rollout that dropped k1", func() {
+		w.call("pay", func(string) string {
+			w.Server, w.registry, w.logs = later.Server, later.registry, later.logs
+			return pays("5")
+		})
+	})
+	s.scene(later, "An impatient client", func() {
+		later.leave("slow")
+		later.await("mcp.request")
+	})
+
+	path := filepath.Join("testdata", "operator.md")
+	got := strings.TrimRight(s.String(), "\n") + "\n"
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s is not what is logged and counted (rewrite it with -update):\n%s", path, got)
+	}
+}
+
+const intro = `# What an operator sees
+
+Each section is something that happens to a server over HTTP, then what [Log] writes, then by how much the series of [Metrics]
+grow. Ids are numbered, and times and sizes left out. The options are ` + "`LogOptions{Subject, RemoteAddr}`" + ` and ` + "`roundtrip.Options{HideErrors}`" + `.
+This file is checked by a test.
+
+`

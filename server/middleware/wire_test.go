@@ -1,0 +1,547 @@
+package middleware_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rondo-mcp/rondo/internal/sse"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// wire is a server behind HTTP with a Log and Metrics, and a client of one era
+// that checks nothing.
+type wire struct {
+	testing.TB
+	*httptest.Server
+	version  protocol.Version
+	session  string
+	bearer   string
+	logs     *observer.ObservedLogs
+	registry *prometheus.Registry
+	release  chan struct{} // lets the slow tool go on
+	calls    int
+}
+
+// wireOptions are what tests change.
+type wireOptions struct {
+	log     middleware.LogOptions
+	metrics middleware.MetricsOptions
+	funnel  roundtrip.Options
+}
+
+// inBothEras runs a test against a server of its own in each era.
+func inBothEras(t *testing.T, opts wireOptions, test func(t *testing.T, w *wire)) {
+	t.Helper()
+	for _, version := range []protocol.Version{protocol.V20260728, protocol.V20251125} {
+		t.Run(string(version), func(t *testing.T) { test(t, newWire(t, version, opts)) })
+	}
+}
+
+func newWire(t testing.TB, version protocol.Version, opts wireOptions) *wire {
+	t.Helper()
+	core, logs := observer.New(zapcore.DebugLevel)
+	log := middleware.NewLog(zap.New(core), &opts.log)
+	registry := prometheus.NewPedanticRegistry()
+	metrics, err := middleware.NewMetrics(registry, &opts.metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := roundtrip.Observers(log, metrics)
+	srv, err := server.New(&server.Options{
+		Info: protocol.Implementation{Name: "wire", Version: "1"}, Observer: both, Roundtrip: opts.funnel,
+		Middleware: []server.Middleware{log.Wrap, metrics.Wrap, middleware.Recover(both)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{TB: t, version: version, bearer: "Bearer token-of-ada-0123456789", logs: logs, registry: registry, release: make(chan struct{})}
+	addPayments(srv, w.release)
+	handler := serverhttp.New(srv, &serverhttp.Options{Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
+		if r.Header.Get("Authorization") != "Bearer token-of-ada-0123456789" {
+			return roundtrip.Principal{}, errors.New("no such token")
+		}
+		return roundtrip.Principal{Issuer: "https://id.example", Subject: "ada"}, nil
+	}})
+	ts := httptest.NewServer(handler)
+	w.Server = ts
+	t.Cleanup(func() {
+		ts.Client().CloseIdleConnections()
+		ts.Close()
+		_ = handler.Shutdown(context.Background())
+		_ = srv.Close()
+	})
+	if version.Era() == protocol.Legacy {
+		response := w.post(t.Context(), `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+string(version)+
+			`","capabilities":`+allCapabilities+`,"clientInfo":{"name":"c","version":"1"}}}`)
+		w.session = response.Header.Get("Mcp-Session-Id")
+		discard(response)
+		discard(w.post(t.Context(), `{"jsonrpc":"2.0","method":"notifications/initialized"}`))
+	}
+	return w
+}
+
+type payment struct {
+	Amount float64 `json:"amount" title:"Amount" minimum:"0.01"`
+	Note   string  `json:"note,omitzero"`
+}
+
+// addPayments adds handlers in both styles, and some that go wrong.
+func addPayments(srv *server.Server, release <-chan struct{}) {
+	server.AddTool(srv, server.Tool{Name: "pay"}, func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		p, err := roundtrip.Ask[payment](ctx, "payment", "How much?")
+		if err != nil {
+			return nil, err
+		}
+		return server.Text(fmt.Sprint("paid ", p.Amount)), nil
+	})
+	server.AddTool(srv, server.Tool{Name: "pay_guard"}, func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		switch reply := roundtrip.Answer[payment](ctx, "payment"); reply.Outcome {
+		case roundtrip.Accepted:
+			return server.Text(fmt.Sprint("paid ", reply.Content.Amount)), nil
+		case roundtrip.Declined, roundtrip.Cancelled:
+			return server.Text("not paid"), nil
+		}
+		return roundtrip.InputRequired(roundtrip.Elicit[payment]("payment", "How much?")), nil
+	})
+	server.AddTool(srv, server.Tool{Name: "pay_anyway"}, func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		if roundtrip.Number(ctx) == 1 {
+			return roundtrip.InputRequired(roundtrip.Elicit[payment]("payment", "How much?")), nil
+		}
+		return server.Text("paid all the same"), nil
+	})
+	server.AddTool(srv, server.Tool{Name: "charge"}, func(ctx context.Context, _ *server.ToolCall, in input) (protocol.CallToolOutcome, error) {
+		p, err := roundtrip.Ask[payment](ctx, "payment", "How much?")
+		if err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("charging %q for %s: bank at 10.0.0.7 says 401 to Bearer token-of-the-bank-1: no token-of-ada-0123456789\n\x1b[2J", p.Note, in.Note)
+	})
+	server.AddTool(srv, server.Tool{Name: "slow"}, func(ctx context.Context, _ *server.ToolCall, _ input) (protocol.CallToolOutcome, error) {
+		select {
+		case <-release:
+			return server.Text("at last"), nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	})
+	server.AddPrompt(srv, server.Prompt{Name: "broken"}, func(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
+		return nil, errors.New("db at 10.0.0.7 is down")
+	})
+	server.AddResourceTemplate(srv, server.ResourceTemplate{URITemplate: "doc://{+path}", Name: "broken"},
+		func(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+			return nil, errors.New("db at 10.0.0.7 is down")
+		})
+}
+
+func discard(response *http.Response) {
+	_, _ = io.Copy(io.Discard, response.Body)
+	_ = response.Body.Close()
+}
+
+func (w *wire) post(ctx context.Context, body string, change ...string) *http.Response {
+	w.Helper()
+	r, err := http.NewRequestWithContext(ctx, "POST", w.URL, strings.NewReader(body))
+	if err != nil {
+		w.Fatal(err)
+	}
+	r.Header = http.Header{
+		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Authorization": {w.bearer},
+	}
+	if w.session != "" {
+		r.Header.Set("Mcp-Session-Id", w.session)
+		r.Header.Set("MCP-Protocol-Version", string(w.version))
+	}
+	for i := 0; i+1 < len(change); i += 2 {
+		r.Header.Set(change[i], change[i+1])
+	}
+	response, err := w.Client().Do(r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return response
+}
+
+// message is whatever the server sends.
+type message struct {
+	ID     json.RawMessage
+	Method string
+	Params struct {
+		Message string
+	}
+	Result *struct {
+		ResultType    string
+		RequestState  string
+		InputRequests map[string]struct {
+			Params struct{ Message string }
+		}
+		Content []struct{ Text string }
+		IsError bool
+	}
+	Error *struct {
+		Code    int64
+		Message string
+		Data    json.RawMessage
+	}
+}
+
+// request sends a request and calls answer with the message of each question,
+// until there is a result; it returns its text, or that of the error.
+func (w *wire) request(method, target string, answer func(question string) string, change ...string) string {
+	w.Helper()
+	retry := ""
+	for {
+		w.calls++
+		got := w.leg(method, target, retry, answer, change)
+		switch {
+		case got.Error != nil:
+			return fmt.Sprint(got.Error.Code, " ", got.Error.Message)
+		case got.Result == nil:
+			w.Fatal("neither result nor error")
+		case got.Result.ResultType == "input_required":
+			retry = fmt.Sprintf(`,"requestState":%q,"inputResponses":{`, got.Result.RequestState)
+			for key, q := range got.Result.InputRequests {
+				retry += fmt.Sprintf(`%q:%s`, key, answer(q.Params.Message))
+			}
+			retry += "}"
+			continue
+		}
+		if len(got.Result.Content) == 0 {
+			return ""
+		}
+		return got.Result.Content[0].Text
+	}
+}
+
+// call calls a tool.
+func (w *wire) call(tool string, answer func(string) string) string {
+	w.Helper()
+	return w.request(protocol.MethodCallTool, tool, answer)
+}
+
+// leg sends one HTTP request, and in a session answers what is asked meanwhile.
+func (w *wire) leg(method, target, retry string, answer func(string) string, change []string) message {
+	w.Helper()
+	body := w.body(method, target, retry)
+	if w.session == "" {
+		change = append(change, "MCP-Protocol-Version", string(w.version), "Mcp-Method", method, "Mcp-Name", target)
+	}
+	response := w.post(w.Context(), body, change...)
+	defer discard(response)
+	if !strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
+		var m message
+		if err := json.NewDecoder(response.Body).Decode(&m); err != nil {
+			w.Fatalf("status %d: %v", response.StatusCode, err)
+		}
+		return m
+	}
+	events := sse.NewReader(response.Body, 0)
+	for {
+		event, err := events.Next()
+		if err != nil {
+			w.Fatal(err)
+		}
+		var m message
+		if len(event.Data) == 0 || json.Unmarshal(event.Data, &m) != nil {
+			continue
+		}
+		if m.Method == "elicitation/create" {
+			discard(w.post(w.Context(), fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, answer(m.Params.Message))))
+		} else if m.Method == "" {
+			return m
+		}
+	}
+}
+
+func (w *wire) body(method, target, retry string) string {
+	params := fmt.Sprintf(`"name":%q,"arguments":{"note":"cat food"}`, target)
+	switch method {
+	case protocol.MethodGetPrompt:
+		params = fmt.Sprintf(`"name":%q`, target)
+	case protocol.MethodReadResource:
+		params = fmt.Sprintf(`"uri":%q`, target)
+	}
+	meta := ""
+	if w.session == "" {
+		meta = fmt.Sprintf(`,"_meta":{%q:%q,%q:%s}`, protocol.MetaProtocolVersion, w.version, protocol.MetaClientCapabilities, allCapabilities)
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s%s%s}}`, w.calls, method, params, retry, meta)
+}
+
+// answering answers with each text in turn, the last for ever, and notes what
+// was asked.
+func answering(asked *[]string, texts ...string) func(string) string {
+	return func(question string) string {
+		*asked = append(*asked, question)
+		return texts[min(len(*asked), len(texts))-1]
+	}
+}
+
+func pays(amount string) string {
+	return `{"action":"accept","content":{"amount":` + amount + `,"note":"for my cat Felix"}}`
+}
+
+// entry returns the only entry with the name.
+func (w *wire) entry(name string) observer.LoggedEntry {
+	w.Helper()
+	entries := w.logs.FilterMessage(name).All()
+	if len(entries) != 1 {
+		w.Fatalf("%d entries %s, want 1: %v", len(entries), name, w.logs.All())
+	}
+	return entries[0]
+}
+
+func (w *wire) wantValue(want float64, name string, labels ...string) {
+	w.Helper()
+	if got := value(w.TB, w.registry, name, labels...); got != want {
+		w.Errorf("%s%q = %v, want %v", name, labels, got, want)
+	}
+}
+
+func TestWireInvalidAnswer(t *testing.T) {
+	for _, tool := range []string{"pay", "pay_guard"} {
+		inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
+			var asked []string
+			if got := w.call(tool, answering(&asked, pays("0"), pays("5"))); got != "paid 5" {
+				t.Errorf("got %q", got)
+			}
+			if got, want := strings.Join(asked, "|"), "How much?|Amount must be at least 0.01. How much?"; got != want {
+				t.Errorf("%s: asked %q, want %q", tool, got, want)
+			}
+			wantFields(t, w.entry("mcp.answer_invalid"), map[string]any{"key": "payment", "field": "amount", "rule": "minimum", "target": tool})
+			w.wantValue(1, "rondo_invalid_answers_total", "rule", "minimum")
+
+			asked = nil
+			got := w.call(tool, answering(&asked, pays("0")))
+			if !strings.Contains(got, `3 answers to "payment" were not valid`) || !strings.Contains(got, "Amount must be at least 0.01.") || len(asked) != 3 {
+				t.Errorf("%s: got %q after %d questions", tool, got, len(asked))
+			}
+			w.wantValue(4, "rondo_invalid_answers_total")
+		})
+	}
+}
+
+func TestWireAnswered(t *testing.T) {
+	opts := wireOptions{log: middleware.LogOptions{Subject: func(p roundtrip.Principal) string { return p.Subject }}}
+	for _, tool := range []string{"pay", "pay_guard"} {
+		for action, outcome := range map[string]string{pays("5"): "accepted", `{"action":"decline"}`: "declined", `{"action":"cancel"}`: "cancelled"} {
+			inBothEras(t, opts, func(t *testing.T, w *wire) {
+				var asked []string
+				w.call(tool, answering(&asked, action))
+				e := w.entry("mcp.answered")
+				wantFields(t, e, map[string]any{
+					"key": "payment", "kind": "elicitation.form", "outcome": outcome, "principal": "authenticated", "subject": "ada", "target": tool,
+				})
+				questions := fmt.Sprint(w.entry("mcp.input_required").ContextMap()["questions"])
+				if want := fmt.Sprintf("[payment %s]", e.ContextMap()["question"]); questions != want {
+					t.Errorf("asked %s, answered %s", questions, want)
+				}
+				if _, ok := e.ContextMap()["waited_ms"].(float64); !ok {
+					t.Errorf("fields %v", e.ContextMap())
+				}
+				w.wantValue(1, "rondo_answers_total", "kind", "elicitation.form", "outcome", outcome)
+				w.wantValue(1, "rondo_answers_total")
+				w.wantValue(0, "rondo_ignored_declines_total")
+			})
+		}
+	}
+}
+
+func TestWireIgnoredDecline(t *testing.T) {
+	inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
+		var asked []string
+		if got := w.call("pay_anyway", answering(&asked, `{"action":"decline"}`)); got != "paid all the same" {
+			t.Fatalf("got %q", got)
+		}
+		e := w.entry("mcp.decline_ignored")
+		wantFields(t, e, map[string]any{"key": "payment", "outcome": "declined", "target": "pay_anyway"})
+		if e.Level != zap.WarnLevel {
+			t.Errorf("level %s", e.Level)
+		}
+		w.wantValue(1, "rondo_ignored_declines_total")
+	})
+}
+
+// TestWireHandlerFailed: the log has the text without what is the caller's, and
+// the client the text or a reference.
+func TestWireHandlerFailed(t *testing.T) {
+	const logged = `charging "[redacted]" for [redacted]: bank at 10.0.0.7 says 401 to Bearer [redacted]: no [redacted]\n\x1b[2J`
+	inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
+		var asked []string
+		if got := w.call("charge", answering(&asked, pays("5"))); !strings.HasPrefix(got, `charging "for my cat Felix"`) {
+			t.Errorf("got %q", got)
+		}
+		e := w.entry("mcp.handler_failed")
+		wantFields(t, e, map[string]any{"error": logged, "error_type": "*errors.errorString", "target": "charge", "reference": nil})
+		if e.Level != zap.WarnLevel {
+			t.Errorf("level %s", e.Level)
+		}
+		w.wantValue(1, "rondo_handler_failures_total")
+	})
+}
+
+func TestWireHiddenErrors(t *testing.T) {
+	opts := wireOptions{funnel: roundtrip.Options{HideErrors: true}}
+	for _, target := range []struct{ method, name string }{
+		{protocol.MethodCallTool, "charge"}, {protocol.MethodGetPrompt, "broken"}, {protocol.MethodReadResource, "doc://a"},
+	} {
+		inBothEras(t, opts, func(t *testing.T, w *wire) {
+			var asked []string
+			got := w.request(target.method, target.name, answering(&asked, pays("5")))
+			fields := w.entry("mcp.handler_failed").ContextMap()
+			reference, _ := fields["reference"].(string)
+			if reference == "" || !strings.Contains(got, "internal failure; reference "+reference) || strings.Contains(got, "10.0.0.7") {
+				t.Errorf("the client has %q, the log %q", got, reference)
+			}
+			if !strings.Contains(fmt.Sprint(fields["error"]), "10.0.0.7") {
+				t.Errorf("the log has no text: %v", fields)
+			}
+		})
+	}
+}
+
+func TestWireOmittedErrors(t *testing.T) {
+	inBothEras(t, wireOptions{log: middleware.LogOptions{OmitErrors: true}}, func(t *testing.T, w *wire) {
+		w.request(protocol.MethodGetPrompt, "broken", nil)
+		wantFields(t, w.entry("mcp.handler_failed"), map[string]any{"error": nil, "error_type": "*errors.errorString"})
+	})
+}
+
+// TestWireRequestID: all entries of one request can be joined, and those of two
+// kept apart.
+func TestWireRequestID(t *testing.T) {
+	inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
+		var asked []string
+		w.call("charge", answering(&asked, pays("5")))
+		names := map[string][]string{}
+		for _, e := range w.logs.All() {
+			if e.Message == "mcp.ephemeral_key" || strings.HasSuffix(fmt.Sprint(e.ContextMap()["method"]), "initialize") {
+				continue
+			}
+			id, _ := e.ContextMap()["request"].(string)
+			names[id] = append(names[id], e.Message)
+		}
+		legs := map[protocol.Era]int{protocol.Modern: 2, protocol.Legacy: 1}[w.version.Era()]
+		if len(names) != legs || names[""] != nil {
+			t.Fatalf("%d requests, want %d: %v", len(names), legs, names)
+		}
+		for id, list := range names {
+			if list[len(list)-1] != "mcp.request" || len(list) < 2 {
+				t.Errorf("%s: %v", id, list)
+			}
+		}
+	})
+}
+
+func TestWireSenderByOption(t *testing.T) {
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	opts := wireOptions{log: middleware.LogOptions{
+		RemoteAddr: true, TraceID: true, Subject: func(p roundtrip.Principal) string { return p.Issuer + " " + p.Subject + "\n" },
+	}}
+	last := func(w *wire) observer.LoggedEntry {
+		list := w.logs.FilterMessage("mcp.request").All()
+		return list[len(list)-1]
+	}
+	inBothEras(t, opts, func(t *testing.T, w *wire) {
+		w.request(protocol.MethodGetPrompt, "broken", nil, "Traceparent", trace)
+		fields := last(w).ContextMap()
+		wantFields(t, last(w), map[string]any{"subject": `https://id.example ada\n`, "trace_id": "0af7651916cd43dd8448eb211c80319c"})
+		if addr, _ := fields["remote_addr"].(string); !strings.HasPrefix(addr, "127.0.0.1:") {
+			t.Errorf("remote_addr %v", fields["remote_addr"])
+		}
+		w.request(protocol.MethodGetPrompt, "broken", nil, "Traceparent", "00-forged-1")
+		wantFields(t, last(w), map[string]any{"trace_id": nil})
+	})
+	inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
+		w.request(protocol.MethodGetPrompt, "broken", nil, "Traceparent", trace)
+		wantFields(t, last(w), map[string]any{"subject": nil, "trace_id": nil, "remote_addr": nil, "principal": "authenticated"})
+	})
+}
+
+// TestWireTargets: targets are labels where they are listed, and only those.
+func TestWireTargets(t *testing.T) {
+	opts := wireOptions{metrics: middleware.MetricsOptions{Targets: []string{"pay_guard"}}}
+	inBothEras(t, opts, func(t *testing.T, w *wire) {
+		var asked []string
+		w.call("pay_guard", answering(&asked, `{"action":"decline"}`))
+		w.request(protocol.MethodGetPrompt, "broken", nil)
+		w.request(protocol.MethodCallTool, "made up", nil)
+		w.wantValue(1, "rondo_requests_total", "target", "pay_guard", "outcome", "complete")
+		w.wantValue(2, "rondo_requests_total", "target", "other")
+		w.wantValue(2, "rondo_request_duration_seconds", "target", "other")
+	})
+	inBothEras(t, wireOptions{}, func(t *testing.T, w *wire) {
+		w.request(protocol.MethodGetPrompt, "broken", nil)
+		for name := range series(t, w.registry) {
+			if strings.Contains(name, "target=") {
+				t.Errorf("%s: targets are labels without having been listed", name)
+			}
+		}
+		w.wantValue(1, "rondo_build_info", "version", "(devel)")
+	})
+}
+
+// TestWireImpatientClient: the handler's error of a client that has gone is no
+// warning.
+func TestWireImpatientClient(t *testing.T) {
+	w := newWire(t, protocol.V20260728, wireOptions{})
+	w.leave("slow")
+	e := w.await("mcp.request")
+	wantFields(t, e, map[string]any{"outcome": "cancelled", "target": "slow"})
+	if failed := w.entry("mcp.handler_failed"); failed.Level != zap.InfoLevel {
+		t.Errorf("level %s", failed.Level)
+	}
+}
+
+// leave calls a tool and drops the connection once it runs.
+func (w *wire) leave(tool string) {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, "POST", w.URL, strings.NewReader(w.body(protocol.MethodCallTool, tool, "")))
+	if err != nil {
+		w.Fatal(err)
+	}
+	r.Header = http.Header{
+		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Authorization": {w.bearer},
+		"Mcp-Protocol-Version": {string(w.version)}, "Mcp-Method": {protocol.MethodCallTool}, "Mcp-Name": {tool},
+	}
+	go func() {
+		for value(w.TB, w.registry, "rondo_requests_in_flight") == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	if response, err := w.Client().Do(r); err == nil {
+		discard(response)
+		w.Fatal("the call was answered")
+	}
+}
+
+// await returns the last entry with the name, once there is one.
+func (w *wire) await(name string) observer.LoggedEntry {
+	w.Helper()
+	for range 5000 {
+		if list := w.logs.FilterMessage(name).All(); len(list) > 0 {
+			return list[len(list)-1]
+		}
+		time.Sleep(time.Millisecond)
+	}
+	w.Fatalf("no entry %s", name)
+	return observer.LoggedEntry{}
+}
