@@ -30,6 +30,9 @@ const (
 	Leg1Row = "leg 1"
 	Leg2Row = "leg 2"
 	FlowRow = "flow"
+
+	ObservedEchoRow = "echo, log and metrics"
+	ObservedFlowRow = "flow, log and metrics"
 )
 
 // Handler is what servers do for a plain call, for each leg of a flow of two,
@@ -40,6 +43,8 @@ func Handler() []measure.Op {
 		each(HandlerGroup, Leg1Row, asking(wire.DeployCall)),
 		each(HandlerGroup, Leg2Row, answering(wire.DeployCall, deployAnswer(0))),
 		each(HandlerGroup, FlowRow, flow(wire.DeployCall, deployAnswer(0))),
+		eachOf(peers.Observed(), HandlerGroup, ObservedEchoRow, plain(wire.EchoCall)),
+		eachOf(peers.Observed(), HandlerGroup, ObservedFlowRow, flow(wire.DeployCall, deployAnswer(0))),
 	)
 }
 
@@ -84,8 +89,12 @@ func concat(lists ...[]measure.Op) (all []measure.Op) {
 type workload func(*drive.Handler) (do func() error, err error)
 
 // each is a workload for every server.
-func each(group, row string, work workload) (ops []measure.Op) {
-	for _, s := range peers.Servers() {
+func each(group, row string, work workload) []measure.Op {
+	return eachOf(peers.Servers(), group, row, work)
+}
+
+func eachOf(servers []peers.Server, group, row string, work workload) (ops []measure.Op) {
+	for _, s := range servers {
 		ops = append(ops, measure.Op{Group: group, Row: row, Peer: s.Name, Start: func() (func() error, func(), error) {
 			do, err := work(drive.NewHandler(s.New()))
 			return do, func() {}, err

@@ -42,6 +42,16 @@ func Servers() []Server {
 	}
 }
 
+// Observed are the servers of the rows with logs and metrics. The references have
+// neither: they are what a request costs without.
+func Observed() []Server {
+	return []Server{
+		{Name: Reference, New: reference.New},
+		{Name: ReferenceSealed, Seals: true, New: reference.NewSealed},
+		{Name: Rondo, Seals: true, New: rondo.NewObserved},
+	}
+}
+
 // A Client is a client under comparison.
 type Client struct {
 	Name string

@@ -5,13 +5,19 @@ package rondo
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/rondo-mcp/rondo/internal/benchmarks/wire"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/middleware"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
@@ -23,16 +29,32 @@ type approval struct {
 type outcome = protocol.CallToolOutcome
 
 // New returns a server of both eras, whose handlers return their questions.
-func New() http.Handler { return newServer(deploy) }
+func New() http.Handler { return newServer(deploy, &server.Options{}) }
+
+// NewObserved returns the same server with a log in JSON, which nobody reads, and
+// metrics.
+func NewObserved() http.Handler {
+	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
+	log := middleware.NewLog(zap.New(zapcore.NewCore(encoder, zapcore.AddSync(io.Discard), zapcore.InfoLevel)), nil)
+	metrics, err := middleware.NewMetrics(prometheus.NewRegistry(), nil)
+	if err != nil {
+		panic(err) // internal error: the registry is empty
+	}
+	return newServer(deploy, &server.Options{
+		Observer:   roundtrip.Observers(log, metrics),
+		Middleware: []server.Middleware{log.Wrap, metrics.Wrap},
+	})
+}
 
 // NewInPlace returns a server of both eras whose Deploy asks as if it waited for
 // the answer. In sessions of older revisions it does.
-func NewInPlace() http.Handler { return newServer(deployInPlace) }
+func NewInPlace() http.Handler { return newServer(deployInPlace, &server.Options{}) }
 
 type deployer func(context.Context, *server.ToolCall, wire.DeployArgs) (outcome, error)
 
-func newServer(deploy func(*roundtrip.FormQuestion[approval]) deployer) http.Handler {
-	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "bench", Version: "1.0.0"}})
+func newServer(deploy func(*roundtrip.FormQuestion[approval]) deployer, opts *server.Options) http.Handler {
+	opts.Info = protocol.Implementation{Name: "bench", Version: "1.0.0"}
+	srv, err := server.New(opts)
 	if err != nil {
 		panic(err) // internal error: the options are right
 	}
