@@ -86,8 +86,7 @@ rondo_requests_total{era="modern",method="tools/call",outcome="internal_error"} 
 	fmt.Println("metrics differ:", err)
 	// Output:
 	// warn mcp.ephemeral_key
-	// info mcp.input_required target=deploy kinds=[elicitation.form]
-	// info mcp.request method=tools/call target=deploy outcome=input_required
+	// info mcp.request method=tools/call target=deploy outcome=input_required kinds=[elicitation.form]
 	// error mcp.handler_panicked target=deploy panic=no environment
 	// warn mcp.request method=tools/call target=deploy outcome=internal_error code=-32603 error=internal error
 	// metrics differ: <nil>

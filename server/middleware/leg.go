@@ -25,6 +25,7 @@ type leg struct {
 	id       string // of the request, once it is known
 	flow     string
 	round    int
+	asked    *askedFields // what it asked, when its own entry says so
 	timedOut bool
 	waits    time.Time     // since when it waits for a person, zero: it does not
 	waited   time.Duration // before that
@@ -137,10 +138,19 @@ func (l *leg) follow(where roundtrip.Where) {
 	l.round = max(l.round, where.Round)
 }
 
-func (l *leg) position() (flow string, round int) {
+// position returns what the leg turned out to be: of which flow, in which round,
+// and what it asked, nil where an entry of its own says so.
+func (l *leg) position() (flow string, round int, asked *askedFields) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.flow, l.round
+	return l.flow, l.round, l.asked
+}
+
+// noteAsked notes what the leg asked, for its entry.
+func (l *leg) noteAsked(asked *askedFields) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked = asked
 }
 
 func (l *leg) setTimedOut() {

@@ -53,9 +53,10 @@ type LogOptions struct {
 // or the name of an error code, such as "invalid_params". All entries of one
 // request have the same "request", which [roundtrip.RequestID] gives authors who
 // log as well; all of a flow have the same "flow" from its first question on.
-// Entries of events leave method and version to the entry of the leg, and that a
-// flow completed, which its last leg says as well, is logged at debug level,
-// except where no leg is logged: behind the adapters for other SDKs.
+// Entries of events leave method and version to the entry of the leg. What the
+// entry of the leg says as well is logged at debug level: that a flow completed,
+// and in revision 2026-07-28 what was asked, unless few rounds are left. Where no
+// leg is logged, behind the adapters for other SDKs, events have it all.
 //
 // The text of a handler's plain error is logged ("mcp.handler_failed"), and so
 // is that of a panic: escaped, cut at 512 bytes, and without the strings of the
@@ -133,7 +134,7 @@ func (l *Log) request(leg *leg, outcome string, err error) {
 	if l.opts.TraceID {
 		e.traceID = traceID(in)
 	}
-	e.flow, e.round = leg.position()
+	e.flow, e.round, e.asked = leg.position()
 	if failure, ok := protocol.AsError(err); ok {
 		e.failed, e.code = true, failure.Code
 		// The text of a plain error has an entry of its own.

@@ -22,6 +22,7 @@ type requestEntry struct {
 	round                                                                     int
 	code                                                                      int64
 	failed                                                                    bool
+	asked                                                                     *askedFields // nil: it asked nothing
 }
 
 // MarshalLogObject implements [zapcore.ObjectMarshaler].
@@ -47,6 +48,9 @@ func (e *requestEntry) MarshalLogObject(out zapcore.ObjectEncoder) error {
 	if e.failed {
 		out.AddInt64("code", e.code)
 		addNonEmpty(out, "error", e.message)
+	}
+	if e.asked != nil {
+		return e.asked.addTo(out)
 	}
 	return nil
 }
@@ -92,27 +96,37 @@ func (h *eventHead) MarshalLogObject(out zapcore.ObjectEncoder) error {
 	return nil
 }
 
-// inputRequiredEntry is the entry of a question.
-type inputRequiredEntry struct {
-	eventHead
+// askedFields say what a leg asked.
+type askedFields struct {
 	kinds      inputKinds
 	questions  askedQuestions
 	stateBytes int
 	roundsLeft int
 }
 
+// addTo writes the fields.
+func (f *askedFields) addTo(out zapcore.ObjectEncoder) error {
+	if err := out.AddArray("kinds", f.kinds); err != nil {
+		return err
+	}
+	if err := out.AddArray("questions", f.questions); err != nil {
+		return err
+	}
+	out.AddInt("state_bytes", f.stateBytes)
+	out.AddInt("rounds_left", f.roundsLeft)
+	return nil
+}
+
+// inputRequiredEntry is the entry of a question.
+type inputRequiredEntry struct {
+	eventHead
+	askedFields
+}
+
 // MarshalLogObject implements [zapcore.ObjectMarshaler].
 func (e *inputRequiredEntry) MarshalLogObject(out zapcore.ObjectEncoder) error {
-	e.addTo(out)
-	if err := out.AddArray("kinds", e.kinds); err != nil {
-		return err
-	}
-	if err := out.AddArray("questions", e.questions); err != nil {
-		return err
-	}
-	out.AddInt("state_bytes", e.stateBytes)
-	out.AddInt("rounds_left", e.roundsLeft)
-	return nil
+	e.eventHead.addTo(out)
+	return e.askedFields.addTo(out)
 }
 
 // answeredEntry is the entry of what a person decided.
@@ -126,7 +140,7 @@ type answeredEntry struct {
 
 // MarshalLogObject implements [zapcore.ObjectMarshaler].
 func (e *answeredEntry) MarshalLogObject(out zapcore.ObjectEncoder) error {
-	e.addTo(out)
+	e.eventHead.addTo(out)
 	out.AddString("key", safe(e.key, maxKey))
 	out.AddString("kind", safe(e.kind, maxKey))
 	out.AddString("outcome", e.outcome)

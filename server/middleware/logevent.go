@@ -100,15 +100,20 @@ func (l *Log) resumed(ctx context.Context, e roundtrip.Resumed) {
 // flow is about to be ended with an error.
 const fewRounds = 2
 
+// inputRequired leaves what a leg of revision 2026-07-28 asked to the entry of
+// the leg: such a leg ends with its questions. In a session one call may ask
+// several times.
 func (l *Log) inputRequired(ctx context.Context, e roundtrip.InputRequested) {
+	asked := askedFields{e.Kinds, e.Questions, e.StateBytes, e.RoundsLeft}
 	level := zap.InfoLevel
 	if e.RoundsLeft >= 0 && e.RoundsLeft <= fewRounds {
 		level = zap.WarnLevel
+	} else if leg := legFrom(ctx); leg != nil && leg.logged && e.Version.Era() == protocol.Modern {
+		leg.noteAsked(&asked)
+		level = zap.DebugLevel
 	}
 	if entry := l.logger.Check(level, "mcp.input_required"); entry != nil {
-		entry.Write(zap.Inline(&inputRequiredEntry{
-			headOf(ctx, e.Where), e.Kinds, e.Questions, e.StateBytes, e.RoundsLeft,
-		}))
+		entry.Write(zap.Inline(&inputRequiredEntry{headOf(ctx, e.Where), asked}))
 	}
 }
 
