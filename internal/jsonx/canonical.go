@@ -86,7 +86,7 @@ func (c *canonical) value(dst, raw []byte, depth int) ([]byte, error) {
 		return appendText(dst, text, false), err
 	case Number:
 		if !c.spelled {
-			return appendNumber(dst, raw)
+			return AppendNumber(dst, raw)
 		}
 		if end, ok := checkNumber(raw, 0); !ok || end != len(raw) {
 			return dst, syntaxError(end, "malformed number")

@@ -18,10 +18,11 @@ const (
 	plainDigits = 21
 )
 
-// appendNumber appends the canonical form of the number raw: 0, an integer of
-// at most plainDigits digits, or MeE with an integer M that has no trailing
-// zero and E not zero, or M alone if it is long.
-func appendNumber(dst, raw []byte) ([]byte, error) {
+// AppendNumber appends the canonical form of the number raw, which is the same
+// for all spellings of a value: 0, an integer of at most plainDigits digits, or
+// MeE with an integer M that has no trailing zero and E not zero, or M alone if
+// it is long.
+func AppendNumber(dst, raw []byte) ([]byte, error) {
 	if end, ok := checkNumber(raw, 0); !ok || end != len(raw) {
 		return dst, syntaxError(end, "malformed number")
 	}

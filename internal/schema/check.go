@@ -23,6 +23,9 @@ const (
 	// maxPasses is how often a document may be gone over, on the average of its bytes: documents nested far deeper than
 	// arguments are, or held against many subschemas at once, take less time decoded.
 	maxPasses = 16
+	// decodePasses is how often a value may be gone over in the time that decoding it takes. Subschemas in place may each
+	// need it decoded: after the second time the document is decoded as a whole.
+	decodePasses = 7
 	// freeBytes may be gone over whatever the size of the document: small ones cost next to nothing.
 	freeBytes = 64 << 10
 )
@@ -111,6 +114,9 @@ func (p *plan) enumRule() rule {
 
 // decoded has the evaluator decide about a value, and about what applies in place.
 func (c *checker) decoded(p *plan, raw []byte) *fault {
+	if c.bytes -= decodePasses * int64(len(raw)); c.stopped() {
+		return c.anyFault()
+	}
 	c.decodes++
 	var v any
 	err := jsonx.UnmarshalNumbers(raw, &v)

@@ -140,7 +140,6 @@ func TestCompileRefusesFanOut(t *testing.T) {
 		{"oneOf 2^30", fanOut(30, "oneOf"), "more than 20000 steps"},
 		{"product", `{"allOf":[` + pairs.String() + `true],"$defs":{"wide":{"anyOf":[` + wide + `]}}}`, "more than 20000 steps"},
 		{"below a property", `{"properties":{"x":{"items":` + fanOut(1, "anyOf") + `}},"patternProperties":{"^x":{"allOf":[` + pairs.String() + `true]}},"$defs":{"a0":true,"wide":{"anyOf":[` + wide + `]}}}`, "more than 20000 steps"},
-		{"long enum of numbers", `{"enum":[` + strings.TrimSuffix(strings.Repeat("1.5e3,", 3000), ",") + `]}`, "more than 20000 steps"},
 		{"many subschemas", `{"properties":{"x":{}` + flat.String() + `}}`, "larger than"},
 		{"many small subschemas", `{"properties":{"x":{}` + flat.String()[:strings.LastIndexByte(flat.String()[:200<<10], ',')] + `}}`, "more than 2000 subschemas"},
 		{"many booleans", `{"anyOf":[` + strings.Repeat("true,", 3000) + `true]}`, "more than 2000 subschemas"},

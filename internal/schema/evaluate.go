@@ -19,6 +19,8 @@ type evaluator struct {
 	quiet  int   // how many choices deep: only whether there is a fault matters there
 	broken bool  // a number cannot be computed with
 
+	key []byte // of the last value that was looked for, see appendKey
+
 	unmatched *fault // see anyFault
 }
 
@@ -113,9 +115,9 @@ func (e *evaluator) checkValue(n *node, v any) *fault {
 		f := e.fail(n, ruleType)
 		f.subject = kindName(kindOf(v))
 		return f
-	case s.Const != nil && !equal(v, *s.Const):
+	case n.constant != nil && !e.isAmong(n.constant, v):
 		return e.fail(n, ruleConst)
-	case s.Enum != nil && !slices.ContainsFunc(s.Enum.Values, func(value any) bool { return equal(v, value) }):
+	case n.enum != nil && !e.isAmong(n.enum, v):
 		return e.fail(n, ruleEnum)
 	case s.Format != nil:
 		if text, ok := v.(string); ok {
@@ -226,7 +228,7 @@ func (e *evaluator) checkItems(n *node, items []any, own *evaluated) (first *fau
 		first = earlier(first, e.fail(n, ruleMaxItems))
 	}
 	if s.UniqueItems && !e.over(first) {
-		if e.payEncoding(items); e.left < 0 {
+		if e.payKey(items); e.left < 0 {
 			return e.anyFault()
 		}
 		if hasDuplicate(items) {

@@ -2,7 +2,6 @@ package schema
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -34,9 +33,10 @@ type node struct {
 	condition, then, otherwise *node
 	dependencies               []dependency // by name
 
-	types  kinds // 0: any
-	whole  bool  // numbers must be integers
-	bounds []bound
+	types          kinds // 0: any
+	whole          bool  // numbers must be integers
+	constant, enum *valueSet
+	bounds         []bound
 
 	properties  map[string]*node
 	names       []string // of properties, sorted
@@ -104,6 +104,12 @@ func (g *graph) add(s *jsonschema.Schema) *node {
 		g.err = checkKeywords(s)
 	}
 	g.setTypes(n, s)
+	if s.Const != nil {
+		n.constant = newValueSet([]any{*s.Const})
+	}
+	if s.Enum != nil {
+		n.enum = newValueSet(s.Enum.Values)
+	}
 	g.addInPlace(n, s)
 	g.addDependencies(n, s)
 	g.addObject(n, s)
@@ -267,19 +273,14 @@ func (g *graph) addAny(v any) (n *node, none, any bool) {
 
 // weigh sets what n itself costs. A step is about 100 ns.
 func weigh(n *node, s *jsonschema.Schema) {
-	n.number = arithmetic * int64(len(n.bounds))
-	if n.whole {
-		n.number += arithmetic
+	for i := range n.bounds {
+		n.number += n.bounds[i].steps
 	}
-	if s.Enum != nil {
-		eighths := int64(0)
-		for _, v := range s.Enum.Values {
-			eighths += comparison(v)
+	for _, once := range []bool{n.whole, n.constant != nil, n.enum != nil} {
+		if once {
+			n.number += arithmetic
+			n.text++
 		}
-		n.fixed += eighths / 8
-	}
-	if s.Const != nil {
-		n.fixed += comparison(*s.Const) / 8
 	}
 	members := len(s.Required) + len(n.dependencies)
 	for _, d := range n.dependencies {
@@ -300,27 +301,6 @@ func weigh(n *node, s *jsonschema.Schema) {
 	if s.Pattern != nil {
 		n.text += patternSteps(s.Pattern, 0)
 	}
-}
-
-// comparison returns what comparing any value with v takes, in eighths of a step.
-func comparison(v any) int64 {
-	switch v := v.(type) {
-	case json.Number:
-		return 64
-	case []any:
-		sum := int64(8)
-		for _, item := range v {
-			sum += comparison(item)
-		}
-		return sum
-	case map[string]any:
-		sum := int64(8)
-		for _, item := range v {
-			sum += 1 + comparison(item)
-		}
-		return sum
-	}
-	return 1
 }
 
 // check refuses a graph in which a single value could take more than maxCost steps, or in which a node applies to

@@ -61,6 +61,10 @@ func TestGrowthOfWholeDocuments(t *testing.T) {
 		{"heavy pattern", `{"pattern":"^(a?){300}(a*)*b$"}`, 32, growthtest.Input{Make: growthtest.Repeat(`"`, `a`, `"`), Refused: true}},
 		{"regular expressions", `{"items":{"format":"regex"}}`, regexes, growthtest.Input{Make: growthtest.Repeat(`["`, strings.Repeat(`\\pL`, 10)+`","`, `"]`), Refused: true}},
 		{"folded ranges", `{"items":{"format":"regex"}}`, regexes, growthtest.Input{Make: growthtest.Repeat(`["`, `(?i)[b-\\x{10ffff}]","`, `"]`), Refused: true}},
+		{"many numbers to choose from", `{"items":{"not":{"enum":` + list(1900, "%d.5") + `}}}`, 100, growthtest.Input{Make: growthtest.Repeat(`[`, strings.Repeat("9", 700)+`.5,`, `1]`)}},
+		{"many values to choose from", `{"items":{"not":{"enum":[{"a":[` + list(1900, "%d.5") + `]},"x",0.5]}}}`, 200, growthtest.Input{Make: growthtest.Repeat(`[`, `{"a":[1]},`, `1]`)}},
+		{"many that need decoding", `{"allOf":` + list(40, `{"not":{"const":%d}}`) + `}`, 100, growthtest.Input{Make: growthtest.Repeat(`[`, `[],`, `1]`), RefusedFrom: growthtest.Large / 2}},
+		{"a long bound", `{"items":{"minimum":-` + strings.Repeat("9", 790) + `.5}}`, 200, growthtest.Input{Make: growthtest.Repeat(`[`, `1.5,`, `1]`), RefusedFrom: growthtest.Medium / 2}},
 		{"fractions", `{"items":{"multipleOf":0.25}}`, 100, growthtest.Input{Make: growthtest.Repeat(`[`, `123456.5,`, `1]`)}},
 	} {
 		s := compile(t, tt.schema)
@@ -70,6 +74,15 @@ func TestGrowthOfWholeDocuments(t *testing.T) {
 			BytesPerByte: tt.perByte, ObjectsPerByte: 4,
 		}, tt.input)
 	}
+}
+
+// list makes an array of n values, each a format with its number.
+func list(n int, format string) string {
+	values := make([]string, n)
+	for i := range values {
+		values[i] = fmt.Sprintf(format, i)
+	}
+	return "[" + strings.Join(values, ",") + "]"
 }
 
 func object(size int) []byte {

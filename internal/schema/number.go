@@ -13,7 +13,10 @@ import (
 // arithmetic is how many steps exact arithmetic on one number takes that is no longer than people write.
 const arithmetic = 8
 
-// arithmeticSteps is what it takes on the number that text spells: an exponent counts for the digits that it stands for.
+// bitsPerStep is how long a number may be for each further step. These are eight digits.
+const bitsPerStep = 27
+
+// arithmeticSteps is what it takes beyond that with the number that text spells: an exponent counts for the digits that it stands for.
 func arithmeticSteps(text json.Number) int64 {
 	digits := len(text)
 	if i := strings.IndexAny(string(text), "eE"); i >= 0 {
@@ -23,7 +26,7 @@ func arithmeticSteps(text json.Number) int64 {
 		}
 		digits += max(exponent, -exponent)
 	}
-	return arithmetic + int64(digits/8)
+	return int64(digits / 8)
 }
 
 // maxSmall is how many digits a number has at most that is sure to fit an int64.
@@ -47,28 +50,20 @@ func smallInt(text json.Number) (int64, bool) {
 	return n, err == nil
 }
 
-func (e *evaluator) isInteger(text json.Number) bool {
-	if _, ok := smallInt(text); ok {
-		return true
-	}
-	e.left -= arithmeticSteps(text)
-	r, ok := new(big.Rat).SetString(string(text))
-	return ok && r.IsInt()
-}
-
 // bound is one of the rules that compare a number.
 type bound struct {
 	rule  rule
 	value *big.Rat
 	small int64 // the value, where whole is set
 	whole bool
+	steps int64 // of comparing with it
 }
 
 func (n *node) addBound(r rule, value *big.Rat) {
 	if value == nil {
 		return
 	}
-	b := bound{rule: r, value: value}
+	b := bound{rule: r, value: value, steps: arithmetic + int64(value.Num().BitLen()+value.Denom().BitLen())/bitsPerStep}
 	if value.IsInt() && value.Num().IsInt64() {
 		b.small, b.whole = value.Num().Int64(), true
 	}
@@ -89,7 +84,7 @@ func (e *evaluator) checkNumber(n *node, text json.Number) (first *fault) {
 			}
 			continue
 		}
-		if e.left -= arithmeticSteps(text); e.over(first) {
+		if e.left -= b.steps + arithmeticSteps(text); e.over(first) {
 			return e.anyFault()
 		}
 		if exact == nil {
@@ -133,49 +128,6 @@ func breaks(r rule, order int) bool {
 		return order >= 0
 	}
 	return false
-}
-
-// equal reports whether two values are the same, numbers by value.
-func equal(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for name, value := range a {
-			if other, ok := b[name]; !ok || !equal(value, other) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for i := range a {
-			if !equal(a[i], b[i]) {
-				return false
-			}
-		}
-		return true
-	case json.Number:
-		b, ok := b.(json.Number)
-		return ok && equalNumbers(a, b)
-	}
-	return a == b
-}
-
-func equalNumbers(a, b json.Number) bool {
-	m, okM := smallInt(a)
-	n, okN := smallInt(b)
-	if okM && okN {
-		return m == n
-	}
-	x, okX := new(big.Rat).SetString(string(a))
-	y, okY := new(big.Rat).SetString(string(b))
-	return okX && okY && x.Cmp(y) == 0
 }
 
 // kindOf returns the kind of a decoded value.

@@ -2,7 +2,6 @@ package schema_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -162,81 +161,6 @@ func TestAcceptsWithinPasses(t *testing.T) {
 	}
 }
 
-// A maker makes schemas and documents that have something to do with each other.
-type maker struct{ *rand.Rand }
-
-func (m maker) pick(from ...string) string { return from[m.IntN(len(from))] }
-
-func (m maker) schema(depth int) string {
-	var keywords []string
-	add := func(chance int, keyword string) {
-		if m.IntN(chance) == 0 {
-			keywords = append(keywords, keyword)
-		}
-	}
-	add(2, `"type":`+m.pick(`"string"`, `"integer"`, `"number"`, `"boolean"`, `"object"`, `"object"`, `"array"`, `"null"`, `["string","null"]`, `["integer","string"]`, `["integer","number"]`))
-	add(12, `"enum":`+m.pick(`["a","b"]`, `["a",1,null]`, `[true]`))
-	add(20, `"const":`+m.pick(`"a"`, `"ab"`, `1`, `null`))
-	add(10, `"minLength":`+m.pick("0", "1", "2"))
-	add(10, `"maxLength":`+m.pick("0", "1", "2"))
-	add(15, `"pattern":`+m.pick(`"a"`, `"^é?$"`))
-	add(20, `"format":`+m.pick(`"date"`, `"email"`, `"ipv4"`, `"unheard-of"`))
-	add(8, `"minimum":`+m.pick("0", "1", "1.5", "-9223372036854775808", "1e3"))
-	add(8, `"maximum":`+m.pick("0", "1", "9223372036854775807", "18446744073709551615"))
-	add(12, `"exclusiveMinimum":`+m.pick("0", "1", "-1"))
-	add(12, `"exclusiveMaximum":`+m.pick("0", "1", "2"))
-	add(25, `"multipleOf":2`)
-	add(4, `"required":[`+m.pick(`"a"`, `"b"`, `"a","b"`, `"x"`)+`]`)
-	add(10, `"minProperties":`+m.pick("1", "2"))
-	add(10, `"maxProperties":`+m.pick("1", "2"))
-	add(10, `"minItems":`+m.pick("1", "2"))
-	add(10, `"maxItems":`+m.pick("1", "2"))
-	add(25, `"uniqueItems":true`)
-	add(9, `"description":"a"`)
-	if depth > 0 {
-		add(2, fmt.Sprintf(`"properties":{"a":%s,"b":%s}`, m.schema(depth-1), m.schema(depth-1)))
-		add(4, `"additionalProperties":`+m.pick("true", "false", m.schema(depth-1)))
-		add(3, `"items":`+m.schema(depth-1))
-		add(30, `"additionalItems":false`)
-		add(9, `"allOf":[`+m.schema(depth-1)+`]`)
-		add(15, `"anyOf":[`+m.schema(depth-1)+`,true]`)
-		add(20, `"prefixItems":[`+m.schema(depth-1)+`]`)
-		add(20, `"patternProperties":{"a":`+m.schema(depth-1)+`}`)
-		add(30, `"unevaluatedProperties":false`)
-		add(30, `"unevaluatedItems":false`)
-		add(20, `"oneOf":[`+m.schema(depth-1)+`,`+m.schema(depth-1)+`]`)
-		add(20, `"not":`+m.schema(depth-1))
-		add(20, `"if":`+m.schema(depth-1)+`,"then":`+m.schema(depth-1)+`,"else":`+m.schema(depth-1))
-		add(20, `"contains":`+m.schema(depth-1)+m.pick(``, `,"minContains":2`, `,"maxContains":1`, `,"minContains":0`))
-		add(20, `"propertyNames":`+m.schema(depth-1))
-		add(20, `"dependentRequired":{"a":["b","x"]}`)
-		add(20, `"dependentSchemas":{"b":`+m.schema(depth-1)+`}`)
-		add(20, `"$ref":"#/$defs/d"`)
-	}
-	return "{" + strings.Join(keywords, ",") + "}"
-}
-
-func (m maker) root() string {
-	return m.pick(`{"$defs":{"d":`, `{"$schema":"http://json-schema.org/draft-07/schema#","definitions":{},"$defs":{"d":`) +
-		m.schema(0) + `},"type":` + m.pick(`"object"`, `["object","array","string","number"]`) + `,"properties":{"a":` + m.schema(2) + `,"b":` + m.schema(1) + `},"allOf":[` + m.schema(2) + `]}`
-}
-
-func (m maker) doc(depth int) string {
-	if depth > 0 && m.IntN(2) == 0 {
-		switch m.IntN(4) {
-		case 0:
-			return m.pick(`{}`, `[]`, `{ }`)
-		case 1:
-			return fmt.Sprintf(`[%s,%s]`, m.doc(depth-1), m.doc(depth-1))
-		case 2:
-			return fmt.Sprintf(`{"a":%s}`, m.doc(depth-1))
-		}
-		return fmt.Sprintf(`{"%s":%s, "b" :%s}`, m.pick("a", `\u0061`, "x"), m.doc(depth-1), m.doc(depth-1))
-	}
-	return m.pick(`"a"`, `"b"`, `""`, `"é"`, `"\u00e9\n"`, `"2026-01-01"`, `"a@b.c"`, `0`, `-0`, `1`, `2`, `1.0`, `1e3`, `0.5`, `-1`, `1e401`,
-		`9223372036854775807`, `9223372036854775808`, `true`, `false`, `null`)
-}
-
 // agreed checks that a document, which must be JSON, is judged alike on its bytes, decoded, and by the compiler's own validator,
 // and returns the judgement.
 func agreed(t *testing.T, s *schema.Schema, doc []byte) error {
@@ -264,42 +188,43 @@ func agreed(t *testing.T, s *schema.Schema, doc []byte) error {
 	return decoded
 }
 
-// TestPlanAgrees holds the check on the bytes against that of decoded values and against the compiler's own validator. Where numbers
-// are plain it also finds most of what is valid without decoding, which is what it is for.
+// TestPlanAgrees holds the check on the bytes against that of decoded values and against the compiler's own validator, in each draft. Of
+// what is valid it also finds a good part without decoding, which is what it is for.
 func TestPlanAgrees(t *testing.T) {
-	m := maker{rand.New(rand.NewPCG(1, 2))}
-	valid, accepted := 0, 0
-	for range 700 {
-		raw := m.root()
-		s, err := schema.Compile([]byte(raw), schema.Limits{})
-		if err != nil {
-			t.Fatalf("%s: %v", raw, err)
-		}
-		for range 20 {
-			doc := m.doc(3)
-			bytes, err := s.Accepts([]byte(doc)), agreed(t, s, []byte(doc))
-			if err == nil {
-				valid++
+	valid, accepted, refused := 0, 0, 0
+	for _, m := range makers(1) {
+		for range 250 {
+			raw := m.root()
+			s, err := schema.Compile([]byte(raw), schema.Limits{})
+			if err != nil {
+				if refused++; !strings.Contains(err.Error(), "back to itself") {
+					t.Fatalf("%s: %v", raw, err)
+				}
+				continue
 			}
-			if bytes {
-				accepted++
+			for range 30 {
+				doc := m.doc(4)
+				bytes, err := s.Accepts([]byte(doc)), agreed(t, s, []byte(doc))
+				if err == nil {
+					valid++
+				}
+				if bytes {
+					accepted++
+				}
 			}
 		}
 	}
-	if valid == 0 || accepted < valid/3 {
-		t.Errorf("accepted %d of %d valid documents on the bytes, want at least a third", accepted, valid)
+	if valid == 0 || accepted < valid/4 || refused > 250 {
+		t.Errorf("accepted %d of %d valid documents on the bytes, want at least a quarter; %d schemas refused, want few", accepted, valid, refused)
 	}
-	t.Logf("accepted %d of %d valid documents on the bytes", accepted, valid)
+	t.Logf("accepted %d of %d valid documents on the bytes; %d schemas refused", accepted, valid, refused)
 }
 
 func FuzzPlan(f *testing.F) {
-	for seed := range uint64(32) {
-		m := maker{rand.New(rand.NewPCG(3, seed))}
-		raw, doc := m.root(), m.doc(3)
-		if raw == "" || doc == "" {
-			f.Fatal("empty seed")
+	for seed := range uint64(8) {
+		for _, m := range makers(seed) {
+			f.Add([]byte(m.root()), []byte(m.doc(3)))
 		}
-		f.Add([]byte(raw), []byte(doc))
 	}
 	f.Fuzz(func(t *testing.T, raw, doc []byte) {
 		s, err := schema.Compile(raw, schema.Limits{MaxBytes: 16 << 10, MaxSteps: 100_000})

@@ -74,6 +74,9 @@ func (p *plan) setStrings(s *jsonschema.Schema) bool {
 				limits.values[text] = struct{}{}
 			}
 		}
+		if p.enums == 0 { // no value at all, which means here that any will do
+			return false
+		}
 	case s.Const != nil:
 		p.enums |= setOf(kindOf(*s.Const))
 		if text, ok := (*s.Const).(string); ok {
