@@ -9,18 +9,18 @@ const (
 	// minWhole is the shortest secret that is masked wherever it occurs. A
 	// shorter one is no secret, and occurs in every text.
 	minWhole = 4
-	// minPart is from which length on a word that is part of a secret is masked:
-	// programs shorten what they quote, and quote tokens in parts.
+	// minPart is from which length on a part of a secret is masked, wherever it
+	// begins: programs shorten what they quote, and quote tokens in parts and
+	// behind names, such as token=eyJhbGci.
 	minPart = 8
 	// MaxSecrets is how many bytes of secrets are looked for, one more counted for
-	// each. It bounds the work, for each word is looked for in all secrets, and is
-	// several times what headers hold as a rule.
+	// each. It bounds the work, and is several times what headers hold as a rule.
 	MaxSecrets = 16 << 10
 	// tooMany is the text where there is more than that.
 	tooMany = "[redacted: the request is too large to be searched for secrets]"
 )
 
-// Text returns text with each secret masked, and each word that is part of one.
+// Text returns text with each secret masked, and each part of one without spaces.
 // Where the secrets are too long to be looked for it returns no part of text.
 func Text(text string, secrets []string) string {
 	total := 0
@@ -35,20 +35,7 @@ func Text(text string, secrets []string) string {
 			hideAll(hidden, text, secret)
 		}
 	}
-	for i := 0; i < len(text); {
-		if !isWordByte(text[i]) {
-			i++
-			continue
-		}
-		start := i
-		for i < len(text) && isWordByte(text[i]) {
-			i++
-		}
-		word := strings.TrimRight(text[start:i], ".-_") // of the sentence, not of the word
-		if isPart(word, secrets) {
-			hide(hidden[start : start+len(word)])
-		}
-	}
+	hideParts(hidden, text, secrets)
 	return mask(text, hidden)
 }
 
@@ -60,6 +47,34 @@ func hideAll(hidden []bool, text, secret string) {
 		}
 		from += i + len(secret)
 		hide(hidden[from-len(secret) : from])
+	}
+}
+
+// hideParts hides what text has in common with a secret. It looks each minPart
+// bytes of a secret up in the text, which takes as long as both are together.
+func hideParts(hidden []bool, text string, secrets []string) {
+	at := map[string][]int{} // of the pieces of text that may be part of a secret
+	word := 0                // bytes before i, and i, that tokens contain
+	for i := range len(text) {
+		if word++; !isWordByte(text[i]) {
+			word = 0
+		}
+		if word >= minPart {
+			start := i + 1 - minPart
+			at[text[start:i+1]] = append(at[text[start:i+1]], start)
+		}
+	}
+	if len(at) == 0 {
+		return
+	}
+	for _, secret := range secrets {
+		for i := minPart; i <= len(secret); i++ {
+			piece := secret[i-minPart : i]
+			for _, start := range at[piece] {
+				hide(hidden[start : start+minPart])
+			}
+			delete(at, piece) // once is enough: a secret may be one piece over and over
+		}
 	}
 }
 
@@ -86,16 +101,4 @@ func mask(text string, hidden []bool) string {
 // isWordByte reports whether tokens contain c.
 func isWordByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~+/=", c) >= 0
-}
-
-func isPart(word string, secrets []string) bool {
-	if len(word) < minPart {
-		return false
-	}
-	for _, secret := range secrets {
-		if strings.Contains(secret, word) {
-			return true
-		}
-	}
-	return false
 }
