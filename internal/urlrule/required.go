@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -65,12 +66,12 @@ func (h Hook) RefuseRequired(e *protocol.Error) *Refusal {
 
 // RefuseAny is [Hook.Refuse] for the first of visits that may not be asked for.
 func (h Hook) RefuseAny(visits []*protocol.ElicitURL) *Refusal {
-	keys := Keys(visits, len(visits))
 	for i, visit := range visits {
 		if visit == nil {
 			continue
 		}
-		if refusal := h.Refuse(keys[i], visit.URL); refusal != nil {
+		if refusal := h.Refuse("", visit.URL); refusal != nil {
+			refusal.Key = Keys(visits, len(visits))[i]
 			return refusal
 		}
 	}
@@ -107,9 +108,10 @@ func Keys(visits []*protocol.ElicitURL, n int) []string {
 			keys[i], taken[id] = id, true
 		}
 	}
+	next := 0 // the least N that may be free: all from a position up to it are taken
 	for i := range keys {
-		for n := i + 1; keys[i] == ""; n++ {
-			if key := fmt.Sprintf("url-elicitation-%d", n); !taken[key] {
+		for next = max(next, i+1); keys[i] == ""; next++ {
+			if key := "url-elicitation-" + strconv.Itoa(next); !taken[key] {
 				keys[i], taken[key] = key, true
 			}
 		}
