@@ -1,7 +1,10 @@
 // Package redact masks secrets in texts that are about to be logged.
 package redact
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 const (
 	// Mask stands where a secret was.
@@ -51,29 +54,35 @@ func hideAll(hidden []bool, text, secret string) {
 }
 
 // hideParts hides what text has in common with a secret. It looks each minPart
-// bytes of a secret up in the text, which takes as long as both are together.
+// bytes of a secret up in the pieces of text that may be part of one.
 func hideParts(hidden []bool, text string, secrets []string) {
-	at := map[string][]int{} // of the pieces of text that may be part of a secret
-	word := 0                // bytes before i, and i, that tokens contain
+	var starts []int // of the pieces
+	word := 0        // bytes before i, and i, that tokens contain
 	for i := range len(text) {
 		if word++; !isWordByte(text[i]) {
 			word = 0
 		}
 		if word >= minPart {
-			start := i + 1 - minPart
-			at[text[start:i+1]] = append(at[text[start:i+1]], start)
+			starts = append(starts, i+1-minPart)
 		}
 	}
-	if len(at) == 0 {
+	if len(starts) == 0 {
 		return
 	}
+	slices.SortFunc(starts, func(i, j int) int { return strings.Compare(text[i:i+minPart], text[j:j+minPart]) })
+	done := make([]bool, len(starts)) // once is enough: a secret may be one piece over and over
 	for _, secret := range secrets {
 		for i := minPart; i <= len(secret); i++ {
 			piece := secret[i-minPart : i]
-			for _, start := range at[piece] {
-				hide(hidden[start : start+minPart])
+			at, found := slices.BinarySearchFunc(starts, piece, func(start int, piece string) int {
+				return strings.Compare(text[start:start+minPart], piece)
+			})
+			if !found || done[at] {
+				continue
 			}
-			delete(at, piece) // once is enough: a secret may be one piece over and over
+			for done[at] = true; at < len(starts) && text[starts[at]:starts[at]+minPart] == piece; at++ {
+				hide(hidden[starts[at] : starts[at]+minPart])
+			}
 		}
 	}
 }

@@ -76,15 +76,17 @@ func (e *hookError) Is(target error) bool { return errors.Is(e.err, target) }
 func (e *hookError) As(target any) bool { return errors.As(e.err, target) }
 
 // plainHeader reports whether what a header says may be repeated in a log. All
-// others are taken for credentials: hooks read those that they like.
+// others are taken for credentials: hooks read those that they like, and proxies
+// that authenticate hand tokens on in headers such as X-Forwarded-Access-Token.
 func plainHeader(name string) bool {
 	switch name {
 	case "Accept", "Accept-Encoding", "Accept-Language", "Cache-Control", "Connection", "Content-Encoding",
 		"Content-Length", "Content-Type", "Forwarded", "Host", "Origin", "Traceparent", "Tracestate", "User-Agent", "Via",
+		"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Proto",
 		headerVersion, headerMethod:
 		return true
 	}
-	return strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "Sec-")
+	return strings.HasPrefix(name, "Sec-Fetch-") || strings.HasPrefix(name, "Sec-Ch-") // what browsers say about themselves
 }
 
 // secretsOf returns what must not be repeated of a request. Where that is more

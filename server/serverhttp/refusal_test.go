@@ -78,7 +78,7 @@ func observed(t *testing.T) (*legacyClient, *refusals, func() int, *serverhttp.H
 				if name, password, ok := r.BasicAuth(); ok {
 					return roundtrip.Principal{}, fmt.Errorf("password %s of %s: %w", password, name, errRevoked)
 				}
-				return roundtrip.Principal{}, fmt.Errorf("token %q of cookie %v: %w", token, r.Cookies(), errRevoked)
+				return roundtrip.Principal{}, fmt.Errorf("token %q of cookie %v, forwarded %s: %w", token, r.Cookies(), r.Header.Get("X-Forwarded-Access-Token"), errRevoked)
 			}
 		},
 	})
@@ -222,6 +222,7 @@ func TestRefusalsTellNoSecrets(t *testing.T) {
 		"password":              {"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("ann:5ecret"))},
 		"token and cookie":      {"Authorization", token, "Cookie", "sid=" + cookie},
 		"cookie alone":          {"Authorization", "", "Cookie", "sid=" + cookie + "; lang=en"},
+		"token of a proxy":      {"Authorization", "", "X-Forwarded-Access-Token", "5ecret-t0ken"},
 		"session":               {"Mcp-Session-Id", session},
 		"origin with user":      {"Origin", "https://ann:5ecret-c00kie@app.example.com"},
 		"name of a private URI": {"Mcp-Name", "doc://a?token=5ecret-c00kie"},
@@ -267,7 +268,11 @@ func (panicking) Observe(_ context.Context, event roundtrip.Event) {
 // little beside them.
 func TestRefusalIsCheap(t *testing.T) {
 	const size, most = 512 << 10, 64 << 10
-	long := errors.New(strings.Repeat("token ", size/6))
+	var words strings.Builder
+	for i := range size / 6 {
+		fmt.Fprintf(&words, "token%d", i)
+	}
+	long := errors.New(words.String())
 	h := serverhttp.New(newServer(t, &server.Options{Observer: &refusals{}}), &serverhttp.Options{
 		AllowedOrigins: []string{page},
 		Authenticate: func(r *http.Request) (roundtrip.Principal, error) {
