@@ -82,9 +82,7 @@ func (a *adapter) reportsOf(ctx context.Context, method string, req mcp.Request,
 	if behind, shadow := a.shadows.Load(session); shadow {
 		session = behind.(*leg).call.session
 	}
-	switch params.ProgressToken.(type) {
-	case string, int, int32, int64, float64: // what a key of a map may be
-	default:
+	if !isToken(params.ProgressToken) {
 		return nil, nil
 	}
 	r, _ := a.reports.Load(reportsKey{session, params.ProgressToken})
@@ -92,11 +90,25 @@ func (a *adapter) reportsOf(ctx context.Context, method string, req mcp.Request,
 	return found, params
 }
 
-// tokenOf returns the progress token of a request, nil for none.
+// tokenOf returns the progress token of a request, nil for none. The SDK hands on
+// whatever JSON the client sent; what is no token counts as none.
 func tokenOf(req mcp.Request) any {
 	with, ok := req.GetParams().(mcp.RequestParams)
 	if !ok {
 		return nil
 	}
-	return with.GetProgressToken()
+	if token := with.GetProgressToken(); isToken(token) {
+		return token
+	}
+	return nil
+}
+
+// isToken reports whether v can be a progress token. Every token can be the key
+// of a map; what a peer sends in its place, such as an array, may not be.
+func isToken(v any) bool {
+	switch v.(type) {
+	case string, int, int32, int64, float64:
+		return true
+	}
+	return false
 }
