@@ -151,7 +151,8 @@ func (c *callWait) enter(ctx context.Context, p *asker) (quota.Limit, bool) {
 		c.quotas, c.call = &p.funnel.waits, p.call
 	}
 	if c.open++; c.open == 1 && p.call.Heartbeat != nil && p.funnel.opts.Heartbeat > 0 {
-		c.beats = heartbeat.Start(ctx, p.funnel.opts.Heartbeat, p.beat)
+		// Other questions may be open when that of ctx is answered and ctx ends.
+		c.beats = heartbeat.Start(context.WithoutCancel(ctx), p.funnel.opts.Heartbeat, p.beat)
 	}
 	return quota.None, true
 }

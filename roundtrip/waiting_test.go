@@ -367,6 +367,51 @@ func TestHeartbeatsWhileACallWaits(t *testing.T) {
 	}
 }
 
+// The heartbeat is the call's, not that of the question that came first.
+func TestHeartbeatsGoOnWhileAnyQuestionIsOpen(t *testing.T) {
+	type asker = func(ctx context.Context, f *roundtrip.Funnel, call roundtrip.Call, key string) error
+	for name, ask := range map[string]asker{
+		"asked in place": func(ctx context.Context, _ *roundtrip.Funnel, _ roundtrip.Call, key string) error {
+			_, err := roundtrip.Ask[Confirmation](ctx, key, "Why?")
+			return err
+		},
+		"pushed": func(ctx context.Context, f *roundtrip.Funnel, call roundtrip.Call, _ string) error {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel() // as who asks with a time limit of its own does
+			_, err := f.Push(ctx, call, question())
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWaiter(t, roundtrip.Options{})
+				call, beats := w.call(ann, 1), 0
+				call.Heartbeat = func(context.Context) { beats++ }
+				w.leave(call, func(ctx context.Context) (protocol.Result, error) {
+					var questions sync.WaitGroup
+					for i := range 2 {
+						questions.Go(func() {
+							time.Sleep(time.Duration(i) * time.Second)
+							if err := ask(ctx, w.funnel, call, fmt.Sprint("q", i)); err != nil {
+								t.Error(err)
+							}
+						})
+					}
+					questions.Wait()
+					return say("done")
+				})
+				time.Sleep(5 * time.Second)
+				w.answer <- struct{}{} // one of the two
+				time.Sleep(2*time.Minute - 5*time.Second)
+				if want := 8; beats != want { // after 2 s, 17 s, 32 s …
+					t.Errorf("%d heartbeats in two minutes, want %d", beats, want)
+				}
+				w.empty()
+			})
+		})
+	}
+}
+
 func TestAClosingServerEndsWaitsAndSaysSo(t *testing.T) {
 	for _, way := range askers {
 		for _, method := range families {
