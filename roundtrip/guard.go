@@ -144,22 +144,19 @@ func (g *MemoryGuard) Release(_ context.Context, id string) error {
 }
 
 // makeRoomLocked gives e room for an outcome of some size. It forgets older
-// outcomes for that: the owner's own where its share is used up.
+// outcomes for that: the owner's own where its share is used up. It reports false,
+// and forgets nothing, where all of them would not make enough.
 func (g *MemoryGuard) makeRoomLocked(e *claimEntry, size int64) bool {
+	if !g.claims.CanEverResize(e, size) {
+		return false
+	}
 	for {
-		var oldest *list.Element
+		oldest := g.outcomes.Front()
 		switch g.claims.Resize(e, size) {
 		case quota.None:
 			return true
 		case quota.Share:
-			if own := g.byOwner[e.Owner()]; own != nil {
-				oldest = own.Front()
-			}
-		default:
-			oldest = g.outcomes.Front()
-		}
-		if oldest == nil { // it is larger than all the room there is
-			return false
+			oldest = g.byOwner[e.Owner()].Front() // only outcomes have a size
 		}
 		g.dropOutcomeLocked(oldest.Value.(*claimEntry))
 	}

@@ -3,6 +3,7 @@ package roundtrip_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -142,6 +143,61 @@ func TestNoPrincipalFillsAStoreForOthers(t *testing.T) {
 	for _, owner := range []string{"alice", ""} {
 		if err := s.Put(t.Context(), "of "+owner, owner, []byte("state"), later); err != nil {
 			t.Errorf("%q: %v", owner, err)
+		}
+	}
+}
+
+// TestOutcomesOfAnonymousCallersKeepNobodyOut: they may hold more bytes than their
+// share when the first principal comes, but a claim takes none.
+func TestOutcomesOfAnonymousCallersKeepNobodyOut(t *testing.T) {
+	guard, later := roundtrip.NewMemoryGuard(0), time.Now().Add(time.Hour)
+	claim := func(id, owner string) {
+		t.Helper()
+		if err := guard.Claim(t.Context(), id, owner, [32]byte{}, later); err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+	}
+	commit := func(id string, size int) {
+		t.Helper()
+		if err := guard.Commit(t.Context(), id, make([]byte, size)); err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+	}
+	for i := range 4 {
+		claim(fmt.Sprint(i), "")
+		commit(fmt.Sprint(i), roundtrip.MaxGuardBytes/4)
+	}
+	claim("of ann", "ann")
+	claim("next", "")
+	commit("next", 1000)
+	for id, want := range map[string]bool{"0": false, "1": false, "2": true, "3": true, "next": true} {
+		err := guard.Claim(t.Context(), id, "", [32]byte{}, later)
+		if spent, ok := errors.AsType[*roundtrip.SpentError](err); !ok || (spent.Outcome != nil) != want {
+			t.Errorf("a replay of %s: got %v, recorded: want %v", id, err, want)
+		}
+	}
+}
+
+// TestAnOutcomeThatCannotBeKept leaves those alone that are.
+func TestAnOutcomeThatCannotBeKept(t *testing.T) {
+	guard, later := roundtrip.NewMemoryGuard(0), time.Now().Add(time.Hour)
+	for _, owner := range []string{"", "ann"} {
+		for _, c := range []struct {
+			id   string
+			size int
+		}{{"small", 1000}, {"huge", roundtrip.MaxGuardBytes + 1}} {
+			if err := guard.Claim(t.Context(), owner+c.id, owner, [32]byte{}, later); err != nil {
+				t.Fatal(err)
+			}
+			if err := guard.Commit(t.Context(), owner+c.id, make([]byte, c.size)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for id, want := range map[string]int{"small": 1000, "huge": 0, "annsmall": 1000, "annhuge": 0} {
+		err := guard.Claim(t.Context(), id, "", [32]byte{}, later)
+		if spent, ok := errors.AsType[*roundtrip.SpentError](err); !ok || len(spent.Outcome) != want {
+			t.Errorf("a replay of %s: got %v, want %d recorded bytes", id, err, want)
 		}
 	}
 }

@@ -56,12 +56,16 @@ func New[K comparable](opts Options[K]) *Pool[K] {
 
 // Take uses n units on behalf of an account. It returns the bound that they
 // would pass, and uses nothing then. The account's own bound is looked at first:
-// it is the one that the caller can do something about.
+// it is the one that the caller can do something about. No units pass no bound,
+// whatever the account uses already.
 func (p *Pool[K]) Take(account K, n int64) Limit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.isAuthenticated(account) {
 		p.authenticates = true // also of one that is refused: it is the next that must find room
+	}
+	if n == 0 {
+		return None
 	}
 	if limit := p.findLimitLocked(account, n); limit != None {
 		return limit
@@ -85,6 +89,15 @@ func (p *Pool[K]) FindExceeded(account K) Limit {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.findLimitLocked(account, 0)
+}
+
+// CanEverTake reports whether an account could use n units if nothing else was in
+// use.
+func (p *Pool[K]) CanEverTake(account K, n int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	share := p.shareLocked(account)
+	return (share < 0 || n <= share) && (p.opts.Total < 0 || n <= p.opts.Total)
 }
 
 // Give gives n units back that were taken on behalf of an account.

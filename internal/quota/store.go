@@ -99,6 +99,12 @@ func (s *Store[V]) Resize(e *Entry[V], size int64) Limit {
 	return None
 }
 
+// CanEverResize reports whether an entry could have a size if no other entry had
+// any.
+func (s *Store[V]) CanEverResize(e *Entry[V], size int64) bool {
+	return s.bytes.CanEverTake(e.Owner(), size)
+}
+
 // Remove forgets an entry before its time.
 func (s *Store[V]) Remove(e *Entry[V]) {
 	heap.Remove(&s.byExpiry, e.place)
