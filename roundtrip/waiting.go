@@ -33,10 +33,6 @@ const (
 // room: people need seconds at least.
 const waitRetryAfter = 5 * time.Second
 
-// byteShare is how many principals have to come together to use all the bytes
-// that waiting calls may hold.
-const byteShare = 4
-
 // WatchWaiting returns a context under which tell is called with true when a call
 // begins to wait for a person, and with false when it goes on. A call waits while
 // any of its questions is with the client, however many goroutines ask; calls of
@@ -68,17 +64,13 @@ func newWaitQuotas(o *Options) waitQuotas {
 		return n
 	}
 	bytes := limit(o.MaxWaitingBytes, DefaultMaxWaitingBytes)
-	byteLimit := bytes // of one principal
-	if bytes > 0 {
-		byteLimit = max(1, bytes/byteShare)
-	}
 	return waitQuotas{
 		calls: quota.New(quota.Options[Principal]{
 			Total: limit(int64(o.MaxWaiting), DefaultMaxWaiting),
 			Share: limit(int64(o.MaxWaitingPerPrincipal), DefaultMaxWaitingPerPrincipal),
 			Local: Local(),
 		}),
-		bytes: quota.New(quota.Options[Principal]{Total: bytes, Share: byteLimit, Local: Local()}),
+		bytes: quota.New(quota.Options[Principal]{Total: bytes, Share: quota.ShareOf(bytes), Local: Local()}),
 		sessions: quota.New(quota.Options[any]{
 			Total: -1, Share: limit(int64(o.MaxWaitingPerSession), DefaultMaxWaitingPerSession),
 		}),
@@ -229,15 +221,23 @@ func (p *asker) beginWaiting(ctx context.Context) (*openWait, error) {
 		return nil, refuseWait(limit)
 	}
 	w.Init(ctx)
+	begun := false
+	defer func() {
+		if !begun { // code of the author's that watches has panicked
+			w.end()
+		}
+	}()
 	w.watched.Begin(ctx, &w.Context)
+	begun = true
 	return w, nil
 }
 
+// end tells those who watch last, since it is code of the author's and may panic.
 func (w *openWait) end() {
 	w.wait.leave()
-	w.watched.End()
 	if w.own {
 		w.wait.close()
 	}
 	w.Cancel(nil)
+	w.watched.End()
 }

@@ -367,6 +367,30 @@ func TestHeartbeatsWhileACallWaits(t *testing.T) {
 	}
 }
 
+// Author's code that hears of waits may panic, also where no call ends with it.
+func TestRoomComesBackWhenAWatcherPanics(t *testing.T) {
+	for _, when := range []bool{true, false} {
+		t.Run(fmt.Sprint(when), func(t *testing.T) {
+			w := newWaiter(t, roundtrip.Options{})
+			close(w.answer)
+			ctx := roundtrip.WatchWaiting(t.Context(), func(waiting bool) {
+				if waiting == when {
+					panic("of the author")
+				}
+			})
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("no panic")
+					}
+				}()
+				_, _ = w.funnel.Push(ctx, w.call(ann, 1), question())
+			}()
+			w.wantRoom(0, 0, 0)
+		})
+	}
+}
+
 // The heartbeat is the call's, not that of the question that came first.
 func TestHeartbeatsGoOnWhileAnyQuestionIsOpen(t *testing.T) {
 	type asker = func(ctx context.Context, f *roundtrip.Funnel, call roundtrip.Call, key string) error

@@ -150,6 +150,9 @@ func (w *Watch) remove(one *Wait) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	i := slices.Index(w.waits, one)
+	if i < 0 { // a listener further in panicked when the wait began
+		return
+	}
 	w.waits = slices.Delete(w.waits, i, i+1)
 	if len(w.waits) == 0 {
 		w.waits = nil

@@ -49,8 +49,9 @@
 //
 // What each uses is counted in the bucket, in units of 512 bytes: a claim is one
 // without its outcome, which is recorded only while less than half of the share is
-// used. The upper bound is exact up to 16 units for each replica and five minutes,
-// since replicas reserve units by conditional writes before they use them. What is
+// used. Replicas reserve units by conditional writes before they use them, so the
+// upper bound is exact but for what each replica lets an owner use without that: 16
+// units in ten minutes of what expires in the same five minutes. What is
 // approximate is how soon they come back: units that a replica has reserved and not
 // used count until the claims that they were reserved for have expired. That is
 // never more than the replica has used, nor than a 512th of the share in five

@@ -30,7 +30,7 @@ const (
 	// slot is how exactly the time is known until which units are reserved.
 	slot = 5 * time.Minute
 	// freeUnits is what a replica lets an owner use in each slot without
-	// reserving it: what one person does.
+	// reserving it, for as long as it knows the reservation: what one person does.
 	freeUnits = 16
 	// blockPart bounds how much is reserved ahead, as a part of the share.
 	blockPart = 512
@@ -160,7 +160,8 @@ func (s *shares) reservationOf(owner string, end int64) *reservation {
 	r := &reservation{turn: make(chan struct{}, 1), end: end, left: min(freeUnits, s.share/blockPart), next: 1}
 	r.turn <- struct{}{}
 	// It is used for claims that end in this slot, which are made in the time of
-	// one slot, as a rule. Forgetting it early costs one more reservation.
+	// one slot, as a rule. Who comes later costs one more reservation, and has the
+	// free units once more; keeping all for an hour would cost more.
 	s.reserved.Put(id, owner, r, 0, time.Now().Add(2*slot))
 	return r
 }
