@@ -46,8 +46,8 @@ type running struct {
 }
 
 // begin adds t. It returns the context to run it under, or false when no more
-// are taken.
-func (r *running) begin(ctx context.Context, t *task) (context.Context, bool) {
+// are taken. listener hears when the task waits for a person, nil: nobody does.
+func (r *running) begin(ctx context.Context, t *task, listener waiting.Listener) (context.Context, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closing {
@@ -56,7 +56,7 @@ func (r *running) begin(ctx context.Context, t *task) (context.Context, bool) {
 	if r.tasks == nil {
 		r.tasks = make(map[*task]struct{})
 	}
-	t.watch.Init(ctx, nil)
+	t.watch.Init(ctx, listener)
 	t.ctx.Init(ctx)
 	t.ctx.SetValue(waiting.Key(), &t.watch)
 	r.tasks[t] = struct{}{}

@@ -137,7 +137,7 @@ func (h *Handler) serve(x *exchange, r *http.Request, request *protocol.Request,
 	if x.endless = request.Method == protocol.MethodListen; x.endless {
 		request = withoutBody(request)
 	}
-	ctx, ok := h.running.begin(r.Context(), &x.task)
+	ctx, ok := h.running.begin(r.Context(), &x.task, nil)
 	if !ok {
 		f := shuttingDown()
 		f.id = request.ID

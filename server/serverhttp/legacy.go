@@ -246,11 +246,9 @@ func (h *Handler) serveSession(x *exchange, r *http.Request, s *session, d *deli
 		x.fail(f.about(d))
 		return
 	}
-	calls, ok := h.calls(r.Context(), d.requests)
+	calls, ok := h.calls(r.Context(), s, d.requests)
 	if !ok {
-		for range d.requests {
-			h.sessions.finished(s)
-		}
+		h.sessions.cancelBegun(s, len(d.requests))
 		x.fail(shuttingDown().about(d))
 		return
 	}
@@ -260,7 +258,7 @@ func (h *Handler) serveSession(x *exchange, r *http.Request, s *session, d *deli
 		vetParams(r.Header, c.in)
 		c.in.Private = h.opts.Authenticate != nil
 		describeSender(c.in, r)
-		c.done = func() { h.sessions.finished(s) }
+		c.done = func() { h.sessions.finish(c) }
 	}
 	h.run(x, r, &s.log, calls, d)
 }

@@ -20,15 +20,30 @@ type call struct {
 	stream *stream
 	loan
 	text []byte // what is lent
+
+	sessions *sessions
+	session  *session // nil: it belongs to none
+
+	// Guarded by the mutex of the table.
+	waits    bool // for a person, and does not count in session.running
+	finished bool
+}
+
+// SetWaiting implements [waiting.Listener].
+func (c *call) SetWaiting(waiting bool) {
+	if c.session != nil {
+		c.sessions.setWaiting(c, waiting)
+	}
 }
 
 // calls makes ready to run the requests of one POST, which all share a stream.
-// It reports false when no more are taken.
-func (h *Handler) calls(ctx context.Context, requests []*protocol.Request) ([]call, bool) {
+// They are calls of s, nil: of no session. It reports false when no more are taken.
+func (h *Handler) calls(ctx context.Context, s *session, requests []*protocol.Request) ([]call, bool) {
 	ctx = context.WithoutCancel(ctx)
 	calls := make([]call, len(requests))
 	for i := range calls {
-		if _, ok := h.running.begin(ctx, &calls[i].task); !ok {
+		calls[i].sessions, calls[i].session = h.sessions, s
+		if _, ok := h.running.begin(ctx, &calls[i].task, &calls[i]); !ok {
 			for begun := range i {
 				h.running.end(&calls[begun].task)
 			}

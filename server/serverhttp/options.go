@@ -128,7 +128,9 @@ type Options struct {
 	// sessions make room. 0: DefaultMaxHandshakeBytes.
 	MaxHandshakeBytes int64
 	// MaxSessionRequests is how many requests of one legacy session may run at
-	// once, 0: DefaultMaxSessionRequests. Those above are refused with 429.
+	// once, 0: DefaultMaxSessionRequests. Those above are refused with 429. Calls
+	// that wait for a person do not run; those have a limit of their own, see
+	// [roundtrip.Options].MaxWaitingPerSession.
 	MaxSessionRequests int
 	// MaxSessionBytes is how much is kept of what was said on the streams of
 	// one legacy session, for clients whose connection breaks. The oldest is

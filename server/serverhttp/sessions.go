@@ -26,7 +26,7 @@ type session struct {
 
 	// Guarded by the mutex of the table.
 	busy    int              // HTTP requests and calls under way
-	running int              // calls alone
+	running int              // calls alone, but for those that wait for a person
 	ticket  ticket[*session] // in sessions.idle while nothing is under way
 	inOwn   ticket[*session] // in sessions.idleOf, as long
 }
@@ -244,7 +244,7 @@ func (t *sessions) release(s *session) {
 const limitSession quota.Limit = "session"
 
 // begin counts n calls of a session that is held, or says that they are too
-// many. Each of them holds the session until finished.
+// many. Each of them holds the session until finish.
 func (t *sessions) begin(s *session, n int) *fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -261,11 +261,42 @@ func (t *sessions) begin(s *session, n int) *fault {
 	return nil
 }
 
-func (t *sessions) finished(s *session) {
+// cancelBegun undoes begin for calls that are not made.
+func (t *sessions) cancelBegun(s *session, n int) {
 	t.mu.Lock()
-	s.running--
+	s.running -= n
 	t.mu.Unlock()
-	t.release(s)
+	for range n {
+		t.release(s)
+	}
+}
+
+// setWaiting notes that a call waits for a person, when others may run in its
+// place, or that it goes on, above the limit if it must.
+func (t *sessions) setWaiting(c *call, waits bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case c.finished || c.waits == waits:
+		return
+	case waits:
+		c.session.running--
+	default:
+		c.session.running++
+	}
+	c.waits = waits
+}
+
+// finish ends what begin began for one call. A goroutine that its handler left
+// behind may wait on.
+func (t *sessions) finish(c *call) {
+	t.mu.Lock()
+	if !c.waits {
+		c.session.running--
+	}
+	c.finished = true
+	t.mu.Unlock()
+	t.release(c.session)
 }
 
 // expire ends a session that has been idle for too long, unless it is not any

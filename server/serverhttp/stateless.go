@@ -22,7 +22,7 @@ func (h *Handler) stateless(x *exchange, r *http.Request, p roundtrip.Principal,
 		x.w.WriteHeader(http.StatusAccepted) // there is nobody to tell
 		return
 	}
-	calls, ok := h.calls(r.Context(), d.requests)
+	calls, ok := h.calls(r.Context(), nil, d.requests)
 	if !ok {
 		x.fail(shuttingDown().about(d))
 		return

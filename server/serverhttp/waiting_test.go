@@ -337,3 +337,58 @@ func TestACallThatWaitsHoldsNoBody(t *testing.T) {
 		})
 	}
 }
+
+// A session in which people think serves other calls, of which those that go on
+// count again.
+func TestCallsThatWaitLeaveTheirSessionToOthers(t *testing.T) {
+	for _, tool := range askingTools {
+		t.Run(tool, func(t *testing.T) {
+			srv, entered, goOn := askingServer(t, nil), make(chan struct{}), make(chan struct{})
+			server.AddRawTool(srv, server.Tool{Name: "ask, then work"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+				if _, err := roundtrip.Ask[name](ctx, "name", "Name?"); err != nil {
+					return nil, err
+				}
+				entered <- struct{}{}
+				<-goOn
+				return server.Text("worked"), nil
+			})
+			ts, _ := serve(t, srv, &serverhttp.Options{MaxSessionRequests: 2})
+			c := openSession(t, ts, "2025-11-25")
+			var waits []*flow
+			var questions []json.RawMessage
+			for i := range 6 {
+				which := tool
+				if i >= 3 {
+					which = "ask, then work"
+				}
+				f := c.callFlow(i, which)
+				waits, questions = append(waits, f), append(questions, f.expect("elicitation/create").ID)
+			}
+			if got := c.call(10, "echo"); got.status != 200 {
+				t.Errorf("six people think, and a plain call gets status %d: %s", got.status, got.body)
+			}
+			for _, id := range questions[3:] {
+				c.answer(id, `{"action":"accept","content":{"name":"Ann"}}`)
+				<-entered
+			}
+			if got := c.call(11, "echo"); got.status != 429 {
+				t.Errorf("three calls work with a limit of 2, and a further one gets status %d: %s", got.status, got.body)
+			}
+			close(goOn)
+			for _, id := range questions[:3] {
+				c.answer(id, `{"action":"accept","content":{"name":"Ann"}}`)
+			}
+			for i, f := range waits {
+				if answer := f.next(); !strings.Contains(answer.raw, "accept") && !strings.Contains(answer.raw, "worked") {
+					t.Errorf("call %d: %s", i, answer.raw)
+				}
+				f.end()
+			}
+			for i := range 3 { // all room is free again, and no more
+				if got := c.call(20+i, "echo"); got.status != 200 {
+					t.Errorf("afterwards a call gets status %d: %s", got.status, got.body)
+				}
+			}
+		})
+	}
+}
