@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,7 +43,9 @@ type StreamOptions struct {
 	// MaxLineBytes bounds one message, 0: DefaultMaxLineBytes.
 	MaxLineBytes int
 	// MaxInFlight bounds the requests that run at once, subscriptions
-	// included, 0: DefaultMaxInFlight.
+	// included, 0: DefaultMaxInFlight. Calls that wait for a person do not run;
+	// those have a limit of their own, see
+	// [roundtrip.Options].MaxWaitingPerSession.
 	MaxInFlight int
 	// Grace is how long requests may go on after the end of input, 0:
 	// DefaultStreamGrace, negative: not at all.
@@ -125,16 +129,39 @@ type stream struct {
 	requests sync.WaitGroup
 	mu       sync.Mutex
 	running  map[protocol.ID]*streamRequest
+	waits    int  // how many of those wait for a person
 	closed   bool // no further request may start
 }
 
 // streamRequest is a request that runs.
 type streamRequest struct {
+	stream    *stream
 	watch     waiting.Watch
 	cancel    context.CancelCauseFunc
 	listens   bool
 	opens     bool // an initialize, which cannot be cancelled
 	cancelled bool
+	waits     bool // for a person, and is counted in stream.waits
+	answered  bool // a goroutine that its handler left behind may wait on
+}
+
+// SetWaiting implements [waiting.Listener].
+func (r *streamRequest) SetWaiting(waiting bool) {
+	r.stream.mu.Lock()
+	defer r.stream.mu.Unlock()
+	if !r.answered {
+		r.stream.setWaitsLocked(r, waiting)
+	}
+}
+
+func (st *stream) setWaitsLocked(r *streamRequest, waits bool) {
+	switch {
+	case waits && !r.waits:
+		st.waits++
+	case !waits && r.waits:
+		st.waits--
+	}
+	r.waits = waits
 }
 
 // outgoing is a line on its way out, and the request whose cancellation would
@@ -245,8 +272,8 @@ func (st *stream) handle(ctx context.Context, message protocol.Message, reply fu
 // start runs a request, unless it may not.
 func (st *stream) start(ctx context.Context, req *protocol.Request, reply func(*protocol.Response)) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	r := &streamRequest{cancel: cancel, listens: req.Method == protocol.MethodListen, opens: req.Method == protocol.MethodInitialize}
-	ctx = r.watch.Attach(ctx, nil)
+	r := &streamRequest{stream: st, cancel: cancel, listens: req.Method == protocol.MethodListen, opens: req.Method == protocol.MethodInitialize}
+	ctx = r.watch.Attach(ctx, r)
 	if reason, refusal := st.add(req.ID, r); refusal != nil {
 		cancel(nil)
 		reply(st.refuse(ctx, reason, req.ID, refusal))
@@ -297,7 +324,7 @@ func (st *stream) add(id protocol.ID, r *streamRequest) (roundtrip.RefusalReason
 		return roundtrip.RefusedClosing, closing()
 	case taken:
 		return roundtrip.RefusedDuplicateID, protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: a request with this id is running")
-	case len(st.running) >= st.opts.MaxInFlight:
+	case len(st.running)-st.waits >= st.opts.MaxInFlight:
 		return roundtrip.RefusedRequests, quota.Refuse(quota.Total, time.Second, "too many requests are running; try again in %s", time.Second)
 	}
 	st.running[id] = r
@@ -311,6 +338,8 @@ func (st *stream) remove(id protocol.ID, r *streamRequest) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	delete(st.running, id)
+	st.setWaitsLocked(r, false)
+	r.answered = true
 	return !r.cancelled
 }
 
@@ -359,10 +388,11 @@ func (st *stream) close() <-chan struct{} {
 // asked: people are not waited for.
 func (st *stream) endWaits() {
 	st.mu.Lock()
-	defer st.mu.Unlock()
 	st.closed = true
-	for _, r := range st.running {
-		r.watch.End(waiting.ErrClosing)
+	running := slices.Collect(maps.Values(st.running))
+	st.mu.Unlock()
+	for _, r := range running {
+		r.watch.End(waiting.ErrClosing) // whose mutex is held while SetWaiting runs
 	}
 }
 

@@ -25,11 +25,16 @@ type typist struct {
 
 func newTypist(t testing.TB, ctx context.Context, s *server.Server) *typist {
 	t.Helper()
+	return newTypistWith(t, ctx, s, nil)
+}
+
+func newTypistWith(t testing.TB, ctx context.Context, s *server.Server, opts *server.StreamOptions) *typist {
+	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	c := &typist{TB: t, in: inW, lines: bufio.NewScanner(outR), ended: make(chan error, 1)}
 	go func() {
-		c.ended <- s.ServeStream(ctx, inR, outW, nil)
+		c.ended <- s.ServeStream(ctx, inR, outW, opts)
 		inR.Close()
 		outW.Close()
 	}()
@@ -104,6 +109,48 @@ func TestEndOfAStreamDoesNotWaitForPeople(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+func TestCallsThatWaitLeaveTheirStreamToOthers(t *testing.T) {
+	for name, foreign := range map[string]bool{"in place": false, "with a context of its own": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHarness(t, nil)
+				started, release, _ := h.blocking()
+				addAsk(h.Server, foreign)
+				ctx, cancel := context.WithCancel(t.Context())
+				c := newTypistWith(t, ctx, h.Server, &server.StreamOptions{MaxInFlight: 1})
+				call := func(id, tool string) {
+					c.say(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `"}}`)
+				}
+				for _, id := range []string{"1", "2", "3"} {
+					call(id, "ask")
+					c.expect("elicitation/create", `"id":"server-`+id+`"`)
+				}
+				call("4", "block") // while three people think
+				<-started
+				call("5", "ask")
+				c.expect(`"id":5`, "too many requests are running")
+				if !foreign { // a context of the author's own does not end with the call
+					c.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
+					c.expect("notifications/cancelled", `"server-3"`)
+					synctest.Wait()
+					call("6", "ask")
+					c.expect(`"id":6`, "too many requests are running")
+				}
+				for _, id := range []string{"1", "2"} {
+					c.say(`{"jsonrpc":"2.0","id":"server-` + id + `","result":{"action":"accept","content":{"OK":true}}}`)
+					c.expect(`"id":`+id, "asked")
+				}
+				close(release)
+				c.expect(`"id":4`)
+				call("7", "block")
+				c.expect(`"id":7`)
+				cancel()
+				<-c.ended
+			})
+		})
 	}
 }
 
