@@ -137,11 +137,11 @@ func (e *entry) create(ctx context.Context) *Error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.wait.Begin(e.call.ctx, e)
+	r.sheltered("watcher", func() { e.wait.Begin(e.call.ctx, e) })
 	e.created = time.Now()
 	if refused := r.publish(e); refused != nil {
 		e.state = stateFailed // nothing is left that the end of the wait could end
-		e.wait.End()
+		r.sheltered("watcher", e.wait.End)
 		if resume != nil {
 			resume()
 		}

@@ -125,7 +125,7 @@ func (e *entry) finish(end ending) bool {
 	if release != nil {
 		release()
 	}
-	e.wait.End()
+	r.sheltered("watcher", e.wait.End)
 	if resume != nil {
 		r.sheltered("clock", resume)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
@@ -62,11 +63,18 @@ func TestPanicsOfTheHost(t *testing.T) {
 		{"audit of the delivery", audit(elicitation.EventDelivered), nil, true},
 		{"audit of the end", audit(elicitation.EventCompleted), nil, true},
 		{"logger", elicitation.Options{Logger: logger}, nil, true},
+		{"watcher of the beginning", elicitation.Options{}, nil, true},
+		{"watcher of the end", elicitation.Options{}, nil, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, test.options)
 			s := r.attach(elicitation.SessionInfo{ID: "s1"})
-			call := r.begin(elicitation.Origin{Session: s, PauseClock: test.clock}, elicitation.Via{}, "up")
+			ctx := roundtrip.WatchWaiting(t.Context(), func(waiting bool) {
+				if waiting && test.name == "watcher of the beginning" || !waiting && test.name == "watcher of the end" {
+					panic("watcher")
+				}
+			})
+			call := r.beginIn(ctx, elicitation.Origin{Session: s, PauseClock: test.clock}, elicitation.Via{}, "up")
 			ends := 0
 			var offered *elicitation.Offered
 			func() {

@@ -124,12 +124,19 @@ func (one *Wait) Begin(ctx context.Context, questions Canceler) {
 
 // End says that the call does not wait any more. Further calls do nothing.
 func (one *Wait) End() {
-	if one.over.Swap(true) {
+	if !one.over.Swap(true) {
+		one.removeFrom(one.innermost)
+	}
+}
+
+// removeFrom ends the wait for w and all around it, even if one of the listeners
+// panics: the clock of another must not stand still for ever.
+func (one *Wait) removeFrom(w *Watch) {
+	if w == nil {
 		return
 	}
-	for w := one.innermost; w != nil; w = from(w.parent) {
-		w.remove(one)
-	}
+	defer func() { one.removeFrom(from(w.parent)) }()
+	w.remove(one)
 }
 
 // add returns why the calls under the watch may not wait, nil if they may.

@@ -102,3 +102,25 @@ func TestAForeignContextTellsTheWatchesOfItsCall(t *testing.T) {
 		t.Errorf("told %v, want %v", *told, want)
 	}
 }
+
+func TestAPanicOfOneListenerKeepsNoOtherWaiting(t *testing.T) {
+	for _, when := range []bool{true, false} {
+		outer := false
+		ctx := waiting.WithWatch(t.Context(), func(waits bool) { outer = waits })
+		ctx = waiting.WithWatch(ctx, func(waits bool) {
+			if waits == when {
+				panic("inner")
+			}
+		})
+		var w waiting.Wait
+		for _, f := range []func(){func() { w.Begin(ctx, nil) }, w.End} {
+			func() {
+				defer func() { _ = recover() }()
+				f()
+			}()
+		}
+		if outer {
+			t.Errorf("after a panic of the listener for %v the other is told that the call waits still", when)
+		}
+	}
+}
