@@ -19,9 +19,9 @@ func newSlots(o *Options) slots {
 	}
 }
 
-// take takes a slot for one question of a call, or names the limit that is
+// takeFor takes a slot for one question of a call, or names the limit that is
 // reached.
-func (s *slots) take(c *Call) (limit string) {
+func (s *slots) takeFor(c *Call) (limit string) {
 	p := c.origin.Principal
 	switch s.questions.Take(p, 1) {
 	case quota.Total:
@@ -41,7 +41,7 @@ func (s *slots) take(c *Call) (limit string) {
 	return ""
 }
 
-func (s *slots) give(c *Call) {
+func (s *slots) giveFor(c *Call) {
 	s.questions.Give(c.origin.Principal, 1)
 	s.sessions.Give(c.origin.Session, 1)
 	s.upstreams.Give(c.upstream, 1)
@@ -57,7 +57,7 @@ func (r *Router) takeSlot(c *Call) *Error {
 	if err := c.usable(); err != nil {
 		return err
 	}
-	if limit := r.slots.take(c); limit != "" {
+	if limit := r.slots.takeFor(c); limit != "" {
 		return later(ReasonCapacity, "Too many elicitations are pending", limit, r.opts.RetryAfter)
 	}
 	r.upstreamAt(c.upstream) // stays until the slot is given back
@@ -65,7 +65,7 @@ func (r *Router) takeSlot(c *Call) *Error {
 }
 
 func (r *Router) freeSlotLocked(c *Call) {
-	r.slots.give(c)
+	r.slots.giveFor(c)
 	r.dropUpstream(c.upstream)
 	if r.draining && r.slots.pending() == 0 {
 		r.drained()

@@ -80,9 +80,9 @@ func newWaitQuotas(o *Options) waitQuotas {
 // limitSession names the bound of one session, beside those of package quota.
 const limitSession quota.Limit = "session"
 
-// take makes room for a call that is about to wait, or returns the bound that it
+// takeRoom makes room for a call that is about to wait, or returns the bound that it
 // would pass.
-func (q *waitQuotas) take(c *Call) quota.Limit {
+func (q *waitQuotas) takeRoom(c *Call) quota.Limit {
 	if limit := q.calls.Take(c.Principal, 1); limit != quota.None {
 		return limit
 	}
@@ -98,7 +98,7 @@ func (q *waitQuotas) take(c *Call) quota.Limit {
 	return quota.None
 }
 
-func (q *waitQuotas) give(c *Call) {
+func (q *waitQuotas) giveRoom(c *Call) {
 	q.sessions.Give(c.Session, 1)
 	q.bytes.Give(c.Principal, int64(len(c.Arguments)))
 	q.calls.Give(c.Principal, 1)
@@ -128,16 +128,16 @@ type callWait struct {
 	beats  *heartbeat.Timer
 }
 
-// enter counts one more wait, the first of which takes room. It reports false
+// beginWait counts one more wait, the first of which takes room. It reports false
 // when the call has ended.
-func (c *callWait) enter(ctx context.Context, p *asker) (quota.Limit, bool) {
+func (c *callWait) beginWait(ctx context.Context, p *asker) (quota.Limit, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return quota.None, false
 	}
 	if c.quotas == nil {
-		if limit := p.funnel.waits.take(p.call); limit != quota.None {
+		if limit := p.funnel.waits.takeRoom(p.call); limit != quota.None {
 			return limit, true
 		}
 		c.quotas, c.call = &p.funnel.waits, p.call
@@ -149,8 +149,8 @@ func (c *callWait) enter(ctx context.Context, p *asker) (quota.Limit, bool) {
 	return quota.None, true
 }
 
-// leave ends what enter began.
-func (c *callWait) leave() {
+// endWait ends what beginWait began.
+func (c *callWait) endWait() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open--; c.open == 0 {
@@ -166,7 +166,7 @@ func (c *callWait) close() {
 	c.closed = true
 	c.stopBeatsLocked()
 	if c.quotas != nil {
-		c.quotas.give(c.call)
+		c.quotas.giveRoom(c.call)
 		c.quotas = nil
 	}
 }
@@ -212,10 +212,10 @@ func (p *asker) beginWaiting(ctx context.Context) (*openWait, error) {
 	if w.own {
 		w.wait = &callWait{}
 	}
-	limit, ok := w.wait.enter(ctx, p)
+	limit, ok := w.wait.beginWait(ctx, p)
 	if !ok { // asked by a goroutine that a handler left behind
 		w.wait, w.own = &callWait{}, true
-		limit, _ = w.wait.enter(ctx, p)
+		limit, _ = w.wait.beginWait(ctx, p)
 	}
 	if limit != quota.None {
 		return nil, refuseWait(limit)
@@ -234,7 +234,7 @@ func (p *asker) beginWaiting(ctx context.Context) (*openWait, error) {
 
 // end tells those who watch last, since it is code of the author's and may panic.
 func (w *openWait) end() {
-	w.wait.leave()
+	w.wait.endWait()
 	if w.own {
 		w.wait.close()
 	}

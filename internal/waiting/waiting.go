@@ -116,7 +116,7 @@ func Begin(ctx context.Context) (end func()) {
 func (one *Wait) Begin(ctx context.Context, questions Canceler) {
 	one.innermost, one.questions = from(ctx), questions
 	for w := one.innermost; w != nil; w = from(w.parent) {
-		if ended := w.add(one); ended != nil && questions != nil {
+		if ended := w.addWait(one); ended != nil && questions != nil {
 			questions.Cancel(ended)
 		}
 	}
@@ -136,11 +136,11 @@ func (one *Wait) removeFrom(w *Watch) {
 		return
 	}
 	defer func() { one.removeFrom(from(w.parent)) }()
-	w.remove(one)
+	w.removeWait(one)
 }
 
-// add returns why the calls under the watch may not wait, nil if they may.
-func (w *Watch) add(one *Wait) (ended error) {
+// addWait returns why the calls under the watch may not wait, nil if they may.
+func (w *Watch) addWait(one *Wait) (ended error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.waits) == 0 {
@@ -153,7 +153,7 @@ func (w *Watch) add(one *Wait) (ended error) {
 	return w.ended
 }
 
-func (w *Watch) remove(one *Wait) {
+func (w *Watch) removeWait(one *Wait) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	i := slices.Index(w.waits, one)

@@ -72,7 +72,7 @@ func (g *Guard) Claim(ctx context.Context, id, owner string, fingerprint [32]byt
 	defer cancel()
 	key := keyOf("natsguard claim v1", id)
 	mine := newEntry(id, fingerprint)
-	if err := g.shares.take(ctx, owner, claimUnits, until, 1); err != nil {
+	if err := g.shares.takeUnits(ctx, owner, claimUnits, until, 1); err != nil {
 		return g.refuse(ctx, key, id, fingerprint, err)
 	}
 	revision, found, err := g.bucket.swap(ctx, key, mine.encode(), 0, until)
@@ -80,7 +80,7 @@ func (g *Guard) Claim(ctx context.Context, id, owner string, fingerprint [32]byt
 		return g.refuse(ctx, key, id, fingerprint, g.shares.asQuotaError(err))
 	}
 	if found != nil {
-		g.shares.give(owner, claimUnits, until)
+		g.shares.giveUnits(owner, claimUnits, until)
 		return g.spent(id, fingerprint, found.value)
 	}
 	g.hold(key, held{owner, mine, revision, until})
@@ -164,7 +164,7 @@ const outcomePart = 2
 func (g *Guard) takeForOutcome(ctx context.Context, h held, size int) error {
 	ctx, cancel := context.WithTimeout(ctx, g.bucket.timeout/2)
 	defer cancel()
-	return g.shares.take(ctx, h.owner, unitsOf(size), h.until, outcomePart)
+	return g.shares.takeUnits(ctx, h.owner, unitsOf(size), h.until, outcomePart)
 }
 
 // Release implements [roundtrip.Guard]. A claim that was committed, or that is
@@ -185,7 +185,7 @@ func (g *Guard) Release(ctx context.Context, id string) error {
 		return fmt.Errorf("natsguard: release: %w", err)
 	}
 	if err == nil {
-		g.shares.give(h.owner, claimUnits, h.until)
+		g.shares.giveUnits(h.owner, claimUnits, h.until)
 	}
 	g.forget(key)
 	return nil

@@ -91,9 +91,9 @@ func (s *shares) limitOf(owner string) int64 {
 	return s.total
 }
 
-// take uses units on behalf of an owner until the time given, of no more than
+// takeUnits uses units on behalf of an owner until the time given, of no more than
 // part of its share. It returns a [*roundtrip.QuotaError] when they are used up.
-func (s *shares) take(ctx context.Context, owner string, units int64, until time.Time, part int64) error {
+func (s *shares) takeUnits(ctx context.Context, owner string, units int64, until time.Time, part int64) error {
 	if s.share < 0 {
 		return nil
 	}
@@ -124,8 +124,8 @@ func (s *shares) take(ctx context.Context, owner string, units int64, until time
 	}
 }
 
-// give gives units back that were not used after all.
-func (s *shares) give(owner string, units int64, until time.Time) {
+// giveUnits gives units back that were not used after all.
+func (s *shares) giveUnits(owner string, units int64, until time.Time) {
 	if s.share >= 0 {
 		s.giveReserved(s.reservationOf(owner, slotAfter(until)), units)
 	}

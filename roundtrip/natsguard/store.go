@@ -71,7 +71,7 @@ func (s *StateStore) Put(ctx context.Context, id, owner string, state []byte, un
 	ctx, cancel := context.WithTimeout(ctx, s.bucket.timeout)
 	defer cancel()
 	parts := 1 + len(state)/room
-	if err := s.shares.take(ctx, owner, int64(parts)+unitsOf(len(state)), until, 1); err != nil {
+	if err := s.shares.takeUnits(ctx, owner, int64(parts)+unitsOf(len(state)), until, 1); err != nil {
 		return fmt.Errorf("natsguard: put: %w", err)
 	}
 	first := binary.BigEndian.AppendUint32([]byte{stateFormat}, uint32(len(state)))
