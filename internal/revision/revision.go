@@ -14,8 +14,9 @@ import (
 //
 // The member decides and not its value: older revisions reserve the name, so a
 // request that has it is meant to be modern, and is refused by the modern rules
-// when the value is no revision. All transports and adapters decide by this
-// function, so that none of them reads a message more leniently than another.
+// when the value is no revision. All transports decide by this function, so that
+// none of them reads a message more leniently than another. Adapters decide as the
+// SDK does that they adapt.
 func IsNamedIn(params []byte) bool {
 	meta, ok := protocol.Meta(params).Get("_meta")
 	if !ok || jsonx.KindOf(meta) != jsonx.Object {
