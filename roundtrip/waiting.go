@@ -2,6 +2,7 @@ package roundtrip
 
 import (
 	"context"
+	"errors"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -240,4 +241,26 @@ func (w *openWait) end() {
 	}
 	w.Cancel(nil)
 	w.watched.End()
+}
+
+// WaitWhile has call wait for a person while ask runs, for hosts in which a
+// handler can put a question to the client of a legacy revision without the
+// funnel. Bounds, heartbeats and those who watch treat the call as one that waits
+// for a question of the funnel's. The context of ask is a child of ctx that ends,
+// too, when the question is to be withdrawn; ask must return then.
+//
+// Where too many calls wait ask is not called, and the error is a [*protocol.Error]
+// of [protocol.CodeBusy]; otherwise it is that of ask. Calls may overlap.
+func (f *Funnel) WaitWhile(ctx context.Context, call Call, ask func(ctx context.Context) error) error {
+	p := &asker{}
+	p.attachCall(ctx, f, &call, waitOf(ctx))
+	w, err := p.beginWaiting(ctx)
+	if err != nil {
+		return err
+	}
+	defer w.end()
+	if err = ask(&w.Context); err != nil && errors.Is(context.Cause(&w.Context), waiting.ErrClosing) {
+		return waiting.ErrClosing
+	}
+	return err
 }

@@ -120,8 +120,24 @@ func (a *adapter) send(next mcp.MethodHandler) mcp.MethodHandler {
 			a.observe(ctx, roundtrip.ServerBug{Err: refusal})
 			return nil, wireError(refusal.Wire())
 		}
+		if l := legFrom(ctx); l != nil && a.through != nil { // which Install's self-test has not
+			return l.sendOwn(ctx, method, req, next)
+		}
 		return next(ctx, method, req)
 	}
+}
+
+// sendOwn sends a question that a handler puts to its legacy client with the SDK's
+// own methods. The call waits for the answer like any other.
+func (l *leg) sendOwn(ctx context.Context, method string, req mcp.Request, next mcp.MethodHandler) (result mcp.Result, err error) {
+	err = l.call.adapter.through.WaitWhile(ctx, l.call.Call, func(ctx context.Context) (err error) {
+		result, err = next(ctx, method, req)
+		return err
+	})
+	if e, ok := errors.AsType[*protocol.Error](err); ok {
+		return nil, wireError(e)
+	}
+	return result, err
 }
 
 // asksClient reports whether method puts a question to the client.

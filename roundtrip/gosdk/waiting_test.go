@@ -36,9 +36,17 @@ func TestCallsThatWait(t *testing.T) {
 			report(ctx, req, 2)
 			return toolText("done"), nil
 		},
+		"pushed with the SDK's own method": func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			report(ctx, req, 1)
+			if _, err := req.Session.Elicit(ctx, formQuestion()); err != nil {
+				return nil, err
+			}
+			report(ctx, req, 2)
+			return toolText("done"), nil
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := single(t, handler)
+			server := single(t, handler, gosdk.WithUnmodifiedHandlers())
 			var told []bool
 			server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 				return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
@@ -84,8 +92,21 @@ func TestCallsThatWait(t *testing.T) {
 }
 
 func TestCallsThatWaitHaveBounds(t *testing.T) {
-	server := single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}),
-		gosdk.WithFunnel(roundtrip.Options{MaxWaitingPerSession: 1}))
+	for name, handler := range map[string]mcp.ToolHandler{
+		"returned": asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}),
+		"pushed with the SDK's own method": func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			_, err := req.Session.Elicit(ctx, formQuestion())
+			return toolText("done"), err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testBoundOfSession(t, single(t, handler, gosdk.WithUnmodifiedHandlers(),
+				gosdk.WithFunnel(roundtrip.Options{MaxWaitingPerSession: 1})))
+		})
+	}
+}
+
+func testBoundOfSession(t *testing.T, server *mcp.Server) {
 	synctest.Test(t, func(t *testing.T) {
 		session := thinker(t, server, time.Minute, nil)
 		first := make(chan error, 1)
