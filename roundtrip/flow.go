@@ -32,6 +32,7 @@ type flow struct {
 	rounds  int                // live ones
 	settled bool               // a question of the last of them has been settled
 	live    []*lazyctx.Context // under which questions wait that are asked live
+	unfit   *AnswerError       // the answer to the last question pushed, if it is no good
 }
 
 // An ending settles a run before its handler returns.
@@ -99,7 +100,12 @@ func ask(ctx context.Context, inquiries ...inquiry) error {
 	switch {
 	case err != nil || len(missing) == 0:
 		return err
-	case r.pass.legacy() && !r.pass.funnel.opts.ReplayOnLegacy:
+	}
+	if err := r.checkOptional(ctx, missing); err != nil {
+		r.freeKeys(inquiries)
+		return err
+	}
+	if r.pass.legacy() && !r.pass.funnel.opts.ReplayOnLegacy {
 		return r.askLive(ctx, inquiries, missing)
 	}
 	return r.suspend(missing)
@@ -241,6 +247,9 @@ func (p *pass) overrule(ctx context.Context, result protocol.Result, err error) 
 	case f.end != nil:
 		p.ended(ctx, f.end.how)
 		result, err = p.refuseWith(f.end.refusal)
+		return result, err, true
+	case len(f.pending) == 0 && f.unfit != nil && completes(result, err):
+		result, err = p.refuseUnfit(ctx, f.unfit)
 		return result, err, true
 	case len(f.pending) == 0:
 		return result, err, false

@@ -62,8 +62,7 @@ func (p *pass) live(parent context.Context, handler Handler) (protocol.Result, e
 			return p.refuse(protocol.CodeFlowEnded, gaveUp(p.funnel.opts.MaxRounds, keys(asks.InputRequests), "", ""))
 		}
 		if err := p.fulfil(ctx, parent, asks); err != nil {
-			p.ended(ctx, EndFailed)
-			return p.refuseWith(cannotAsk(err))
+			return p.refuseUnasked(ctx, asks, err)
 		}
 		if recorded, err := p.open(ctx); err != nil || recorded != nil {
 			return recorded, err
@@ -105,6 +104,20 @@ func (p *pass) fulfil(ctx, parent context.Context, asks *protocol.InputRequiredR
 	}
 	p.call.Responses, p.call.State = responses, asks.RequestState
 	return nil
+}
+
+// refuseUnasked ends a call whose returned questions nobody answered. It is no part
+// of the stack of a call that waits.
+//
+//go:noinline
+func (p *pass) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredResult, err error) (protocol.Result, error) {
+	failed := PushFailed{Where: p.where, Err: err}
+	if len(asks.InputRequests) > 0 {
+		failed.Kind = asks.InputRequests[0].Request.Kind()
+	}
+	p.observe(ctx, failed)
+	p.ended(ctx, EndFailed)
+	return p.refuseWith(cannotAsk(err))
 }
 
 var errHumanTimeout = errors.New("nobody answered in time")
@@ -153,6 +166,9 @@ func cannotAsk(err error) *refusal {
 	}
 	if busy, ok := errors.AsType[*waitRefusedError](err); ok {
 		return &refusal{code: busy.wire.Code, text: busy.wire.Message, busy: busy.wire}
+	}
+	if cannot, ok := errors.AsType[*PushError](err); ok && cannot.client != "" {
+		return &refusal{code: protocol.CodeCannotAsk, text: cannot.client}
 	}
 	text := "the client could not be asked; start the call again when it can be"
 	if e, ok := protocol.AsError(err); ok {

@@ -25,6 +25,7 @@ type Question struct {
 	expiresIn time.Duration
 	askAgain  bool
 	reworded  bool  // flow style: other words are the same question
+	optional  bool  // flow style: the handler can do without an answer
 	mark      mark  // flow style: which question this is
 	err       error // found while building; reported by the funnel
 }
