@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rondo-mcp/rondo/internal/form"
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -166,6 +167,9 @@ func cannotAsk(err error) *refusal {
 	}
 	if busy, ok := errors.AsType[*waitRefusedError](err); ok {
 		return &refusal{code: busy.wire.Code, text: busy.wire.Message, busy: busy.wire}
+	}
+	if bad, ok := errors.AsType[*urlrule.Refusal](err); ok {
+		return &refusal{busy: bad.Wire()} // the server's mistake, whoever made the URL
 	}
 	if cannot, ok := errors.AsType[*PushError](err); ok && cannot.client != "" {
 		return &refusal{code: protocol.CodeCannotAsk, text: cannot.client}

@@ -118,9 +118,14 @@ func (a *adapter) send(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		if refusal := refuseVisit(a.funnel.AllowURL, req.GetParams()); refusal != nil {
 			a.observe(ctx, roundtrip.ServerBug{Err: refusal})
+			a.noteFailed(ctx, req.GetParams(), refusal)
 			return nil, wireError(refusal.Wire())
 		}
-		return next(ctx, method, req)
+		result, err := next(ctx, method, req)
+		if err != nil {
+			a.noteFailed(ctx, req.GetParams(), err)
+		}
+		return result, err
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 // client.
 type pusher struct {
 	server  *server.MCPServer
+	session server.ClientSession // the client's, whatever stands in for it in a handler
 	version protocol.Version
 }
 
@@ -25,9 +26,9 @@ func pusherOf(ctx context.Context, version protocol.Version) *pusher {
 	if s == nil {
 		return nil
 	}
-	switch server.ClientSessionFromContext(ctx).(type) {
+	switch session := server.ClientSessionFromContext(ctx).(type) {
 	case server.SessionWithElicitation, server.SessionWithSampling, server.SessionWithRoots:
-		return &pusher{s, version}
+		return &pusher{s, session.(server.ClientSession), version}
 	}
 	return nil
 }
@@ -38,6 +39,7 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, _ fun
 	if err != nil {
 		return nil, err
 	}
+	ctx = p.server.WithContext(ctx, p.session)
 	switch {
 	case request.Elicitation != nil:
 		if visit, ok := question.(*protocol.ElicitURL); ok {
