@@ -216,6 +216,7 @@ func (p *asker) gateLive(ctx context.Context, requests protocol.InputRequests) (
 		}
 		requests[i].Request = spelled
 	}
+	p.visits.note(requests)
 	return requests, nil
 }
 

@@ -121,10 +121,10 @@ func (f *Funnel) pushAsker(ctx context.Context, r *round, call *Call) (*asker, e
 	case r.flow == nil:
 	case r.flow.end != nil:
 		return p, r.flow.end.err
-	case len(r.flow.pending) > 0:
+	case r.flow.asks():
 		return p, fmt.Errorf("%w: %s", ErrPending, questionKeys(r.flow.pending))
 	}
-	p.where = r.pass.where
+	p.where, p.until = r.pass.where, r.pass.until
 	return p, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -173,9 +174,7 @@ func (r *round) endWith(e *ending) {
 	if r.closed {
 		return
 	}
-	if r.flow == nil {
-		r.flow = &flow{}
-	}
+	r.startFlowLocked()
 	_ = r.ends(e)
 }
 
@@ -190,9 +189,7 @@ func (r *round) settlePush(invalid *AnswerError) {
 	if r.closed || r.flow == nil && invalid == nil {
 		return
 	}
-	if r.flow == nil {
-		r.flow = &flow{}
-	}
+	r.startFlowLocked()
 	r.flow.unfit = invalid
 }
 
@@ -215,4 +212,12 @@ func (p *pass) refuseUnfit(ctx context.Context, unfit *AnswerError) (protocol.Re
 	p.observe(ctx, ServerBug{p.where, errors.Join(errors.New("the handler completes although the last answer was not valid"), unfit)})
 	p.ended(ctx, EndFailed)
 	return p.refuse(protocol.CodeFlowEnded, unfit.Error()+"; call again and answer the question anew")
+}
+
+// refuseUnfinished ends a run that would complete although a visit is not
+// finished.
+func (p *pass) refuseUnfinished(ctx context.Context, key string) (protocol.Result, error) {
+	p.observe(ctx, ServerBug{p.where, fmt.Errorf("the handler completes although the visit %q is not finished", key)})
+	p.ended(ctx, EndFailed)
+	return p.refuse(protocol.CodeFlowEnded, fmt.Sprintf("the visit %q is not finished; %s", key, howToFinish))
 }

@@ -74,6 +74,11 @@ func (p pusher) Push(ctx context.Context, q protocol.InputRequest, extend func()
 	return json.Marshal(result)
 }
 
+// CompleteVisit implements [roundtrip.VisitCompleter].
+func (p pusher) CompleteVisit(ctx context.Context, elicitationID string) error {
+	return p.call.session.NotifyElicitationComplete(ctx, &mcp.ElicitationCompleteParams{ElicitationID: elicitationID})
+}
+
 // progressed notes that the client reports progress on a question.
 func (a *adapter) progressed(req mcp.Request) {
 	params, ok := req.GetParams().(*mcp.ProgressNotificationParams)

@@ -57,6 +57,11 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, _ fun
 	return nil, fmt.Errorf("no way to ask a question of type %T", question)
 }
 
+// CompleteVisit implements [roundtrip.VisitCompleter].
+func (p *pusher) CompleteVisit(ctx context.Context, elicitationID string) error {
+	return p.server.SendElicitationComplete(ctx, p.session, elicitationID)
+}
+
 func encoded[R any](result *R, err error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
