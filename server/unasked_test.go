@@ -284,3 +284,24 @@ func TestIfPossible(t *testing.T) {
 		t.Error("somebody can be asked outside of a handler")
 	}
 }
+
+// TestUndecodablePushedAnswers: what is no answer at all is no answer that fits.
+func TestUndecodablePushedAnswers(t *testing.T) {
+	h := newHarness(t, nil)
+	server.AddRawTool(h.Server, server.Tool{Name: "t"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		_, err := call.ElicitURL(ctx, &protocol.ElicitURL{Message: "?", URL: "https://id.example"})
+		if _, ok := errors.AsType[*roundtrip.AnswerError](err); !ok {
+			t.Errorf("got %v, want an AnswerError", err)
+		}
+		return server.Text("DELETED"), nil
+	})
+	c := h.visit(protocol.V20251125)
+	c.initialize("2025-11-25", allCapabilities)
+	c.answer = func(req *protocol.Request) *protocol.Response { // what such a client says is no message of the protocol
+		go c.session.Deliver(&protocol.Response{ID: req.ID, Result: json.RawMessage(`{"action":5}`)})
+		return nil
+	}
+	if got := c.call("t", "{}"); !strings.HasPrefix(got, "error: the answer does not fit the question") {
+		t.Errorf("got %q", got)
+	}
+}
