@@ -194,14 +194,6 @@ func (p *asker) beat(ctx context.Context) {
 	p.call.Heartbeat(ctx)
 }
 
-// waitOf returns how the call waits whose handler ctx is of, nil outside of one.
-func waitOf(ctx context.Context) *callWait {
-	if r := roundFrom(ctx); r != nil {
-		return r.pass.wait
-	}
-	return nil
-}
-
 // An openWait is the context of questions that a call waits for. Its end
 // withdraws them.
 type openWait struct {

@@ -26,9 +26,10 @@ func pusherOf(ctx context.Context, version protocol.Version) *pusher {
 	if s == nil {
 		return nil
 	}
-	switch session := server.ClientSessionFromContext(ctx).(type) {
+	session := server.ClientSessionFromContext(ctx)
+	switch session.(type) {
 	case server.SessionWithElicitation, server.SessionWithSampling, server.SessionWithRoots:
-		return &pusher{s, session.(server.ClientSession), version}
+		return &pusher{s, session, version}
 	}
 	return nil
 }
