@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,10 +56,10 @@ const (
 
 // finishedAfter returns a function that says that a visit is finished after a while, and
 // counts how often it was called.
-func finishedAfter(after time.Duration) (done func(context.Context) (bool, error), calls *int) {
-	calls, finished := new(int), time.Now().Add(after)
+func finishedAfter(after time.Duration) (done func(context.Context) (bool, error), calls *atomic.Int32) {
+	calls, finished := new(atomic.Int32), time.Now().Add(after)
 	return func(context.Context) (bool, error) {
-		*calls++
+		calls.Add(1)
 		return !time.Now().Before(finished), nil
 	}, calls
 }
@@ -251,8 +254,8 @@ func TestAwaitRemembers(t *testing.T) {
 	first := h.call("t", "{}")
 	first.asks("why")
 	h.call("t", "{}", answers(`"why":{"action":"accept","content":{"reason":"now"}}`), first.state()).text("now")
-	if *calls != 1 {
-		t.Errorf("looked %d times, want once", *calls)
+	if calls.Load() != 1 {
+		t.Errorf("looked %d times, want once", calls.Load())
 	}
 }
 
@@ -299,11 +302,21 @@ func TestAwaitLongPoll(t *testing.T) {
 // in modern revisions, too; where too many calls wait already the next is not held.
 func TestAwaitIsWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var waits []bool
+		told := func() []bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(waits)
+		}
 		never, _ := finishedAfter(time.Hour)
 		watch := func(next server.Handler) server.Handler {
 			return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
-				return next(roundtrip.WatchWaiting(ctx, func(w bool) { waits = append(waits, w) }), in)
+				return next(roundtrip.WatchWaiting(ctx, func(w bool) {
+					mu.Lock()
+					defer mu.Unlock()
+					waits = append(waits, w)
+				}), in)
 			}
 		}
 		h := newHarness(t, &server.Options{Middleware: []server.Middleware{watch}, Roundtrip: roundtrip.Options{MaxWaiting: 1}})
@@ -315,8 +328,8 @@ func TestAwaitIsWaiting(t *testing.T) {
 			h.call("t", "{}", answers(agreed), first.state()).asks("login")
 		}()
 		synctest.Wait()
-		if len(waits) != 1 || !waits[0] {
-			t.Errorf("told %v while the call is held", waits)
+		if got := told(); len(got) != 1 || !got[0] {
+			t.Errorf("told %v while the call is held", got)
 		}
 		start := time.Now()
 		h.call("t", "{}", answers(agreed), other.state()).asks("login")
@@ -324,8 +337,8 @@ func TestAwaitIsWaiting(t *testing.T) {
 			t.Errorf("the second was held for %v", held)
 		}
 		<-over
-		if len(waits) != 2 || waits[1] {
-			t.Errorf("told %v", waits)
+		if got := told(); len(got) != 2 || got[1] {
+			t.Errorf("told %v", got)
 		}
 	})
 }
