@@ -51,7 +51,7 @@ func (q *FormQuestion[T]) Ask(ctx context.Context, message string, opts ...AskOp
 }
 
 // AskURL asks the person to visit url, as [ElicitURL] does. Nil means that they
-// agreed to go there, not that they are done. A URL that holds a nonce must be
+// agreed to go there, not that they are done; [Await] waits for that. A URL that holds a nonce must be
 // the same in every round: make it with [Memo].
 func AskURL(ctx context.Context, key, message, url string, opts ...AskOption) error {
 	return ask(ctx, inquiry{question: ElicitURL(key, message, url).with(opts)})

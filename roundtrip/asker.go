@@ -15,6 +15,7 @@ type asker struct {
 	where  Where
 	until  time.Time // when the flow of a live call ends; zero: something else ends it
 	wait   *callWait
+	visits *visitTable // nil outside of a pass
 }
 
 // attachCall makes p the asker of call. A field at a time: a copy would be on the stack

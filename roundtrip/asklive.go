@@ -33,7 +33,7 @@ func (r *round) askLive(ctx context.Context, inquiries []inquiry, missing []Ques
 		heard, err := r.pushLive(waits, &p, missing, r.pass.funnel.opts.MaxRounds-1-again)
 		r.endLive()
 		if err != nil {
-			return r.unasked(ctx, inquiries, err)
+			return r.unasked(ctx, inquiries, missing, err)
 		}
 		asked := missing
 		if unheard++; heard {
@@ -198,18 +198,41 @@ func (r *round) prepareLive(ctx context.Context, p *asker, missing []Question, r
 }
 
 // unasked decides what a failure to ask means. A handler that withdraws its own
-// questions may ask them again, answered ones included; anything else ends the
-// run.
-func (r *round) unasked(ctx context.Context, inquiries []inquiry, err error) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// questions may ask them again, answered ones included, and so may one that can do
+// without; anything else ends the run.
+func (r *round) unasked(ctx context.Context, inquiries []inquiry, missing []Question, err error) error {
 	if ctx.Err() != nil && r.ctx.Err() == nil {
-		r.flow.used = slices.DeleteFunc(r.flow.used, func(key string) bool {
-			return slices.ContainsFunc(inquiries, func(i inquiry) bool { return i.question.key == key })
-		})
+		r.freeKeys(inquiries)
 		return err
 	}
-	return r.ends(&ending{err, cannotAsk(err), EndFailed})
+	p, over := r.pass.funnel.pushAsker(ctx, r, r.pass.call)
+	if over != nil {
+		return over
+	}
+	optional := allOptional(missing)
+	p.failPush(ctx, r, missing[0].request.Kind(), err, optional)
+	if optional {
+		r.freeKeys(inquiries)
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.flow.end != nil {
+		return r.flow.end.err
+	}
+	return err
+}
+
+// freeKeys lets the handler ask again what was not answered.
+func (r *round) freeKeys(inquiries []inquiry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.flow == nil {
+		return
+	}
+	r.flow.used = slices.DeleteFunc(r.flow.used, func(key string) bool {
+		return slices.ContainsFunc(inquiries, func(i inquiry) bool { return i.question.key == key })
+	})
 }
 
 // recordLive puts what the client answered into the journal.

@@ -71,6 +71,16 @@
 // a question that the handler itself withdraws on a connection of a legacy
 // revision, by a context of its own that ends, is one that it chose to do without.
 //
+// # When nobody can be asked
+//
+// A question that cannot be put to the client, or that nobody answers, ends the
+// call with a refusal that says why, in both styles and also for hosts that push
+// ([Funnel.Push]): a handler that drops the error does not get to say that it went
+// on. [PushFailed] tells the observer. A handler that can do without an answer
+// looks first, with [CanAsk], or says so with [IfPossible].
+//
+// A person who agrees to visit a URL is not done there. [Await] waits for that.
+//
 // # What the client carries, and what sealing proves
 //
 // Nothing waits on the server between two rounds. What a flow knows travels

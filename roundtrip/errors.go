@@ -69,6 +69,8 @@ type PushError struct {
 	// Missing is what the client would have to declare; zero when that is not
 	// the cause.
 	Missing protocol.ClientCapabilities
+
+	client string // what a client is told; empty: that it could not be asked
 }
 
 // Error says why, and what to do instead where that helps.

@@ -32,7 +32,15 @@ type flow struct {
 	rounds  int                // live ones
 	settled bool               // a question of the last of them has been settled
 	live    []*lazyctx.Context // under which questions wait that are asked live
+	unfit   *AnswerError       // the answer to the last question pushed, if it is no good
+
+	visits     []Question // to URLs, asked for in this run
+	unfinished []unfinishedVisit
+	stateOnly  bool // the client is to come back without being asked anything
 }
+
+// asks reports whether the run ends with the client being told to come back.
+func (f *flow) asks() bool { return len(f.pending) > 0 || f.stateOnly }
 
 // An ending settles a run before its handler returns.
 type ending struct {
@@ -99,7 +107,12 @@ func ask(ctx context.Context, inquiries ...inquiry) error {
 	switch {
 	case err != nil || len(missing) == 0:
 		return err
-	case r.pass.legacy() && !r.pass.funnel.opts.ReplayOnLegacy:
+	}
+	if err := r.checkOptional(ctx, missing); err != nil {
+		r.freeKeys(inquiries)
+		return err
+	}
+	if r.pass.legacy() && !r.pass.funnel.opts.ReplayOnLegacy {
 		return r.askLive(ctx, inquiries, missing)
 	}
 	return r.suspend(missing)
@@ -127,6 +140,9 @@ func (r *round) enter(inquiries []inquiry) error {
 		q.mark, err = q.marked()
 		if err != nil {
 			return r.breaks(fmt.Errorf("question %q: %w", q.key, err))
+		}
+		if q.request.Kind() == protocol.KindElicitURL {
+			f.visits = append(f.visits, *q)
 		}
 	}
 	return nil
@@ -192,7 +208,7 @@ func questionKeys(questions []Question) string {
 func (r *round) suspended() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.flow != nil && (len(r.flow.pending) > 0 || r.flow.end != nil)
+	return r.flow != nil && (r.flow.asks() || r.flow.end != nil)
 }
 
 // invoke runs the handler in its round. A panic in a round that is settled
@@ -242,10 +258,17 @@ func (p *pass) overrule(ctx context.Context, result protocol.Result, err error) 
 		p.ended(ctx, f.end.how)
 		result, err = p.refuseWith(f.end.refusal)
 		return result, err, true
-	case len(f.pending) == 0:
+	case f.asks():
+	case f.unfit != nil && completes(result, err):
+		result, err = p.refuseUnfit(ctx, f.unfit)
+		return result, err, true
+	case len(f.unfinished) > 0 && completes(result, err):
+		result, err = p.refuseUnfinished(ctx, f.unfinished[0].key)
+		return result, err, true
+	default:
 		return result, err, false
 	}
-	asks, err := p.joined(f.pending, result)
+	asks, err := p.joined(f, result)
 	if err != nil {
 		return nil, p.bug(ctx, err), true
 	}
@@ -254,8 +277,11 @@ func (p *pass) overrule(ctx context.Context, result protocol.Result, err error) 
 
 // joined returns the result that asks the pending questions, and beside them
 // those of a handler that returned some, as in guard style.
-func (p *pass) joined(pending []Question, result protocol.Result) (*protocol.InputRequiredResult, error) {
-	d := &draft{questions: pending}
+func (p *pass) joined(f *flow, result protocol.Result) (*protocol.InputRequiredResult, error) {
+	d := &draft{questions: f.pending}
+	if f.stateOnly { // what the author keeps stays
+		d.state, d.hasState = p.round.state, true
+	}
 	asks, ok := result.(*protocol.InputRequiredResult)
 	if !ok || asks == nil {
 		return d.result(&protocol.InputRequiredResult{}), nil
@@ -265,7 +291,9 @@ func (p *pass) joined(pending []Question, result protocol.Result) (*protocol.Inp
 		return nil, err
 	}
 	d.questions = append(d.questions, own.questions...)
-	d.state, d.hasState = own.state, own.hasState
+	if own.hasState {
+		d.state, d.hasState = own.state, true
+	}
 	joined := d.result(&protocol.InputRequiredResult{})
 	joined.Meta = asks.Meta
 	return joined, nil

@@ -273,6 +273,7 @@ type Handler func(ctx context.Context) (protocol.Result, error)
 func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.Result, error) {
 	p := &pass{arrived: call}
 	p.attachCall(ctx, f, &p.arrived, &p.ownWait)
+	p.visits = &p.ownVisits
 	defer p.wait.close()
 	p.dropAbsentMembers()
 	result, err := p.do(ctx, handler)
@@ -309,6 +310,8 @@ type pass struct {
 	arrived Call     // what call points to
 	first   round    // what round points to at first: one piece of memory a request
 	ownWait callWait // what wait points to
+
+	ownVisits visitTable // what visits points to
 
 	arguments [32]byte // digest, once it is needed
 	digested  bool     // it is known

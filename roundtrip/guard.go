@@ -35,7 +35,7 @@ type Guard interface {
 	// there is, and a [*QuotaError] when there is no room for another claim.
 	Claim(ctx context.Context, id, owner string, fingerprint [32]byte, until time.Time) error
 	// Commit records the outcome of the claim, to be handed out again to an
-	// exact replay.
+	// exact replay. A nil outcome says that the leg has ended without one.
 	Commit(ctx context.Context, id string, outcome []byte) error
 	// Release gives the claim up: the handler never started.
 	Release(ctx context.Context, id string) error
@@ -46,6 +46,10 @@ type SpentError struct {
 	// Outcome is what was recorded for it, nil while the first claim is still
 	// running or when the answers presented now differ from those then.
 	Outcome []byte
+	// Running says that the answers are those of the first claim and that its leg
+	// has not ended, as far as the guard knows. The client is told to come back
+	// soon, instead of that the state is spent.
+	Running bool
 }
 
 // Error says that the state was used.
@@ -79,6 +83,8 @@ type claimEntry = quota.Entry[claim]
 type claim struct {
 	fingerprint [32]byte
 	recorded    *recordedOutcome // nil: none
+	made        time.Time
+	ended       bool // the leg has, with an outcome or without
 }
 
 // A recordedOutcome is in two lists, to be forgotten oldest first.
@@ -86,6 +92,10 @@ type recordedOutcome struct {
 	data         []byte
 	inAll, inOwn *list.Element
 }
+
+// runningFor is how long a claim that nobody has ended counts as one whose leg is
+// running: legs take less, those that hold a request for a visit included.
+const runningFor = 2 * time.Minute
 
 // NewMemoryGuard returns a guard that remembers at most max unexpired states,
 // or [MaxGuardEntries] if max is 0.
@@ -105,12 +115,15 @@ func (g *MemoryGuard) Claim(_ context.Context, id, owner string, fingerprint [32
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if e := g.claims.Get(id); e != nil {
-		if e.Value.fingerprint != fingerprint || e.Value.recorded == nil {
+		switch {
+		case e.Value.fingerprint != fingerprint:
 			return &SpentError{}
+		case e.Value.recorded == nil:
+			return &SpentError{Running: !e.Value.ended && time.Since(e.Value.made) < runningFor}
 		}
 		return &SpentError{Outcome: e.Value.recorded.data}
 	}
-	if limit := g.claims.Put(id, owner, claim{fingerprint: fingerprint}, 0, until); limit != quota.None {
+	if limit := g.claims.Put(id, owner, claim{fingerprint: fingerprint, made: time.Now()}, 0, until); limit != quota.None {
 		return &QuotaError{Resource: "guard", Limit: string(limit), RetryAfter: g.claims.RetryAfter()}
 	}
 	return nil
@@ -124,10 +137,11 @@ func (g *MemoryGuard) Commit(_ context.Context, id string, outcome []byte) error
 	if e == nil {
 		return errors.New("guard: commit without a claim")
 	}
+	e.Value.ended = true
 	if r := e.Value.recorded; r != nil { // a second commit replaces the first
 		g.dropOutcomeLocked(e)
 	}
-	if g.makeRoomLocked(e, int64(len(outcome))) {
+	if outcome != nil && g.makeRoomLocked(e, int64(len(outcome))) {
 		g.recordOutcomeLocked(e, append([]byte{}, outcome...))
 	}
 	return nil

@@ -261,7 +261,7 @@ func TestGuardRelease(t *testing.T) {
 			defer func() { _ = recover() }()
 			c.answer("k", accepted).fails(protocol.CodeInternalError)
 		}()
-		want := map[bool]string{true: "[claim release]", false: "[claim]"}[early]
+		want := map[bool]string{true: "[claim release]", false: "[claim commit  <nil>]"}[early]
 		if got := fmt.Sprint(guard.log); got != want {
 			t.Errorf("panic before the handler %v: %s, want %s", early, got, want)
 		}
@@ -309,13 +309,16 @@ func TestMemoryGuard(t *testing.T) {
 		if err := claim("c"); !errors.As(err, &full) || full.Limit != "server" || full.RetryAfter != time.Minute {
 			t.Errorf("a full guard says %v, want that there is room in a minute", err)
 		}
-		if err := claim("a"); !errors.As(err, &spent) || spent.Outcome != nil {
+		if err := claim("a"); !errors.As(err, &spent) || spent.Outcome != nil || !spent.Running {
 			t.Errorf("a claim that runs: %v", err)
+		}
+		if err := g.Claim(ctx, "a", "", [32]byte{2}, later); !errors.As(err, &spent) || spent.Running {
+			t.Errorf("a fork of a claim that runs: %v", err)
 		}
 		if err := g.Commit(ctx, "a", []byte("outcome")); err != nil {
 			t.Error(err)
 		}
-		if err := claim("a"); !errors.As(err, &spent) || string(spent.Outcome) != "outcome" {
+		if err := claim("a"); !errors.As(err, &spent) || string(spent.Outcome) != "outcome" || spent.Running {
 			t.Errorf("a spent one: %v", err)
 		}
 		if err := g.Claim(ctx, "a", "", [32]byte{2}, later); !errors.As(err, &spent) || spent.Outcome != nil {
@@ -431,5 +434,102 @@ func TestMemoryGuardShares(t *testing.T) {
 		if n, limit := fill(tc.owner); n != tc.want || limit != "principal" {
 			t.Errorf("%q got %d claims more, refused by %q, want %d, its share", tc.owner, n, limit, tc.want)
 		}
+	}
+}
+
+// TestMemoryGuardEndsWithoutOutcome: a leg that has failed does not run, and one
+// of which nothing is heard does not run for ever.
+func TestMemoryGuardEndsWithoutOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, g, later := t.Context(), roundtrip.NewMemoryGuard(0), time.Now().Add(time.Hour)
+		var spent *roundtrip.SpentError
+		for _, id := range []string{"failed", "silent"} {
+			if err := g.Claim(ctx, id, "", [32]byte{}, later); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := g.Commit(ctx, "failed", nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Claim(ctx, "failed", "", [32]byte{}, later); !errors.As(err, &spent) || spent.Running || spent.Outcome != nil {
+			t.Errorf("failed: %+v", spent)
+		}
+		time.Sleep(2*time.Minute - time.Nanosecond)
+		if err := g.Claim(ctx, "silent", "", [32]byte{}, later); !errors.As(err, &spent) || !spent.Running {
+			t.Errorf("silent: %+v", spent)
+		}
+		time.Sleep(time.Nanosecond)
+		if err := g.Claim(ctx, "silent", "", [32]byte{}, later); !errors.As(err, &spent) || spent.Running {
+			t.Errorf("silent for long: %+v", spent)
+		}
+	})
+}
+
+// TestCopiesOfARunningLeg: the client of a leg that is served already is told when
+// to come back, and then gets the outcome; but only who would have been served,
+// with the same answers.
+func TestCopiesOfARunningLeg(t *testing.T) {
+	entered, leave := make(chan bool), make(chan bool)
+	events := &events{}
+	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0), Observer: events})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) == 1 {
+			return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+		}
+		entered <- true
+		<-leave
+		return say("done")
+	}
+	call := toolCall()
+	result, err := funnel.Do(t.Context(), call, handler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call.State, call.Responses = result.(*protocol.InputRequiredResult).RequestState, answers("k", accepted)
+	over := make(chan error)
+	go func() {
+		_, err := funnel.Do(t.Context(), call, handler)
+		over <- err
+	}()
+	<-entered
+	fails := func(call roundtrip.Call) *protocol.Error {
+		_, err := funnel.Do(t.Context(), call, handler)
+		e, ok := protocol.AsError(err)
+		if !ok {
+			t.Fatalf("got %v", err)
+		}
+		return e
+	}
+	if e := fails(call); e.Code != protocol.CodeBusy || string(e.Data) != `{"retryAfterMs":1000}` {
+		t.Errorf("a copy: %v, data %s", e, e.Data)
+	}
+	if n := len(all[roundtrip.LegRunning](events)); n != 1 {
+		t.Errorf("%d events, want 1", n)
+	}
+	for name, change := range map[string]func(*roundtrip.Call){
+		"other answers":   func(c *roundtrip.Call) { c.Responses = answers("k", declined) },
+		"other caller":    func(c *roundtrip.Call) { c.Principal = roundtrip.Local() },
+		"other target":    func(c *roundtrip.Call) { c.Target = "other" },
+		"other arguments": func(c *roundtrip.Call) { c.Arguments = []byte(`{"other":1}`) },
+		"tampered state": func(c *roundtrip.Call) {
+			text, _ := c.State.Text()
+			c.State = protocol.StateText(text[:len(text)-1] + "-")
+		},
+	} {
+		other := call
+		change(&other)
+		if e := fails(other); e.Code != protocol.CodeInvalidParams || e.Message != "Invalid or expired requestState" {
+			t.Errorf("%s: %v", name, e)
+		}
+	}
+	close(leave)
+	if err := <-over; err != nil {
+		t.Fatal(err)
+	}
+	if again, err := funnel.Do(t.Context(), call, handler); err != nil || len(all[roundtrip.LegRunning](events)) != 1 {
+		t.Errorf("after the end: %v, %v", again, err)
 	}
 }

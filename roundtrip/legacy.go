@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rondo-mcp/rondo/internal/form"
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -62,8 +63,7 @@ func (p *pass) live(parent context.Context, handler Handler) (protocol.Result, e
 			return p.refuse(protocol.CodeFlowEnded, gaveUp(p.funnel.opts.MaxRounds, keys(asks.InputRequests), "", ""))
 		}
 		if err := p.fulfil(ctx, parent, asks); err != nil {
-			p.ended(ctx, EndFailed)
-			return p.refuseWith(cannotAsk(err))
+			return p.refuseUnasked(ctx, asks, err)
 		}
 		if recorded, err := p.open(ctx); err != nil || recorded != nil {
 			return recorded, err
@@ -105,6 +105,20 @@ func (p *pass) fulfil(ctx, parent context.Context, asks *protocol.InputRequiredR
 	}
 	p.call.Responses, p.call.State = responses, asks.RequestState
 	return nil
+}
+
+// refuseUnasked ends a call whose returned questions nobody answered. It is no part
+// of the stack of a call that waits.
+//
+//go:noinline
+func (p *pass) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredResult, err error) (protocol.Result, error) {
+	failed := PushFailed{Where: p.where, Err: err}
+	if len(asks.InputRequests) > 0 {
+		failed.Kind = asks.InputRequests[0].Request.Kind()
+	}
+	p.observe(ctx, failed)
+	p.ended(ctx, EndFailed)
+	return p.refuseWith(cannotAsk(err))
 }
 
 var errHumanTimeout = errors.New("nobody answered in time")
@@ -154,6 +168,12 @@ func cannotAsk(err error) *refusal {
 	if busy, ok := errors.AsType[*waitRefusedError](err); ok {
 		return &refusal{code: busy.wire.Code, text: busy.wire.Message, busy: busy.wire}
 	}
+	if bad, ok := errors.AsType[*urlrule.Refusal](err); ok {
+		return &refusal{busy: bad.Wire()} // the server's mistake, whoever made the URL
+	}
+	if cannot, ok := errors.AsType[*PushError](err); ok && cannot.client != "" {
+		return &refusal{code: protocol.CodeCannotAsk, text: cannot.client}
+	}
 	text := "the client could not be asked; start the call again when it can be"
 	if e, ok := protocol.AsError(err); ok {
 		text = "the client could not answer: " + e.Message + "; start the call again when it can"
@@ -196,6 +216,7 @@ func (p *asker) gateLive(ctx context.Context, requests protocol.InputRequests) (
 		}
 		requests[i].Request = spelled
 	}
+	p.visits.note(requests)
 	return requests, nil
 }
 

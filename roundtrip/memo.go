@@ -89,7 +89,7 @@ func (r *round) recall(key string) (json.RawMessage, error) {
 			return m.value, nil
 		}
 	}
-	if len(f.pending) > 0 {
+	if f.asks() {
 		delete(f.noted, key)
 		return nil, fmt.Errorf("%w: memo %q has to wait", ErrPending, key)
 	}
@@ -109,7 +109,7 @@ func (r *round) remember(key string, value json.RawMessage) error {
 	switch {
 	case err != nil:
 		return err
-	case len(f.pending) > 0:
+	case f.asks():
 		return fmt.Errorf("%w: memo %q has to wait", ErrPending, key)
 	}
 	// The states before share what they hold: grow a copy.

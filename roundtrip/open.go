@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/internal/seal"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -198,7 +199,20 @@ func (p *pass) take(ctx context.Context, c *claims) (protocol.Result, error) {
 			return result, nil
 		}
 	}
+	if spent.Running {
+		p.observe(ctx, LegRunning{p.where})
+		return nil, refuseCopy()
+	}
 	return nil, p.rejected(ctx, &rejection{reason: ReasonReplayed})
+}
+
+// copyRetryAfter is when to send a leg again that is being served: most take less.
+const copyRetryAfter = time.Second
+
+// refuseCopy tells who sends a leg a second time, for which everything has been
+// verified, that the first is still being served.
+func refuseCopy() *protocol.Error {
+	return quota.Refuse(quota.None, copyRetryAfter, "this request is being served already; send it again in %s to get its outcome", copyRetryAfter)
 }
 
 // commit records the outcome of a claimed state. Only results are recorded: an
@@ -207,24 +221,34 @@ func (p *pass) commit(ctx context.Context, result protocol.Result, err error) {
 	if p.claim == "" || err != nil {
 		return
 	}
-	// The client may have gone; that its state is spent must be kept anyway.
-	ctx = context.WithoutCancel(ctx)
 	// The newest revision can spell every outcome, questions included.
 	data, err := protocol.EncodeResult(protocol.Latest, p.call.Method, result)
-	if err == nil {
-		err = p.funnel.opts.Guard.Commit(ctx, p.claim, data)
-	}
 	if err != nil {
 		p.observe(ctx, ServerBug{p.where, err})
-	}
-}
-
-// release gives a claim up if the handler never started.
-func (p *pass) release(ctx context.Context) {
-	if p.claim == "" || p.start {
 		return
 	}
-	if err := p.funnel.opts.Guard.Release(context.WithoutCancel(ctx), p.claim); err != nil {
+	p.endClaim(ctx, func(ctx context.Context, guard Guard, id string) error { return guard.Commit(ctx, id, data) })
+}
+
+// release ends a claim without an outcome: it gives it up if the handler never
+// started.
+func (p *pass) release(ctx context.Context) {
+	p.endClaim(ctx, func(ctx context.Context, guard Guard, id string) error {
+		if !p.start {
+			return guard.Release(ctx, id)
+		}
+		return guard.Commit(ctx, id, nil)
+	})
+}
+
+// endClaim tells the guard, once, what came of the claim. The client may have gone;
+// that its state is spent must be kept anyway.
+func (p *pass) endClaim(ctx context.Context, end func(ctx context.Context, guard Guard, id string) error) {
+	id := p.claim
+	if p.claim = ""; id == "" {
+		return
+	}
+	if err := end(context.WithoutCancel(ctx), p.funnel.opts.Guard, id); err != nil {
 		p.observe(ctx, ServerBug{p.where, err})
 	}
 }

@@ -22,12 +22,12 @@ func (e *AnswerError) Error() string { return "the answer does not fit the quest
 // Unwrap returns Err.
 func (e *AnswerError) Unwrap() error { return e.Err }
 
-// Push puts one question to the client while call runs, outside of rounds: the
-// push API of hosts that serve legacy revisions sits on it. The question is
-// gated and spelled as those that handlers return are, and waits as long. The
-// answer is the bare result, to be read with one of the Decode*Result functions
-// of package protocol; the content of an accepted form has been checked and has
-// its defaults filled in.
+// Push puts one question to the client while call runs: the push API of hosts
+// that serve legacy revisions sits on it. The question is gated and spelled as
+// those that handlers return are, and waits as long. The answer is the bare
+// result, to be read with one of the Decode*Result functions of package
+// protocol; the content of an accepted form has been checked and has its
+// defaults filled in.
 //
 // Where the question cannot be asked Push fails before anything is sent, with a
 // [*PushError]: in modern revisions, without a [Call].Push, for clients that
@@ -36,9 +36,100 @@ func (e *AnswerError) Unwrap() error { return e.Err }
 // anything is sent, that too many calls wait already ([protocol.CodeBusy]) or that
 // the question's URL must not be sent (see [Options].AllowURL); an [*AnswerError]
 // is an answer that is no good. Calls may overlap.
+//
+// Under the context of a handler a failure ends the run: the handler's context
+// is cancelled, nothing more is asked, and the client gets a refusal that says
+// why, whatever the handler returns. A handler that drops the error must not go
+// on as if the person had agreed. After an AnswerError the handler may ask again;
+// if it completes without another answer the client gets a refusal, too. A
+// question that the handler itself withdraws, by a context of its own that ends,
+// ends nothing. Handlers that can do without an answer look first ([CanAsk],
+// [Funnel.CanPush]) or use [Funnel.TryPush].
 func (f *Funnel) Push(ctx context.Context, call Call, question protocol.InputRequest) (json.RawMessage, error) {
+	return f.pushUnder(ctx, &call, question, false)
+}
+
+// TryPush is [Funnel.Push] for handlers that can do without an answer: a failure
+// is returned and ends nothing. The observer hears of it all the same.
+func (f *Funnel) TryPush(ctx context.Context, call Call, question protocol.InputRequest) (json.RawMessage, error) {
+	return f.pushUnder(ctx, &call, question, true)
+}
+
+// CanPush reports whether a plain question of a kind can be put to the client
+// while call runs. It is never so in modern revisions.
+func (f *Funnel) CanPush(call Call, kind protocol.InputKind) bool {
+	p, q := &asker{funnel: f, call: &call}, sampleQuestion(kind)
+	if q == nil || p.checkPush(q) != nil {
+		return false
+	}
+	_, err := p.spellPush(q)
+	return err == nil
+}
+
+// pushUnder pushes for the round that ctx is of, if there is one. optional says
+// that the round bears a failure. What comes before and after the question is done
+// by others, so that the stack of a call that waits holds nothing of it.
+func (f *Funnel) pushUnder(ctx context.Context, call *Call, question protocol.InputRequest, optional bool) (json.RawMessage, error) {
+	p, err := f.pushAsker(ctx, roundFrom(ctx), call)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := p.pushOnce(ctx, question)
+	return p.settlePushed(ctx, question, raw, err, optional)
+}
+
+// settlePushed decides what an answer, or a failure, means for the round.
+func (p *asker) settlePushed(ctx context.Context, question protocol.InputRequest, raw json.RawMessage, err error, optional bool) (json.RawMessage, error) {
+	r := roundFrom(ctx)
+	switch failed := err.(type) {
+	case nil:
+		r.settlePush(nil)
+		return raw, nil
+	case *AnswerError:
+		if !optional {
+			r.settlePush(failed)
+		}
+	case *invalidPushError:
+		return nil, endInvalidPush(ctx, failed.err)
+	default:
+		p.failPush(ctx, r, question.Kind(), err, optional)
+	}
+	return nil, err
+}
+
+// An invalidPushError is a question that no client could be asked.
+type invalidPushError struct{ err error }
+
+func (e *invalidPushError) Error() string { return e.err.Error() }
+
+// pushAsker returns who asks, of its own, because a goroutine that the handler
+// left behind must not look at a pass that goes on. In a run that is over, or
+// that is going to ask, nobody is asked.
+func (f *Funnel) pushAsker(ctx context.Context, r *round, call *Call) (*asker, error) {
 	p := &asker{}
-	p.attachCall(ctx, f, &call, waitOf(ctx))
+	p.attachCall(ctx, f, call, nil)
+	if r == nil {
+		return p, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.wait = r.pass.wait
+	if r.closed {
+		return p, nil
+	}
+	switch {
+	case r.flow == nil:
+	case r.flow.end != nil:
+		return p, r.flow.end.err
+	case r.flow.asks():
+		return p, fmt.Errorf("%w: %s", ErrPending, questionKeys(r.flow.pending))
+	}
+	p.where, p.until = r.pass.where, r.pass.until
+	return p, nil
+}
+
+// pushOnce asks. What it returns is an answer to the question.
+func (p *asker) pushOnce(ctx context.Context, question protocol.InputRequest) (json.RawMessage, error) {
 	spelled, fields, err := p.preparePush(ctx, question)
 	if err != nil {
 		return nil, err
@@ -51,7 +142,7 @@ func (f *Funnel) Push(ctx context.Context, call Call, question protocol.InputReq
 	began := time.Now()
 	raw, err := p.push(&w.Context, spelled)
 	if err != nil {
-		return raw, err
+		return nil, err
 	}
 	return p.acceptPushed(ctx, question, fields, raw, time.Since(began))
 }
@@ -62,35 +153,73 @@ func (f *Funnel) Push(ctx context.Context, call Call, question protocol.InputReq
 //
 //go:noinline
 func (p *asker) preparePush(ctx context.Context, question protocol.InputRequest) (protocol.InputRequest, *form.Form, error) {
-	failed := func(format string, args ...any) error {
-		return &PushError{Method: question.Kind().Method(), Cause: fmt.Sprintf(format, args...)}
+	if err := (&protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "question", Request: question}}}).Validate(); err != nil {
+		return nil, nil, &invalidPushError{err}
 	}
-	requests := protocol.InputRequests{{Key: "question", Request: question}}
-	if err := (&protocol.InputRequiredResult{InputRequests: requests}).Validate(); err != nil {
+	if err := p.checkPush(question); err != nil {
+		if !err.Missing.IsZero() {
+			p.observe(ctx, CapabilityRefused{p.where, err.Missing})
+		}
 		return nil, nil, err
-	}
-	if !p.legacy() {
-		return nil, nil, failed("revision %s has no requests from server to client", p.call.Version)
-	}
-	if p.call.Push == nil {
-		return nil, nil, failed("this connection cannot carry questions to the client")
-	}
-	if missing := p.call.Capabilities.Missing(question); !missing.IsZero() {
-		p.observe(ctx, CapabilityRefused{p.where, missing})
-		return nil, nil, &PushError{Method: question.Kind().Method(), Cause: "the client does not support: " + missing.String(), Missing: missing}
 	}
 	if err := p.checkPushedURL(ctx, question); err != nil {
-		return nil, nil, err
+		return nil, nil, &invalidPushError{err}
 	}
 	fields, err := pushedForm(question)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, &invalidPushError{err}
 	}
-	spelled, err := p.spell(question)
-	if err != nil {
-		return nil, nil, failed("%v", err)
+	spelled, cannot := p.spellPush(question)
+	if cannot != nil {
+		return nil, nil, cannot
 	}
 	return spelled, fields, nil
+}
+
+// checkPush returns why nothing of the kind can be pushed to the client, nil if it
+// can.
+func (p *asker) checkPush(question protocol.InputRequest) *PushError {
+	method := question.Kind().Method()
+	if !p.legacy() {
+		return &PushError{
+			Method: method, Cause: fmt.Sprintf("revision %s has no requests from server to client", p.call.Version),
+			client: fmt.Sprintf("nobody could be asked: the server puts this question over a session, which connections of revision %s do not have; "+
+				"call again from a client of revision 2025-11-25, or tell whoever runs the server", p.call.Version),
+		}
+	}
+	if p.call.Push == nil {
+		return &PushError{
+			Method: method, Cause: "this connection cannot carry questions to the client",
+			client: "nobody could be asked: this connection cannot carry questions to the client; call again over one that keeps a session",
+		}
+	}
+	return missingPush(method, p.call.Capabilities.Missing(question))
+}
+
+// spellPush is spell for a question that is pushed.
+func (p *asker) spellPush(question protocol.InputRequest) (protocol.InputRequest, *PushError) {
+	spelled, err := p.spell(question)
+	if err != nil {
+		return nil, &PushError{
+			Method: question.Kind().Method(), Cause: err.Error(),
+			client: fmt.Sprintf("nobody could be asked: %v; call again from a client of a newer revision", err),
+		}
+	}
+	return spelled, nil
+}
+
+// missingPush returns the error for a client that lacks capabilities, nil for one
+// that lacks none.
+func missingPush(method string, missing protocol.ClientCapabilities) *PushError {
+	if missing.IsZero() {
+		return nil
+	}
+	return &PushError{Method: method, Cause: "the client does not support: " + missing.String(), Missing: missing, client: missingText(missing)}
+}
+
+// missingText tells a client what it would have to support.
+func missingText(missing protocol.ClientCapabilities) string {
+	return "the client does not support: " + missing.String() + ", so nobody could be asked; call again from a client that does"
 }
 
 // acceptPushed checks an answer, and tells the observer of it. It is no part of
@@ -100,6 +229,9 @@ func (p *asker) preparePush(ctx context.Context, question protocol.InputRequest)
 func (p *asker) acceptPushed(ctx context.Context, question protocol.InputRequest, fields *form.Form, raw json.RawMessage, waited time.Duration) (json.RawMessage, error) {
 	p.reportPushed(ctx, question, fields, raw, waited)
 	if fields == nil {
+		if _, _, err := interpret(question.Kind(), raw); err != nil {
+			return nil, &AnswerError{err}
+		}
 		return raw, nil
 	}
 	accepted, err := acceptForm(fields, raw)

@@ -25,6 +25,7 @@ type Question struct {
 	expiresIn time.Duration
 	askAgain  bool
 	reworded  bool  // flow style: other words are the same question
+	optional  bool  // flow style: the handler can do without an answer
 	mark      mark  // flow style: which question this is
 	err       error // found while building; reported by the funnel
 }
@@ -81,7 +82,8 @@ func RawForm(key, message string, schema json.RawMessage, opts ...FormOption) Qu
 // ElicitURL asks the person to visit url, for what must not pass through the
 // client: credentials, payments, consent of a third party. An accepted answer
 // says that the person agreed to go there, not that they finished; there is no
-// completion notification on the modern wire. See [Outcome] for reading it.
+// completion notification on the modern wire. [Await] waits for the end; see
+// [Outcome] for reading the answer.
 //
 // The URL must be absolute and https, or http to a loopback host, without user
 // name and control characters, and have at most 8 KiB; [Options].AllowURL may

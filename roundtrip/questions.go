@@ -39,7 +39,7 @@ func (p *pass) ask(ctx context.Context, asks *protocol.InputRequiredResult) (pro
 	} else if requests, refused = p.gate(ctx, requests); refused != nil {
 		return nil, refused
 	}
-	requests = p.round.explainRepeats(requests)
+	requests = p.round.explainUnfinished(p.round.explainRepeats(requests))
 	if p.funnel.opts.Plain {
 		if text, _ := d.plain.Text(); len(text) > p.funnel.opts.MaxStateBytes {
 			return nil, p.bug(ctx, fmt.Errorf("plain state of %d bytes is over the limit of %d", len(text), p.funnel.opts.MaxStateBytes))
@@ -48,6 +48,9 @@ func (p *pass) ask(ctx context.Context, asks *protocol.InputRequiredResult) (pro
 	}
 	if p.round.number > p.funnel.opts.MaxRounds {
 		p.ended(ctx, EndRounds)
+		if text := p.round.giveVisitUp(p.funnel.opts.MaxRounds); text != "" {
+			return p.refuse(protocol.CodeFlowEnded, text)
+		}
 		return p.refuse(protocol.CodeFlowEnded, gaveUp(p.funnel.opts.MaxRounds, keys(requests), p.round.before(), p.round.lastFault(d.questions)))
 	}
 	if err := p.digestArguments(); err != nil {

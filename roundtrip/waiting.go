@@ -37,7 +37,7 @@ const waitRetryAfter = 5 * time.Second
 // WatchWaiting returns a context under which tell is called with true when a call
 // begins to wait for a person, and with false when it goes on. A call waits while
 // any of its questions is with the client, however many goroutines ask; calls of
-// modern revisions do not wait, their questions are returned. Middleware that
+// modern revisions wait in [Await] only, their questions are returned. Middleware that
 // limits or measures work uses it to leave the time out that a person takes:
 //
 //	ctx = roundtrip.WatchWaiting(ctx, clock.SetPaused)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
@@ -24,49 +25,93 @@ import (
 // people already. The wait ends with ctx, or after the HumanTimeout
 // of the options since the client last reported progress; the client is told
 // that the question is withdrawn.
+//
+// Every error but an AnswerError ends the run of the handler: its context is
+// cancelled and the client gets a refusal that says why, whatever the handler
+// returns, so that a handler which drops the error does not go on as if the person
+// had agreed. After an AnswerError it may ask again, and gets a refusal if it
+// completes without another answer. A question that the handler withdraws itself,
+// by ending ctx, ends nothing. Handlers that can do without an answer look first,
+// with [Call.CanPush], or call [Call.TryElicit].
 func (c *Call) Elicit(ctx context.Context, q *protocol.ElicitForm) (*protocol.ElicitResult, error) {
-	raw, err := c.push(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return protocol.DecodeElicitResult(raw)
+	return pushed(protocol.DecodeElicitResult)(c.push(ctx, q, false))
+}
+
+// TryElicit is [Call.Elicit] for handlers that can do without an answer: an error
+// ends nothing.
+func (c *Call) TryElicit(ctx context.Context, q *protocol.ElicitForm) (*protocol.ElicitResult, error) {
+	return pushed(protocol.DecodeElicitResult)(c.push(ctx, q, true))
 }
 
 // ElicitURL is [Call.Elicit] for a URL to visit. A question without an
 // ElicitationID is sent with one that nobody else knows; set it to announce the
 // end of the visit with [Call.ElicitationComplete].
 func (c *Call) ElicitURL(ctx context.Context, q *protocol.ElicitURL) (*protocol.ElicitResult, error) {
-	raw, err := c.push(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return protocol.DecodeElicitResult(raw)
+	return pushed(protocol.DecodeElicitResult)(c.push(ctx, q, false))
+}
+
+// TryElicitURL is [Call.ElicitURL] as [Call.TryElicit] is Elicit.
+func (c *Call) TryElicitURL(ctx context.Context, q *protocol.ElicitURL) (*protocol.ElicitResult, error) {
+	return pushed(protocol.DecodeElicitResult)(c.push(ctx, q, true))
 }
 
 // CreateMessage is [Call.Elicit] for a message of the client's model.
 func (c *Call) CreateMessage(ctx context.Context, q *protocol.CreateMessage) (*protocol.CreateMessageResult, error) {
-	raw, err := c.push(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return protocol.DecodeCreateMessageResult(raw)
+	return pushed(protocol.DecodeCreateMessageResult)(c.push(ctx, q, false))
+}
+
+// TryCreateMessage is [Call.CreateMessage] as [Call.TryElicit] is Elicit.
+func (c *Call) TryCreateMessage(ctx context.Context, q *protocol.CreateMessage) (*protocol.CreateMessageResult, error) {
+	return pushed(protocol.DecodeCreateMessageResult)(c.push(ctx, q, true))
 }
 
 // ListRoots is [Call.Elicit] for the directories that the client exposes.
 func (c *Call) ListRoots(ctx context.Context) (*protocol.ListRootsResult, error) {
-	raw, err := c.push(ctx, &protocol.ListRoots{})
-	if err != nil {
-		return nil, err
-	}
-	return protocol.DecodeListRootsResult(raw)
+	return pushed(protocol.DecodeListRootsResult)(c.push(ctx, &protocol.ListRoots{}, false))
 }
 
-func (c *Call) push(ctx context.Context, q protocol.InputRequest) ([]byte, error) {
+// TryListRoots is [Call.ListRoots] as [Call.TryElicit] is Elicit.
+func (c *Call) TryListRoots(ctx context.Context) (*protocol.ListRootsResult, error) {
+	return pushed(protocol.DecodeListRootsResult)(c.push(ctx, &protocol.ListRoots{}, true))
+}
+
+// CanPush reports whether [Call.Elicit] and its siblings can ask a plain question
+// of a kind: in a session, of a client that declares the capability. On the modern
+// wire it is false; what can be asked by returning it there, [roundtrip.CanAsk]
+// tells.
+func (c *Call) CanPush(kind protocol.InputKind) bool {
+	return c.in != nil && c.in.server.funnel.CanPush(*c.describe(), kind)
+}
+
+// pushed decodes what a push returned.
+func pushed[T any](decode func([]byte) (*T, error)) func(json.RawMessage, error) (*T, error) {
+	return func(raw json.RawMessage, err error) (*T, error) {
+		if err != nil {
+			return nil, err
+		}
+		return decode(raw)
+	}
+}
+
+func (c *Call) push(ctx context.Context, q protocol.InputRequest, optional bool) (json.RawMessage, error) {
 	if c.in == nil {
 		return nil, &roundtrip.PushError{Method: q.Kind().Method(), Cause: "there is no connection"}
 	}
-	ctx = waiting.WithWatchOf(ctx, c.ctx)
-	return c.in.server.funnel.Push(ctx, roundtripCall(c.in, nil, &protocol.Retry{}), q)
+	ctx = roundtrip.WithRoundOf(waiting.WithWatchOf(ctx, c.ctx), c.ctx)
+	push := c.in.server.funnel.Push
+	if optional {
+		push = c.in.server.funnel.TryPush
+	}
+	return push(ctx, *c.describe(), q)
+}
+
+// describe returns the call as the funnel takes it. It is on the heap, as one more
+// copy on the stack of a call that waits would be.
+//
+//go:noinline
+func (c *Call) describe() *roundtrip.Call {
+	call := roundtripCall(c.in, nil, &protocol.Retry{})
+	return &call
 }
 
 // ElicitationComplete tells the client that the visit which was asked for under

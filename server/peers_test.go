@@ -569,9 +569,9 @@ func TestPushedRequestsFail(t *testing.T) {
 		_, sample := call.CreateMessage(ctx, &protocol.CreateMessage{})
 		_, roots := call.ListRoots(ctx)
 		failures = []error{form, url, sample, roots}
-		return nil, form
+		return server.Text("deleted"), nil
 	})
-	h.call("x", "").failed("InputRequired")
+	h.call("x", "").failed("nobody could be asked")
 	for i, err := range failures {
 		if _, ok := errors.AsType[*roundtrip.PushError](err); !ok {
 			t.Errorf("push %d: error is %v, want a *roundtrip.PushError", i, err)

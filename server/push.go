@@ -157,7 +157,19 @@ type pusher struct {
 	leaving sync.RWMutex
 }
 
-var _ roundtrip.Pusher = (*pusher)(nil)
+var (
+	_ roundtrip.Pusher         = (*pusher)(nil)
+	_ roundtrip.VisitCompleter = (*pusher)(nil)
+)
+
+// CompleteVisit implements [roundtrip.VisitCompleter].
+func (p *pusher) CompleteVisit(ctx context.Context, elicitationID string) error {
+	params, err := jsonx.Encode(protocol.ElicitationCompleted{ElicitationID: elicitationID})
+	if err != nil {
+		return err
+	}
+	return p.send(ctx, &protocol.Notification{Method: protocol.NotifyElicitationCompleted, Params: params})
+}
 
 // Push implements [roundtrip.Pusher].
 func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, extend func()) (json.RawMessage, error) {

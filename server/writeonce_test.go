@@ -76,7 +76,7 @@ func styles() map[string]rawTool {
 			return server.Text(message.Model + " " + roots[0].URI), nil
 		},
 		"push, or return": func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-			roots, err := call.ListRoots(ctx)
+			roots, err := call.TryListRoots(ctx)
 			if _, cannot := errors.AsType[*roundtrip.PushError](err); cannot {
 				list, ok := roundtrip.Roots(ctx, "roots")
 				if !ok {

@@ -276,7 +276,7 @@ func TestTwoReplicasWithAGuard(t *testing.T) {
 		switch {
 		case strings.Contains(body, text):
 			served++
-		case !strings.Contains(body, "invalid_request_state"):
+		case !strings.Contains(body, `"code":23223`):
 			t.Errorf("a copy got %s", body)
 		}
 	}

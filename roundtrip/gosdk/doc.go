@@ -70,7 +70,11 @@
 //     look at what they do before they ask.
 //
 // A client that declares no capability to be asked gets what the handler makes
-// of the SDK's error, not -32021.
+// of the SDK's error, not -32021; [WithMustAsk] refuses its call instead. Any other
+// question that nobody answers ends the call in every revision, although the
+// handler may drop the error. The observer hears of both ([roundtrip.PushFailed]),
+// but for a form or visit that the SDK refuses to put and whose error the handler
+// drops: of that nobody is told but the handler.
 //
 // # What the SDK makes impossible
 //

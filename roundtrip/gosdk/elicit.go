@@ -39,6 +39,10 @@ import (
 // to name a question, and for several in one round. Errors are those of
 // [roundtrip.AskRequest].
 //
+// A question that cannot be asked ends the call, whatever the handler makes of the
+// error. Handlers that can do without an answer look first, with
+// [roundtrip.CanAsk], or call [TryElicit].
+//
 // Outside of a handler of tools, prompts and resources of a server with
 // [Install] it is session.Elicit, and nothing else, except that a URL that nobody
 // may be sent to is refused there, too.
@@ -46,15 +50,31 @@ func Elicit(ctx context.Context, session *mcp.ServerSession, params *mcp.ElicitP
 	return ask(ctx, session, params, session.Elicit)
 }
 
+// TryElicit is [Elicit] for handlers that can do without an answer: where the
+// client cannot be asked it returns a [*roundtrip.PushError], and the call goes
+// on. In a session so does any other failure to ask.
+func TryElicit(ctx context.Context, session *mcp.ServerSession, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	return ask(ctx, session, params, session.Elicit, roundtrip.IfPossible())
+}
+
 // CreateMessage asks the client's model, in place of session.CreateMessage, as
 // [Elicit] does. More than one block of content in the answer is an error.
 func CreateMessage(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+	return createMessage(ctx, session, params)
+}
+
+// TryCreateMessage is [CreateMessage] as [TryElicit] is Elicit.
+func TryCreateMessage(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
+	return createMessage(ctx, session, params, roundtrip.IfPossible())
+}
+
+func createMessage(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageParams, opts ...roundtrip.AskOption) (*mcp.CreateMessageResult, error) {
 	l := legOf(ctx, session)
 	if l == nil {
 		return session.CreateMessage(ctx, params)
 	}
 	all, result := &mcp.CreateMessageWithToolsResult{}, &mcp.CreateMessageResult{}
-	if err := l.ask(ctx, params, all); err != nil {
+	if err := l.ask(ctx, params, all, opts...); err != nil {
 		return result, err
 	}
 	if len(all.Content) > 1 {
@@ -73,15 +93,25 @@ func CreateMessageWithTools(ctx context.Context, session *mcp.ServerSession, par
 	return ask(ctx, session, params, session.CreateMessageWithTools)
 }
 
+// TryCreateMessageWithTools is [CreateMessageWithTools] as [TryElicit] is Elicit.
+func TryCreateMessageWithTools(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
+	return ask(ctx, session, params, session.CreateMessageWithTools, roundtrip.IfPossible())
+}
+
 // ListRoots asks which directories the client exposes, in place of
 // session.ListRoots, as [Elicit] does.
 func ListRoots(ctx context.Context, session *mcp.ServerSession, params *mcp.ListRootsParams) (*mcp.ListRootsResult, error) {
 	return ask(ctx, session, params, session.ListRoots)
 }
 
+// TryListRoots is [ListRoots] as [TryElicit] is Elicit.
+func TryListRoots(ctx context.Context, session *mcp.ServerSession, params *mcp.ListRootsParams) (*mcp.ListRootsResult, error) {
+	return ask(ctx, session, params, session.ListRoots, roundtrip.IfPossible())
+}
+
 // ask puts a question through the round that ctx is of, or, where there is none,
 // live.
-func ask[P mcp.InputRequest, R any](ctx context.Context, session *mcp.ServerSession, params P, live func(context.Context, P) (*R, error)) (*R, error) {
+func ask[P mcp.InputRequest, R any](ctx context.Context, session *mcp.ServerSession, params P, live func(context.Context, P) (*R, error), opts ...roundtrip.AskOption) (*R, error) {
 	l := legOf(ctx, session)
 	if l == nil {
 		if refusal := refuseVisit(nil, params); refusal != nil {
@@ -90,7 +120,7 @@ func ask[P mcp.InputRequest, R any](ctx context.Context, session *mcp.ServerSess
 		return live(ctx, params)
 	}
 	result := new(R)
-	return result, l.ask(ctx, params, result)
+	return result, l.ask(ctx, params, result, opts...)
 }
 
 // refuseVisit refuses a URL that nobody may be sent to, where no funnel does. The
@@ -121,12 +151,12 @@ func legOf(ctx context.Context, session *mcp.ServerSession) *leg {
 }
 
 // ask asks one question and decodes the answer into result.
-func (l *leg) ask(ctx context.Context, params mcp.InputRequest, result any) error {
+func (l *leg) ask(ctx context.Context, params mcp.InputRequest, result any, opts ...roundtrip.AskOption) error {
 	asked, err := question(params)
 	if err != nil {
 		return fmt.Errorf("gosdk: %w", err)
 	}
-	raw, err := l.put(ctx, asked)
+	raw, err := l.put(ctx, asked, opts)
 	if err != nil {
 		return err
 	}
@@ -142,6 +172,9 @@ func (l *leg) answer(ctx context.Context, method string, params mcp.Params) (mcp
 	asked, ok := params.(mcp.InputRequest)
 	if !ok {
 		return nil, fmt.Errorf("gosdk: %s with a %T", method, params)
+	}
+	if err := l.checkDeclared(ctx, asked); err != nil {
+		return nil, err
 	}
 	var result mcp.Result
 	switch method {

@@ -20,6 +20,7 @@ type options struct {
 	principal  func(mcp.Request) roundtrip.Principal
 	exact      bool
 	unmodified bool
+	mustAsk    bool
 }
 
 // WithFunnel configures the funnel: the keys that seal states, the guard that
@@ -54,6 +55,19 @@ func WithExactWire() Option {
 // siblings need none of this.
 func WithUnmodifiedHandlers() Option {
 	return func(o *options) { o.unmodified = true }
+}
+
+// WithMustAsk is for use with [WithUnmodifiedHandlers]: a call whose handler
+// pushes a question that the client did not declare to be able to answer is
+// refused, whatever the handler makes of that. Without it the handler gets the
+// SDK's error, as it would without this package, and a handler that drops the
+// error goes on unasked. It has a price: handlers see a session that stands in
+// for the client's in older revisions, too, and one that declares elicitation
+// whether the client does or not, because the SDK would not put the question
+// otherwise. Handlers that look at the capabilities before they ask can use
+// [roundtrip.CanAsk].
+func WithMustAsk() Option {
+	return func(o *options) { o.mustAsk = true }
 }
 
 // Install has every tools/call, prompts/get and resources/read of server take

@@ -74,6 +74,11 @@ func (p pusher) Push(ctx context.Context, q protocol.InputRequest, extend func()
 	return json.Marshal(result)
 }
 
+// CompleteVisit implements [roundtrip.VisitCompleter].
+func (p pusher) CompleteVisit(ctx context.Context, elicitationID string) error {
+	return p.call.session.NotifyElicitationComplete(ctx, &mcp.ElicitationCompleteParams{ElicitationID: elicitationID})
+}
+
 // progressed notes that the client reports progress on a question.
 func (a *adapter) progressed(req mcp.Request) {
 	params, ok := req.GetParams().(*mcp.ProgressNotificationParams)
@@ -118,26 +123,35 @@ func (a *adapter) send(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		if refusal := refuseVisit(a.funnel.AllowURL, req.GetParams()); refusal != nil {
 			a.observe(ctx, roundtrip.ServerBug{Err: refusal})
+			a.noteFailed(ctx, req.GetParams(), refusal)
 			return nil, wireError(refusal.Wire())
 		}
+		send := next
 		if l := legFrom(ctx); l != nil && a.through != nil { // which Install's self-test has not
-			return l.sendOwn(ctx, method, req, next)
+			send = l.sendOwn(next)
 		}
-		return next(ctx, method, req)
+		result, err := send(ctx, method, req)
+		if err == nil {
+			return result, nil
+		}
+		a.noteFailed(ctx, req.GetParams(), err)
+		if e, ok := errors.AsType[*protocol.Error](err); ok { // of the funnel
+			err = wireError(e)
+		}
+		return nil, err
 	}
 }
 
-// sendOwn sends a question that a handler puts to its legacy client with the SDK's
+// sendOwn returns what sends a question that a handler puts to its legacy client with the SDK's
 // own methods. The call waits for the answer like any other.
-func (l *leg) sendOwn(ctx context.Context, method string, req mcp.Request, next mcp.MethodHandler) (result mcp.Result, err error) {
-	err = l.call.adapter.through.WaitWhile(ctx, l.call.Call, func(ctx context.Context) (err error) {
-		result, err = next(ctx, method, req)
-		return err
-	})
-	if e, ok := errors.AsType[*protocol.Error](err); ok {
-		return nil, wireError(e)
+func (l *leg) sendOwn(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
+		err = l.call.adapter.through.WaitWhile(ctx, l.call.Call, func(ctx context.Context) (err error) {
+			result, err = next(ctx, method, req)
+			return err
+		})
+		return result, err
 	}
-	return result, err
 }
 
 // asksClient reports whether method puts a question to the client.

@@ -44,6 +44,7 @@ func (c *call) once(ctx context.Context) (protocol.Result, error) {
 		l.shown = shadow
 	}
 	result, err := c.next(ctx, c.method, c.forHandler(ctx, l.shown))
+	c.noteUnasked(ctx, result, err)
 	if asks := l.asked(); asks != nil {
 		return asks, nil
 	}
@@ -66,7 +67,7 @@ func (c *call) disguise() protocol.Version {
 	switch {
 	case c.returns:
 		return protocol.V20260728
-	case c.adapter.unmodified && modern, c.misled:
+	case c.adapter.unmodified && (modern || c.adapter.mustAsk), c.misled:
 		return protocol.V20251125
 	}
 	return ""

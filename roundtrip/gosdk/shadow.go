@@ -22,6 +22,11 @@ func (a *adapter) shadow(l *leg, version protocol.Version) (*mcp.ServerSession, 
 	if caps == nil {
 		caps = &mcp.ClientCapabilities{}
 	}
+	if a.unmodified && a.mustAsk {
+		all := *caps // so that the SDK hands on questions that must not be dropped
+		all.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}
+		caps = &all
+	}
 	state := &mcp.ServerSessionState{
 		InitializeParams: &mcp.InitializeParams{
 			ProtocolVersion: string(version), Capabilities: caps, ClientInfo: l.call.client,

@@ -30,9 +30,9 @@ type unkeyed struct {
 const maxOrphans = 1
 
 // put asks under the key that the author has given, or one of the question's.
-func (l *leg) put(ctx context.Context, asked protocol.InputRequest) (json.RawMessage, error) {
+func (l *leg) put(ctx context.Context, asked protocol.InputRequest, opts []roundtrip.AskOption) (json.RawMessage, error) {
 	if key, ok := ctx.Value(questionKey{}).(string); ok {
-		return roundtrip.AskRequest(ctx, key, asked)
+		return roundtrip.AskRequest(ctx, key, asked, opts...)
 	}
 	digest, err := digestOf(asked)
 	if err != nil {
@@ -47,7 +47,7 @@ func (l *leg) put(ctx context.Context, asked protocol.InputRequest) (json.RawMes
 	if err != nil {
 		return nil, err
 	}
-	raw, err := roundtrip.AskRequest(ctx, key, asked)
+	raw, err := roundtrip.AskRequest(ctx, key, asked, opts...)
 	l.done(digest, key, raw, err)
 	return raw, err
 }

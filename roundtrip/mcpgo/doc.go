@@ -66,8 +66,13 @@
 //     their order. Those with the same form must not be put concurrently, and one
 //     whose wording changes from run to run ends the flow;
 //   - once a question is pending no other is asked in that run;
-//   - toward older revisions nothing changes, for better or worse: mcp-go looks
-//     neither at capabilities nor at answers there.
+//   - toward older revisions answers stay unchecked: mcp-go looks neither at
+//     capabilities nor at answers there.
+//
+// A client that declared no way to be asked gets what the handler makes of
+// mcp-go's error; [Options].MustAsk refuses its call instead. Any other question
+// that nobody answers ends the call in every revision, although the handler may
+// drop the error. The observer hears of both ([roundtrip.PushFailed]).
 //
 // # What cannot be had
 //

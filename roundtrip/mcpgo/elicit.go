@@ -22,7 +22,14 @@ import (
 // the handler runs. What the person did is in the result's Action, as with
 // RequestElicitation; the content of an accepted form fits the form and has
 // its defaults filled in, as a map[string]any. Calls may overlap; their keys
-// must differ. Outside of a handler behind the adapter, such as that of a task,
+// must differ.
+//
+// A question that cannot be asked ends the call, whatever the handler makes of the
+// error. Handlers that can do without an answer look first, with
+// [roundtrip.CanAsk], or add the option [roundtrip.IfPossible], with which Elicit
+// returns a [*roundtrip.PushError] and the call goes on.
+//
+// Outside of a handler behind the adapter, such as that of a task,
 // it is RequestElicitation and nothing else, except that a URL that nobody may be
 // sent to is refused there, too.
 func Elicit(ctx context.Context, key string, request mcp.ElicitationRequest, opts ...roundtrip.AskOption) (*mcp.ElicitationResult, error) {

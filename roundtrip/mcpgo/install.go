@@ -37,6 +37,12 @@ type Options struct {
 	// revision 2026-07-28 as well; see "Handlers that are not changed" in the
 	// package comment for what that costs. Off by default.
 	UnmodifiedHandlers bool
+	// MustAsk refuses a call whose unmodified handler pushes a question that the
+	// client did not declare to be able to answer, whatever the handler makes of
+	// that. Without it the handler gets mcp-go's error, as it would without this
+	// package, and one that drops the error goes on unasked. With it mcp-go's
+	// calls go through the checks of the funnel in older revisions, too.
+	MustAsk bool
 	// MaxMessageBytes bounds the messages that Handler and Listen read, 0:
 	// DefaultMaxMessageBytes.
 	MaxMessageBytes int

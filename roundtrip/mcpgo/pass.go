@@ -49,8 +49,8 @@ func pass[R any, F family[R]](a *Adapter, ctx context.Context, in arrival, kind 
 	var last said[R]
 	result, err := a.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
 		last = said[R]{}
-		if a.opts.UnmodifiedHandlers && call.Version.Era() == protocol.Modern {
-			ctx = withShadow(ctx)
+		if a.opts.UnmodifiedHandlers {
+			ctx = a.standIn(ctx, call)
 		}
 		last.result, last.err = next(ctx, again(ctx))
 		result, err := translate(ctx, a, kind, &last)

@@ -16,6 +16,7 @@ import (
 // client.
 type pusher struct {
 	server  *server.MCPServer
+	session server.ClientSession // the client's, whatever stands in for it in a handler
 	version protocol.Version
 }
 
@@ -25,9 +26,10 @@ func pusherOf(ctx context.Context, version protocol.Version) *pusher {
 	if s == nil {
 		return nil
 	}
-	switch server.ClientSessionFromContext(ctx).(type) {
+	session := server.ClientSessionFromContext(ctx)
+	switch session.(type) {
 	case server.SessionWithElicitation, server.SessionWithSampling, server.SessionWithRoots:
-		return &pusher{s, version}
+		return &pusher{s, session, version}
 	}
 	return nil
 }
@@ -38,6 +40,7 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, _ fun
 	if err != nil {
 		return nil, err
 	}
+	ctx = p.server.WithContext(ctx, p.session)
 	switch {
 	case request.Elicitation != nil:
 		if visit, ok := question.(*protocol.ElicitURL); ok {
@@ -53,6 +56,11 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, _ fun
 		return encoded(p.server.RequestRoots(ctx, mcp.ListRootsRequest{}))
 	}
 	return nil, fmt.Errorf("no way to ask a question of type %T", question)
+}
+
+// CompleteVisit implements [roundtrip.VisitCompleter].
+func (p *pusher) CompleteVisit(ctx context.Context, elicitationID string) error {
+	return p.server.SendElicitationComplete(ctx, p.session, elicitationID)
 }
 
 func encoded[R any](result *R, err error) (json.RawMessage, error) {

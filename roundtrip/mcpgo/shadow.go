@@ -27,16 +27,40 @@ func Session(ctx context.Context) server.ClientSession {
 	return session
 }
 
+// hostAsker answers mcp-go's calls to the client.
+type hostAsker interface {
+	server.ElicitationHandler
+	server.SamplingHandler
+	server.RootsHandler
+}
+
 // withShadow gives the handler a session through which mcp-go's own calls ask
-// in rounds. Sessions within the process keep theirs: there the calls reach
-// their handler without a message, in every revision.
+// in rounds.
 func withShadow(ctx context.Context) context.Context {
+	return withStandIn(ctx, &shadowAsker{seen: map[string]int{}})
+}
+
+// standIn gives a handler that is not changed a session in front of the client's.
+// Toward older revisions the calls go on to the client's session, and so they do
+// within the process, where they reach their handler without a message in every
+// revision: only failures are looked at.
+func (a *Adapter) standIn(ctx context.Context, call roundtrip.Call) context.Context {
+	real := server.ClientSessionFromContext(ctx)
+	_, inProcess := real.(*server.InProcessSession)
+	unasked := &unaskedPushes{adapter: a, call: call}
+	if inProcess || call.Version.Era() == protocol.Legacy && !a.opts.MustAsk {
+		return withStandIn(ctx, &relayAsker{unaskedPushes: unasked, server: server.ServerFromContext(ctx), real: real})
+	}
+	return withStandIn(ctx, &shadowAsker{seen: map[string]int{}, unasked: unasked})
+}
+
+// withStandIn puts a session in front of the client's.
+func withStandIn(ctx context.Context, asker hostAsker) context.Context {
 	s := server.ServerFromContext(ctx)
 	session := server.ClientSessionFromContext(ctx)
-	if _, inProcess := session.(*server.InProcessSession); inProcess || s == nil || session == nil {
+	if s == nil || session == nil {
 		return ctx
 	}
-	asker := &shadowAsker{seen: map[string]int{}}
 	base := &shadow{server.NewInProcessSessionWithHandlers(session.SessionID(), asker, asker, asker), session}
 	if _, ok := session.(server.SessionWithTools); ok {
 		return s.WithContext(ctx, &toolShadow{base})
@@ -178,6 +202,7 @@ func (s *toolShadow) SetSessionResourceTemplates(templates map[string]server.Ser
 // flow whose questions change from run to run. Once a question is pending the
 // run is over but for its end, and nothing more is asked in it.
 type shadowAsker struct {
+	unasked *unaskedPushes // nil: in a check of mcp-go
 	mu      sync.Mutex
 	seen    map[string]int
 	pending bool
@@ -224,6 +249,9 @@ func (a *shadowAsker) ask(ctx context.Context, q mcp.InputRequest) (json.RawMess
 	defer a.mu.Unlock()
 	if a.pending {
 		return nil, roundtrip.ErrPending
+	}
+	if err := a.unasked.check(ctx, q); err != nil {
+		return nil, err
 	}
 	key, err := a.key(q)
 	if err != nil {

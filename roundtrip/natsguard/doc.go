@@ -20,8 +20,9 @@
 //
 // Of all requests that present one state, to whichever replica, one runs the
 // handler. The others get the outcome of that one, once it is recorded and if
-// their answers are the same; until then, and with other answers, they are
-// refused. This holds while servers of the cluster come and go, because a claim
+// their answers are the same; until then they are told to come back in a moment
+// ([protocol.CodeBusy]). With other answers they are refused, and so they
+// are when nothing has been heard of the handler for two minutes. This holds while servers of the cluster come and go, because a claim
 // is one conditional write to the stream behind the bucket, decided by its
 // leader and stored by a majority. A replica that has lost its claim, whatever
 // the reason, can neither commit nor release it: both are conditional upon the

@@ -219,7 +219,7 @@ func TestFleetChargesOnce(t *testing.T) {
 	if n := f.charges.Load(); n != 1 {
 		t.Errorf("charged %d times", n)
 	}
-	if got["charge 1"] < 1 || got["charge 1"]+got["-32602"] != 100 {
+	if got["charge 1"] < 1 || got["charge 1"]+got["23223"] != 100 {
 		t.Errorf("replies: %v", got)
 	}
 	for range 4 { // both of them, afterwards

@@ -81,7 +81,7 @@ func (g *Guard) Claim(ctx context.Context, id, owner string, fingerprint [32]byt
 	}
 	if found != nil {
 		g.shares.giveUnits(owner, claimUnits, until)
-		return g.spent(id, fingerprint, found.value)
+		return g.spent(id, fingerprint, found)
 	}
 	g.hold(key, held{owner, mine, revision, until})
 	return nil
@@ -95,20 +95,23 @@ const claimUnits = 1
 func (g *Guard) refuse(ctx context.Context, key, id string, fingerprint [32]byte, err error) error {
 	if _, full := errors.AsType[*roundtrip.QuotaError](err); full {
 		if found, read := g.bucket.get(ctx, key); read == nil && found != nil && !found.gone {
-			return g.spent(id, fingerprint, found.value)
+			return g.spent(id, fingerprint, found)
 		}
 	}
 	return fmt.Errorf("natsguard: claim: %w", err)
 }
 
 // spent says what is known of a claim that was made before.
-func (g *Guard) spent(id string, fingerprint [32]byte, value []byte) error {
-	e, err := decodeEntry(value)
+func (g *Guard) spent(id string, fingerprint [32]byte, found *item) error {
+	e, err := decodeEntry(found.value)
 	if err != nil {
 		return fmt.Errorf("natsguard: claim: %w", err)
 	}
-	if e.kind != kindCommitted || e.print != boundPrint(id, fingerprint) {
+	if e.print != boundPrint(id, fingerprint) || e.kind == kindUnkept {
 		return &roundtrip.SpentError{}
+	}
+	if e.kind == kindClaimed {
+		return &roundtrip.SpentError{Running: time.Since(found.stored) < runningFor}
 	}
 	outcome, err := e.outcome(id)
 	if err != nil {
@@ -116,6 +119,11 @@ func (g *Guard) spent(id string, fingerprint [32]byte, value []byte) error {
 	}
 	return &roundtrip.SpentError{Outcome: outcome}
 }
+
+// runningFor is how long a claim that was neither committed nor released counts as
+// one whose leg is running. A replica that has died commits nothing; legs take less,
+// those that hold a request for a visit included.
+const runningFor = 2 * time.Minute
 
 // Commit implements [roundtrip.Guard]. An outcome that is longer than
 // [Options].MaxOutcome is not recorded, nor is one for which there is no room
@@ -132,7 +140,7 @@ func (g *Guard) Commit(ctx context.Context, id string, outcome []byte) error {
 	limit := min(g.maxOutcome, g.bucket.room()-headerSize-sealing)
 	ctx, cancel := g.bucket.bound(ctx)
 	defer cancel()
-	if len(outcome) <= limit && g.takeForOutcome(ctx, h, len(outcome)) != nil {
+	if outcome == nil || len(outcome) <= limit && g.takeForOutcome(ctx, h, len(outcome)) != nil {
 		limit = -1
 	}
 	committed, err := h.entry.commit(id, outcome, limit)

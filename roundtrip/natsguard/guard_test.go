@@ -361,3 +361,37 @@ func TestClaimRefuses(t *testing.T) {
 	}
 	spent(t, a.Claim(t.Context(), "past", "", print1, time.Now().Add(-time.Minute)))
 }
+
+// TestRunningClaims: every replica tells a claim whose leg still runs from one
+// whose leg has ended without an outcome, for the same answers only.
+func TestRunningClaims(t *testing.T) {
+	ctx := t.Context()
+	a, b, _ := pair(t, nil)
+	if err := a.Claim(ctx, "id", "", print1, inAnHour()); err != nil {
+		t.Fatal(err)
+	}
+	running := func(g *natsguard.Guard, print [32]byte) bool {
+		t.Helper()
+		e, ok := errors.AsType[*roundtrip.SpentError](g.Claim(ctx, "id", "", print, inAnHour()))
+		if !ok {
+			t.Fatal("the state is not spent")
+		}
+		return e.Running
+	}
+	for name, g := range map[string]*natsguard.Guard{"the same replica": a, "another": b} {
+		if !running(g, print1) || running(g, print2) {
+			t.Errorf("%s takes the claim for one that does not run, or other answers for a copy", name)
+		}
+	}
+	if err := a.Commit(ctx, "id", nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, g := range map[string]*natsguard.Guard{"the same replica": a, "another": b} {
+		if running(g, print1) {
+			t.Errorf("%s takes a leg for running that has ended without an outcome", name)
+		}
+		if got := spent(t, g.Claim(ctx, "id", "", print1, inAnHour())); got != nil {
+			t.Errorf("%s gets outcome %q", name, got)
+		}
+	}
+}

@@ -24,9 +24,8 @@ const (
 	// million claims without outcomes. A full bucket refuses new claims.
 	DefaultMaxBytes = 256 << 20
 	// MaxHeld is how many claims a guard keeps at hand to commit or release
-	// them, a quarter of them of one principal. A claim whose handler failed
-	// stays there until it expires. One beyond the limit cannot be committed: it
-	// stays claimed, and its replay is refused.
+	// them, a quarter of them of one principal. One beyond the limit cannot be
+	// committed: it stays claimed, and its replay is refused.
 	MaxHeld = 400_000
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,7 +16,8 @@ import (
 type item struct {
 	value    []byte
 	revision uint64
-	gone     bool // deleted or expired: only a marker is left
+	gone     bool      // deleted or expired: only a marker is left
+	stored   time.Time // by the clock of the server
 }
 
 // get reads a key. A key that is not there is nil.
@@ -50,7 +52,7 @@ func (b *bucket) get(ctx context.Context, key string) (*item, error) {
 		}
 	}
 	gone := header.Get("KV-Operation") != "" || header.Get(jetstream.MarkerReasonHeader) != ""
-	return &item{r.Message.Data, r.Message.Revision, gone}, nil
+	return &item{r.Message.Data, r.Message.Revision, gone, r.Message.Stored}, nil
 }
 
 // getSince reads a key as it was when, or after, something was written that got
@@ -88,9 +90,10 @@ func (b *bucket) has(ctx context.Context, key string, revision uint64) (bool, er
 type readReply struct {
 	Error   *jetstream.APIError `json:"error"`
 	Message *struct {
-		Subject  string `json:"subject"`
-		Revision uint64 `json:"seq"`
-		Header   []byte `json:"hdrs"`
-		Data     []byte `json:"data"`
+		Subject  string    `json:"subject"`
+		Revision uint64    `json:"seq"`
+		Header   []byte    `json:"hdrs"`
+		Data     []byte    `json:"data"`
+		Stored   time.Time `json:"time"`
 	} `json:"message"`
 }

@@ -189,6 +189,10 @@ func whereOf(event roundtrip.Event) (roundtrip.Where, bool) {
 		return e.Where, true
 	case roundtrip.CapabilityRefused:
 		return e.Where, true
+	case roundtrip.LegRunning:
+		return e.Where, true
+	case roundtrip.PushFailed:
+		return e.Where, true
 	case roundtrip.HandlerPanicked:
 		return e.Where, true
 	case roundtrip.ServerBug:

@@ -64,6 +64,11 @@ func (l *Log) Observe(ctx context.Context, event roundtrip.Event) {
 			zap.String("missing", safe(e.Missing.String(), maxText)))
 	case roundtrip.HandlerFailed:
 		l.handlerFailed(ctx, e)
+	case roundtrip.LegRunning:
+		l.begin(ctx, zap.InfoLevel, "mcp.leg_running", e.Where).write()
+	case roundtrip.PushFailed:
+		l.begin(ctx, zap.WarnLevel, "mcp.push_failed", e.Where).write(zap.String("kind", safe(string(e.Kind), maxText)),
+			zap.String("outcome", pushOutcome(e)), zap.String("error", pushFailureText(e)))
 	case roundtrip.HandlerPanicked:
 		l.begin(ctx, zap.ErrorLevel, "mcp.handler_panicked", e.Where).write(
 			zap.String("panic", l.panicText(ctx, e)), zap.ByteString("stack", e.Stack[:min(len(e.Stack), maxStack)]))

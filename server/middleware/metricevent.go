@@ -17,6 +17,7 @@ type eventMetrics struct {
 	flowsEnded    family
 	rejections    family
 	refusals      family
+	pushFailures  family
 	dropped       family
 	quotas        family
 	evictions     prometheus.Counter
@@ -46,6 +47,8 @@ func newEventMetrics(r *registration) eventMetrics {
 		refusals: newFamily(r, "capability_refusals_total",
 			"Capabilities that a client lacked to be asked something.", "capability",
 			"elicitation.form", "elicitation.url", "sampling", "sampling.context", "sampling.tools", "roots"),
+		pushFailures: newFamily(r, "push_failures_total",
+			"Questions put to a client while a call runs that nobody answered.", "outcome", pushRefused, pushTolerated),
 		dropped: newFamily(r, "dropped_answers_total", "Answers that came with a request and were not used.", "reason",
 			roundtrip.DropUnsolicited, roundtrip.DropMalformed, roundtrip.DropExpired,
 			roundtrip.DropVersion),
@@ -135,6 +138,8 @@ func (m *Metrics) Observe(ctx context.Context, event roundtrip.Event) {
 		}
 	case roundtrip.CapabilityRefused:
 		c.countMissing(e.Missing)
+	case roundtrip.PushFailed:
+		c.pushFailures.count(pushOutcome(e))
 	case roundtrip.RequestRefused:
 		c.countRefused(e)
 	case roundtrip.QuotaExceeded:

@@ -1,0 +1,346 @@
+package roundtrip
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/waiting"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// MaxVisitHold is how long [Await] holds a request of a modern revision. Proxies
+// and clients commonly give up on what is silent for half a minute or more.
+const MaxVisitHold = 25 * time.Second
+
+// visitPoll is the time between two looks at a visit that is not finished.
+const visitPoll = time.Second
+
+// ErrNotFinished is returned by [Await] in guard style while a visit is not
+// finished, and before it has been asked for: the handler returns the question
+// then.
+var ErrNotFinished = errors.New("the visit is not finished")
+
+// errVisitTimeout ends a wait in a session.
+var errVisitTimeout = errors.New("the visit was not finished in time")
+
+// An AwaitOption changes what [Await] does.
+type AwaitOption func(*awaitOptions)
+
+type awaitOptions struct{ stateOnly bool }
+
+// WithoutLink has [Await] ask nothing while a visit is not finished: the client
+// gets a round without questions, as the protocol allows, and comes back at once.
+// Of four clients that were tried two take such a round for the end of the call,
+// so it is for servers that know theirs. In sessions it changes nothing.
+func WithoutLink() AwaitOption {
+	return func(o *awaitOptions) { o.stateOnly = true }
+}
+
+// Await waits until a visit to a URL is finished. key names the question, which
+// the person has accepted; that says no more than that they agreed to go there.
+// In flow style it follows the call that asks:
+//
+//	if err := roundtrip.AskURL(ctx, "login", "Please sign in.", url); err != nil {
+//		return nil, err
+//	}
+//	if err := roundtrip.Await(ctx, "login", signedIn); err != nil {
+//		return nil, err
+//	}
+//
+// In guard style it is all that a handler looks at:
+//
+//	switch err := roundtrip.Await(ctx, "login", signedIn); {
+//	case errors.Is(err, roundtrip.ErrNotFinished):
+//		return roundtrip.InputRequired(roundtrip.ElicitURL("login", "Please sign in.", url)), nil
+//	case err != nil:
+//		return nil, err
+//	}
+//
+// done says whether the visit is finished. It is called at once, then about every
+// second, and not any more in later rounds once it has said so. It may also wait
+// for what tells it, such as a callback that closes a channel: its context ends
+// when the request is not held any longer, and what it returns then counts. An
+// error of done ends Await.
+//
+// In a modern revision the request is held for up to [MaxVisitHold]. Then the
+// client is asked for the same visit again, with "Not finished yet." in front, and
+// may come back as often as a flow may ask. In a session Await waits in place, for
+// as long as the funnel's HumanTimeout; clients of revision 2025-11-25 are told
+// when the visit is finished (client/elicitation, "Completion Notifications").
+// While it holds the call waits for a person, see [WatchWaiting]; where too many
+// calls wait already a request of a modern revision is not held.
+//
+// A person who refuses gives a [*DeclinedError] or [*CancelledError]. Whatever a
+// handler makes of an error that says that the visit is not finished, it does not
+// get to complete in that run. Calls may overlap.
+func Await(ctx context.Context, key string, done func(context.Context) (bool, error), opts ...AwaitOption) error {
+	var o awaitOptions
+	for _, opt := range opts {
+		if opt != nil {
+			opt(&o)
+		}
+	}
+	r := roundFrom(ctx)
+	if r == nil {
+		return ErrNoRound
+	}
+	finished, err := r.beginAwait(key, done == nil)
+	if err != nil || finished {
+		return err
+	}
+	outcome := Visited(ctx, key)
+	switch outcome {
+	case Declined:
+		return &DeclinedError{key}
+	case Cancelled:
+		return &CancelledError{key}
+	}
+	finished, err = done(ctx)
+	if err == nil && !finished && outcome == Accepted {
+		finished, err = r.holdVisit(ctx, key, done)
+	}
+	switch {
+	case err != nil:
+		return err
+	case finished:
+		return r.finishVisit(ctx, key)
+	}
+	return r.suspendVisit(key, outcome == Accepted, o.stateOnly)
+}
+
+// beginAwait reports whether the visit is known to be finished, and fails where
+// nothing can be waited for.
+func (r *round) beginAwait(key string, misused bool) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false, ErrNoRound
+	}
+	if f := r.flow; f != nil && f.end != nil {
+		return false, f.end.err
+	} else if f != nil && f.asks() {
+		return false, fmt.Errorf("%w: the visit %q has to wait", ErrPending, key)
+	}
+	if misused {
+		r.startFlowLocked()
+		return false, r.breaks(fmt.Errorf("Await %q: nil function", key))
+	}
+	r.settleVersion()
+	return slices.ContainsFunc(r.memos, func(m memo) bool { return m.key == finishedKey(key) }), nil
+}
+
+// finishedKey is the key of the memo that says that a visit is finished. Memos of
+// authors do not begin in this way.
+func finishedKey(key string) string { return "\x00finished\x00" + key }
+
+// startFlowLocked makes sure that the run has a flow, in guard style as well.
+func (r *round) startFlowLocked() {
+	if r.flow == nil {
+		r.flow = &flow{}
+	}
+}
+
+// holdVisit waits for the end of a visit and reports whether it has come. In a
+// session it ends the run if it has not.
+func (r *round) holdVisit(ctx context.Context, key string, done func(context.Context) (bool, error)) (bool, error) {
+	p, err := r.pass.funnel.pushAsker(ctx, r, r.pass.call)
+	if err != nil {
+		return false, err
+	}
+	limit := MaxVisitHold
+	if p.legacy() {
+		limit = p.patience()
+	}
+	w, err := p.beginWaiting(ctx)
+	if err != nil && p.legacy() {
+		p.failPush(ctx, r, protocol.KindElicitURL, err, false)
+	}
+	if err != nil {
+		return false, r.endOfLegacyWait(p, err)
+	}
+	defer w.end()
+	timer := time.AfterFunc(limit, func() { w.Cancel(errVisitTimeout) })
+	defer timer.Stop()
+	for {
+		if pause(&w.Context, visitPoll) != nil {
+			break
+		}
+		finished, err := done(&w.Context)
+		if finished && err == nil {
+			return true, nil
+		}
+		if err != nil && w.Err() == nil {
+			return false, err
+		}
+	}
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	cause := context.Cause(&w.Context)
+	if p.legacy() {
+		r.endWith(&ending{cause, refuseVisit(key, cause), EndFailed})
+	}
+	return false, r.endOfLegacyWait(p, cause)
+}
+
+// endOfLegacyWait is the error of a wait in a session, nil in modern revisions,
+// where the client is asked again.
+func (r *round) endOfLegacyWait(p *asker, cause error) error {
+	if p.legacy() {
+		return cause
+	}
+	return nil
+}
+
+// refuseVisit tells the person, or the model, how to go on.
+func refuseVisit(key string, cause error) *refusal {
+	if errors.Is(cause, waiting.ErrClosing) {
+		return cannotAsk(cause)
+	}
+	return &refusal{code: protocol.CodeFlowEnded, text: fmt.Sprintf("the visit %q was not finished in time; %s", key, howToFinish)}
+}
+
+// howToFinish ends the texts of visits that are not finished.
+const howToFinish = "finish at the link, then call again"
+
+// finishVisit keeps that a visit is finished, and tells the client.
+func (r *round) finishVisit(ctx context.Context, key string) error {
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return ErrNoRound
+	}
+	if !r.pass.funnel.opts.Plain {
+		// The states before share what they hold: grow a copy.
+		r.memos = append(r.memos[:len(r.memos):len(r.memos)], memo{finishedKey(key), json.RawMessage("true")})
+	}
+	p := r.pass
+	r.mu.Unlock()
+	if id := p.visits.take(key); id != "" && p.call.Version == protocol.V20251125 {
+		if client, ok := p.call.Push.(VisitCompleter); ok {
+			_ = client.CompleteVisit(ctx, id) // a client must be able to do without
+		}
+	}
+	return nil
+}
+
+// suspendVisit has the client come back for a visit that is not finished. again
+// says that the person has agreed to it already.
+func (r *round) suspendVisit(key string, again, stateOnly bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return ErrNoRound
+	}
+	r.startFlowLocked()
+	f := r.flow
+	if f.end != nil {
+		return f.end.err
+	}
+	f.unfinished = append(f.unfinished, unfinishedVisit{key, again})
+	i := slices.IndexFunc(f.visits, func(q Question) bool { return q.key == key })
+	switch {
+	case stateOnly && again && r.pass.funnel.opts.Plain:
+		return r.breaks(errors.New("WithoutLink needs sealed state, and the funnel has the option Plain"))
+	case stateOnly && again:
+		f.stateOnly = true
+	case i < 0: // guard style: the handler has the question
+		return fmt.Errorf("%w: %s", ErrNotFinished, key)
+	default:
+		f.pending = append(f.pending, f.visits[i])
+	}
+	r.ctx.cancel(ErrPending)
+	return fmt.Errorf("%w: %s", ErrPending, key)
+}
+
+// An unfinishedVisit was waited for in vain in this run.
+type unfinishedVisit struct {
+	key   string
+	again bool // it had been agreed to, so the link is shown once more
+}
+
+// explainUnfinished puts in front of visits that are asked for again that they are
+// not finished. It changes copies: the words are the author's, and what the flow
+// remembers of them stays.
+func (r *round) explainUnfinished(requests protocol.InputRequests) protocol.InputRequests {
+	copied := false
+	for i, q := range requests {
+		visit, ok := q.Request.(*protocol.ElicitURL)
+		if !ok || !r.wasAgreedTo(q.Key) {
+			continue
+		}
+		if !copied {
+			requests, copied = slices.Clone(requests), true
+		}
+		c := *visit
+		c.Message = "Not finished yet. " + c.Message
+		requests[i].Request = &c
+	}
+	return requests
+}
+
+// wasAgreedTo reports whether a visit was waited for in vain in this run that the
+// person had agreed to.
+func (r *round) wasAgreedTo(key string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.flow != nil && slices.Contains(r.flow.unfinished, unfinishedVisit{key, true})
+}
+
+// giveVisitUp returns the text for a flow that ends because a visit is not finished
+// after so many rounds, empty for any other.
+func (r *round) giveVisitUp(rounds int) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.flow == nil {
+		return ""
+	}
+	i := slices.IndexFunc(r.flow.unfinished, func(u unfinishedVisit) bool { return u.again })
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf("gave up after %d rounds of questions: the visit %q is not finished; %s", rounds, r.flow.unfinished[i].key, howToFinish)
+}
+
+// A VisitCompleter is a [Pusher] that can tell clients of revision 2025-11-25 that
+// the visit to a URL which was asked for under an id is finished.
+type VisitCompleter interface {
+	CompleteVisit(ctx context.Context, elicitationID string) error
+}
+
+// A visitTable knows under which ids the visits of a call were asked for in its
+// session.
+type visitTable struct {
+	mu  sync.Mutex
+	ids map[string]string // by the key of the question
+}
+
+// note keeps the ids of the visits among questions that are about to be put.
+func (t *visitTable) note(requests protocol.InputRequests) {
+	for _, q := range requests {
+		visit, ok := q.Request.(*protocol.ElicitURL)
+		if !ok {
+			continue
+		}
+		t.mu.Lock()
+		if t.ids == nil {
+			t.ids = map[string]string{}
+		}
+		t.ids[q.Key] = visit.ElicitationID
+		t.mu.Unlock()
+	}
+}
+
+// take removes and returns an id, empty if there is none.
+func (t *visitTable) take(key string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	id := t.ids[key]
+	delete(t.ids, key)
+	return id
+}

@@ -1,0 +1,198 @@
+//lint:file-ignore SA1019 sampling and roots are deprecated, and supported for as long as they are
+
+package gosdk_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
+)
+
+// failedPushes counts the events of questions that nobody answered.
+func (o *observer) failedPushes(tolerated bool) int {
+	return o.count(func(e roundtrip.Event) bool {
+		failed, ok := e.(roundtrip.PushFailed)
+		return ok && failed.Tolerated == tolerated
+	})
+}
+
+// reached says how a call of "t" came out: the text, or the code of the error.
+func reached(t *testing.T, p peer) string {
+	t.Helper()
+	got, err := p.do(within(t), "t")
+	if err != nil {
+		return "failed: " + err.Error()
+	}
+	return got
+}
+
+func isRefusal(got string) bool {
+	return strings.HasPrefix(got, "error: ") || strings.HasPrefix(got, "failed: ")
+}
+
+// TestSwallowedRefusals: a handler that drops the error of a question which its
+// client cannot be asked does not get to say that it went on, by whatever way the
+// client came, and one that says so does.
+func TestSwallowedRefusals(t *testing.T) {
+	asks := map[string]func(ctx context.Context, session *mcp.ServerSession) error{
+		"Elicit": func(ctx context.Context, session *mcp.ServerSession) error {
+			_, err := gosdk.Elicit(ctx, session, formQuestion())
+			return err
+		},
+		"CreateMessage": func(ctx context.Context, session *mcp.ServerSession) error {
+			_, err := gosdk.CreateMessage(ctx, session, &mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{}})
+			return err
+		},
+		"TryElicit": func(ctx context.Context, session *mcp.ServerSession) error {
+			_, err := gosdk.TryElicit(ctx, session, formQuestion())
+			return err
+		},
+		"TryCreateMessage": func(ctx context.Context, session *mcp.ServerSession) error {
+			_, err := gosdk.TryCreateMessage(ctx, session, &mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{}})
+			return err
+		},
+		"TryCreateMessageWithTools": func(ctx context.Context, session *mcp.ServerSession) error {
+			_, err := gosdk.TryCreateMessageWithTools(ctx, session, &mcp.CreateMessageWithToolsParams{MaxTokens: 1, Messages: []*mcp.SamplingMessageV2{}})
+			return err
+		},
+		"TryListRoots": func(ctx context.Context, session *mcp.ServerSession) error {
+			_, err := gosdk.TryListRoots(ctx, session, &mcp.ListRootsParams{})
+			return err
+		},
+	}
+	for name, ask := range asks {
+		for _, r := range routes() {
+			t.Run(name+"/"+r.name, func(t *testing.T) {
+				seen := &observer{}
+				server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+					if roundtrip.CanAsk(ctx, protocol.KindElicitForm) {
+						t.Error("CanAsk says that the client can be asked")
+					}
+					err := ask(ctx, req.Session)
+					if _, cannot := errors.AsType[*roundtrip.PushError](err); cannot != strings.HasPrefix(name, "Try") {
+						t.Errorf("got %v", err)
+					}
+					return toolText("DELETED"), nil
+				}, gosdk.WithFunnel(roundtrip.Options{Observer: seen}))
+				p, _ := r.open(t, server, newPerson(t, nil), true)
+				got := reached(t, p)
+				if strings.HasPrefix(name, "Try") {
+					if got != "DELETED" || seen.failedPushes(true) != 1 {
+						t.Errorf("got %q, events %v", got, seen.all())
+					}
+				} else if !isRefusal(got) || strings.Contains(got, "DELETED") {
+					t.Errorf("got %q, want a refusal", got)
+				}
+			})
+		}
+	}
+}
+
+// TestUnmodifiedWithoutCapability: a handler that was not changed gets what the
+// SDK tells it, and does what it does without the adapter; with the option its
+// call is refused.
+func TestUnmodifiedWithoutCapability(t *testing.T) {
+	asks := map[string]func(ctx context.Context, session *mcp.ServerSession) error{
+		"elicit": func(ctx context.Context, session *mcp.ServerSession) error {
+			_, err := session.Elicit(ctx, formQuestion())
+			return err
+		},
+		"sample": func(ctx context.Context, session *mcp.ServerSession) error {
+			_, err := session.CreateMessage(ctx, &mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{}})
+			return err
+		},
+	}
+	for name, ask := range asks {
+		for _, must := range []bool{false, true} {
+			for _, swallow := range []bool{false, true} {
+				for _, r := range routes() {
+					t.Run(name+"/"+r.name, func(t *testing.T) {
+						seen := &observer{}
+						options := []gosdk.Option{gosdk.WithUnmodifiedHandlers(), gosdk.WithFunnel(roundtrip.Options{Observer: seen})}
+						if must {
+							options = append(options, gosdk.WithMustAsk())
+						}
+						server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+							err := ask(ctx, req.Session)
+							if err == nil {
+								t.Error("somebody answered")
+							}
+							if !swallow {
+								return nil, err
+							}
+							return toolText("fell back"), nil
+						}, options...)
+						p, _ := r.open(t, server, newPerson(t, nil), true)
+						got := reached(t, p)
+						if fellBack := got == "fell back"; fellBack != (swallow && !must) || !fellBack && !isRefusal(got) {
+							t.Errorf("must ask %v, swallow %v: got %q", must, swallow, got)
+						}
+						want := 1
+						if must || name == "elicit" && swallow { // which nobody but the handler is told
+							want = 0
+						}
+						if n := seen.failedPushes(true); n != want {
+							t.Errorf("must ask %v, swallow %v: %d tolerated, want %d: %v", must, swallow, n, want, seen.all())
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestUnmodifiedWithMustAsk: who can be asked is, in both eras.
+func TestUnmodifiedWithMustAsk(t *testing.T) {
+	for _, r := range routes() {
+		t.Run(r.name, func(t *testing.T) {
+			server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+				answer, err := req.Session.Elicit(ctx, formQuestion())
+				if err != nil {
+					return nil, err
+				}
+				return toolText(answer.Action), nil
+			}, gosdk.WithUnmodifiedHandlers(), gosdk.WithMustAsk())
+			who := newPerson(t, map[string]string{"Sure?": `{"reason":"because"}`})
+			p, _ := r.open(t, server, who, false)
+			if got := reached(t, p); got != "accept" {
+				t.Errorf("got %q", got)
+			}
+			who.wantAsked(1)
+		})
+	}
+}
+
+// TestUnmodifiedFailedPushes: toward an older client that can be asked, a
+// question that fails ends the call although the handler drops the error.
+func TestUnmodifiedFailedPushes(t *testing.T) {
+	seen := &observer{}
+	server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
+		_, _ = req.Session.Elicit(ctx, formQuestion())
+		return toolText("DELETED"), nil
+	}, gosdk.WithUnmodifiedHandlers(), gosdk.WithFunnel(roundtrip.Options{Observer: seen}))
+	ours, theirs := mcp.NewInMemoryTransports()
+	run(t, server, theirs)
+	c := mcp.NewClient(&mcp.Implementation{Name: "x", Version: "1"}, &mcp.ClientOptions{
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return nil, errors.New("no eyes")
+		},
+	})
+	session, err := c.Connect(within(t), ours, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	if got := reached(t, sdkPeer{session}); !strings.HasPrefix(got, "error: the client could not ") {
+		t.Errorf("got %q", got)
+	}
+	if seen.failedPushes(false) != 1 {
+		t.Errorf("events %v", seen.all())
+	}
+}

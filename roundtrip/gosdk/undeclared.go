@@ -1,0 +1,80 @@
+//lint:file-ignore SA1019 sampling, roots and logging are deprecated, and supported for as long as they are
+
+package gosdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// Handlers that were not changed get what the SDK would tell them where the
+// client declared no way to be asked. The observer hears of it.
+
+// checkDeclared returns that error for a question that such a handler pushes, nil
+// if it is to be asked. The SDK itself checks forms and visits only.
+func (l *leg) checkDeclared(ctx context.Context, params mcp.InputRequest) error {
+	a := l.call.adapter
+	asked, err := question(params)
+	if err != nil || !a.unmodified || a.mustAsk || roundtrip.CanAsk(ctx, asked.Kind()) {
+		return nil // who asks says what is wrong
+	}
+	err = fmt.Errorf("client does not support %s", asked.Kind().Method())
+	a.through.NoteFailedPush(ctx, l.call.Call, asked.Kind(), err, true)
+	return err
+}
+
+// noteFailed tells the funnel of a question that the SDK has put to the client of
+// an older revision, and that failed: the handler may drop the error.
+func (a *adapter) noteFailed(ctx context.Context, params mcp.Params, err error) {
+	l := legFrom(ctx)
+	request, ok := params.(mcp.InputRequest)
+	if !ok || l == nil || !a.unmodified {
+		return
+	}
+	asked, unreadable := question(request)
+	if unreadable != nil {
+		return
+	}
+	if e, ok := errors.AsType[*jsonrpc.Error](err); ok && e.Code != 0 {
+		err = &protocol.Error{Code: e.Code, Message: e.Message, Data: e.Data}
+	}
+	a.through.NoteFailedPush(ctx, l.call.Call, asked.Kind(), err, !roundtrip.CanAsk(ctx, asked.Kind()))
+}
+
+// sdkRefusals are how the SDK refuses, without a message, to put a question to a
+// client that declares no elicitation. It tells nobody but the handler.
+func sdkRefusals() []string {
+	return []string{"client does not support elicitation", `client does not support "form" elicitation`, `client does not support "url" elicitation`}
+}
+
+// noteUnasked tells the observer of a handler that fails because the SDK refused
+// to ask. One that drops the error is not noticed; see [WithMustAsk].
+func (c *call) noteUnasked(ctx context.Context, result mcp.Result, err error) {
+	if !c.adapter.unmodified || c.Capabilities.Elicitation != nil && c.Capabilities.Elicitation.Form && c.Capabilities.Elicitation.URL {
+		return
+	}
+	if r, ok := result.(*mcp.CallToolResult); ok && r != nil && err == nil {
+		err = r.GetError()
+	}
+	if err == nil {
+		return
+	}
+	for _, text := range sdkRefusals() {
+		if strings.Contains(err.Error(), text) {
+			kind := protocol.KindElicitForm
+			if strings.Contains(text, "url") {
+				kind = protocol.KindElicitURL
+			}
+			c.adapter.through.NoteFailedPush(ctx, c.Call, kind, errors.New(text), true)
+			return
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package mcpgo_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
+)
+
+// failedPushes counts the events of questions that nobody answered.
+func (b *bugs) failedPushes(tolerated bool) (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.events {
+		if failed, ok := e.(roundtrip.PushFailed); ok && failed.Tolerated == tolerated {
+			n++
+		}
+	}
+	return n
+}
+
+// deletes is a server whose tool drops the error of its question.
+func deletes(t *testing.T, opts mcpgo.Options, ask func(ctx context.Context, s *server.MCPServer) error) (*server.MCPServer, *mcpgo.Adapter, *bugs) {
+	seen := &bugs{}
+	opts.Observer = seen
+	s := newHostServer()
+	s.AddTool(mcp.NewTool("delete"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if ask(ctx, s) == nil {
+			t.Error("somebody answered")
+		}
+		return mcp.NewToolResultText("DELETED"), nil
+	})
+	return s, install(t, s, &opts), seen
+}
+
+// TestSwallowedRefusals: where the client cannot be asked a handler that drops the
+// error does not get to say that it went on, unless it asked in this way.
+func TestSwallowedRefusals(t *testing.T) {
+	for _, optional := range []bool{false, true} {
+		for _, revision := range []string{modern, v20251125} {
+			for name, open := range links(revision) {
+				t.Run(revision+"/"+name, func(t *testing.T) {
+					s, a, seen := deletes(t, mcpgo.Options{}, func(ctx context.Context, _ *server.MCPServer) error {
+						if roundtrip.CanAsk(ctx, protocol.KindElicitForm) {
+							t.Error("CanAsk says that the client can be asked")
+						}
+						var opts []roundtrip.AskOption
+						if optional {
+							opts = append(opts, roundtrip.IfPossible())
+						}
+						_, err := mcpgo.Elicit(ctx, "sure", mcp.ElicitationRequest{Params: form("Sure?")}, opts...)
+						if _, cannot := errors.AsType[*roundtrip.PushError](err); cannot != optional {
+							t.Errorf("got %v", err)
+						}
+						return err
+					})
+					who := newPerson(nil)
+					who.mute = true
+					got, err := open(t, a, s, who).tool(within(t), "delete", nil)
+					if optional && (got != "DELETED" || seen.failedPushes(true) != 1) {
+						t.Errorf("got %q, %v, events %v", got, err, seen.events)
+					}
+					if !optional && err == nil && !strings.HasPrefix(got, "error: ") {
+						t.Errorf("got %q, want a refusal", got)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestUnmodifiedWithoutCapability: a handler that was not changed gets mcp-go's
+// own error, and does what it does without the adapter; with the option its call
+// is refused.
+func TestUnmodifiedWithoutCapability(t *testing.T) {
+	asks := map[string]func(ctx context.Context, s *server.MCPServer) error{
+		"elicit": func(ctx context.Context, s *server.MCPServer) error {
+			_, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: form("Sure?")})
+			return err
+		},
+		"roots": func(ctx context.Context, s *server.MCPServer) error {
+			_, err := s.RequestRoots(ctx, mcp.ListRootsRequest{})
+			return err
+		},
+	}
+	for what, ask := range asks {
+		for _, must := range []bool{false, true} {
+			for _, revision := range []string{modern, v20251125} {
+				for name, open := range links(revision) {
+					if revision != modern && what == "roots" && !must {
+						continue // what clients answer to that is their affair
+					}
+					t.Run(what+"/"+revision+"/"+name, func(t *testing.T) {
+						s, a, seen := deletes(t, mcpgo.Options{UnmodifiedHandlers: true, MustAsk: must}, ask)
+						who := newPerson(nil)
+						who.mute = true
+						got, err := open(t, a, s, who).tool(within(t), "delete", nil)
+						refused := err != nil || strings.HasPrefix(got, "error: ")
+						if refused != must || !must && got != "DELETED" {
+							t.Errorf("must ask %v: got %q, %v", must, got, err)
+						}
+						if n := seen.failedPushes(true); !must && n != 1 || must && n != 0 {
+							t.Errorf("must ask %v: events %v", must, seen.events)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestUnmodifiedFailedPushes: toward an older client that can be asked, a
+// question that fails ends the call although the handler drops the error.
+func TestUnmodifiedFailedPushes(t *testing.T) {
+	for _, must := range []bool{false, true} {
+		s, _, seen := deletes(t, mcpgo.Options{UnmodifiedHandlers: true, MustAsk: must}, func(ctx context.Context, s *server.MCPServer) error {
+			_, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: form("Sure?")})
+			return err
+		})
+		got := live(t.Context(), s, elicitFunc(func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+			return nil, errors.New("no eyes")
+		}), "delete")
+		if !strings.HasPrefix(got.text(), "error: the client could not be asked") || seen.failedPushes(false) != 1 {
+			t.Errorf("must ask %v: got %s, events %v", must, got.body, seen.events)
+		}
+	}
+}

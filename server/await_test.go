@@ -1,0 +1,344 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+const loginURL = "https://id.example/login"
+
+// awaiting are the styles of a handler that waits for a visit.
+func awaiting(done func(context.Context) (bool, error), opts ...roundtrip.AwaitOption) map[string]rawTool {
+	return map[string]rawTool{
+		"flow": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			if err := roundtrip.AskURL(ctx, "login", "Please sign in.", loginURL); err != nil {
+				return nil, err
+			}
+			if err := roundtrip.Await(ctx, "login", done, opts...); err != nil {
+				return nil, err
+			}
+			return server.Text("signed in"), nil
+		},
+		"guard": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			switch err := roundtrip.Await(ctx, "login", done, opts...); {
+			case errors.Is(err, roundtrip.ErrNotFinished):
+				return roundtrip.InputRequired(roundtrip.ElicitURL("login", "Please sign in.", loginURL)), nil
+			case err != nil:
+				return nil, err
+			}
+			return server.Text("signed in"), nil
+		},
+		"flow that drops errors": func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			_ = roundtrip.AskURL(ctx, "login", "Please sign in.", loginURL)
+			_ = roundtrip.Await(ctx, "login", done, opts...)
+			return server.Text("signed in"), nil
+		},
+	}
+}
+
+const (
+	agreed = `"login":{"action":"accept"}`
+	left   = `"login":{"action":"decline"}`
+)
+
+// finishedAfter returns a function that says that a visit is finished after a while, and
+// counts how often it was called.
+func finishedAfter(after time.Duration) (done func(context.Context) (bool, error), calls *atomic.Int32) {
+	calls, finished := new(atomic.Int32), time.Now().Add(after)
+	return func(context.Context) (bool, error) {
+		calls.Add(1)
+		return !time.Now().Before(finished), nil
+	}, calls
+}
+
+// TestAwaitHolds: a retry that comes before the visit is finished is held, then
+// the link comes again and says why; the wording that the flow remembers stays.
+func TestAwaitHolds(t *testing.T) {
+	for _, style := range []string{"flow", "guard", "flow that drops errors"} {
+		t.Run(style, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHarness(t, nil)
+				done, _ := finishedAfter(40*time.Second + time.Second/2)
+				server.AddRawTool(h.Server, server.Tool{Name: "t"}, awaiting(done)[style])
+				first := h.call("t", "{}")
+				first.asks("login")
+				start := time.Now()
+				second := h.call("t", "{}", answers(agreed), first.state())
+				if held := time.Since(start); held != roundtrip.MaxVisitHold {
+					t.Errorf("held for %v, want %v", held, roundtrip.MaxVisitHold)
+				}
+				second.asks("login")
+				if text := fmt.Sprint(second.result); !strings.Contains(text, "Not finished yet. Please sign in.") || strings.Contains(fmt.Sprint(first.result), "Not finished") {
+					t.Errorf("asked again: %s", text)
+				}
+				third := h.call("t", "{}", answers(agreed), second.state())
+				third.text("signed in")
+				if passed := time.Since(start); passed != 41*time.Second {
+					t.Errorf("done after %v, want 41s", passed)
+				}
+			})
+		})
+	}
+}
+
+// TestAwaitInASession: the wait goes on in place, shows that it is alive, and the
+// client is told when it is over, in the revision that has such news.
+func TestAwaitInASession(t *testing.T) {
+	for _, style := range []string{"flow", "guard", "flow that drops errors"} {
+		t.Run(style, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHarness(t, nil)
+				done, _ := finishedAfter(90 * time.Second)
+				server.AddRawTool(h.Server, server.Tool{Name: "t"}, awaiting(done)[style])
+				c := h.enter(protocol.V20251125, allCapabilities)
+				c.answer = answerAll
+				start := time.Now()
+				if got := c.call("t", "{}"); got != "signed in" {
+					t.Errorf("got %q", got)
+				}
+				if passed := time.Since(start); passed != 90*time.Second {
+					t.Errorf("done after %v", passed)
+				}
+				var asked struct {
+					ID string `json:"elicitationId"`
+				}
+				if len(c.asked()) != 1 || json.Unmarshal(c.asked()[0].Params, &asked) != nil {
+					t.Fatalf("asked %v", c.asked())
+				}
+				if told := c.noted(protocol.NotifyElicitationCompleted); len(told) != 1 || told[0] != fmt.Sprintf(`{"elicitationId":%q}`, asked.ID) {
+					t.Errorf("told %v, want the end of %s", told, asked.ID)
+				}
+			})
+		})
+	}
+}
+
+// TestAwaitGivesUp: in a session after the HumanTimeout, in a modern revision at
+// the cap on rounds; the text says how to go on.
+func TestAwaitGivesUp(t *testing.T) {
+	never, _ := finishedAfter(1000 * time.Hour)
+	for style, handler := range awaiting(never) {
+		t.Run(style, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHarness(t, nil)
+				server.AddRawTool(h.Server, server.Tool{Name: "t"}, handler)
+				c := h.enter(protocol.V20251125, allCapabilities)
+				c.answer = answerAll
+				start := time.Now()
+				if got := c.call("t", "{}"); got != `error: the visit "login" was not finished in time; finish at the link, then call again` {
+					t.Errorf("got %q", got)
+				}
+				if passed := time.Since(start); passed != roundtrip.DefaultHumanTimeout {
+					t.Errorf("gave up after %v", passed)
+				}
+				r := h.call("t", "{}")
+				for range roundtrip.DefaultMaxRounds {
+					r.asks("login")
+					r = h.call("t", "{}", answers(agreed), r.state())
+				}
+				r.failed("gave up after 8 rounds", "finish at the link, then call again")
+			})
+		})
+	}
+}
+
+// TestAwaitRefusals: a person who refuses to go there ends the flow.
+func TestAwaitRefusals(t *testing.T) {
+	never := func(context.Context) (bool, error) { return false, nil }
+	handlers := awaiting(never)
+	for _, style := range []string{"flow", "guard"} {
+		h := newHarness(t, nil)
+		server.AddRawTool(h.Server, server.Tool{Name: "t"}, handlers[style])
+		first := h.call("t", "{}")
+		first.asks("login")
+		h.call("t", "{}", answers(left), first.state()).failed("declined: login")
+		c := h.enter(protocol.V20251125, allCapabilities)
+		c.answer = answering(`{"action":"cancel"}`)
+		if got := c.call("t", "{}"); !strings.HasPrefix(got, "error: cancelled: login") {
+			t.Errorf("%s: got %q", style, got)
+		}
+	}
+}
+
+// TestAwaitErrors: an error of the function that looks is the handler's.
+func TestAwaitErrors(t *testing.T) {
+	broken := func(context.Context) (bool, error) { return false, errors.New("no such login") }
+	for style, handler := range awaiting(broken) {
+		if style == "flow that drops errors" {
+			continue
+		}
+		h := newHarness(t, nil)
+		server.AddRawTool(h.Server, server.Tool{Name: "t"}, handler)
+		if style == "flow" {
+			first := h.call("t", "{}")
+			h.call("t", "{}", answers(agreed), first.state()).failed("no such login")
+		} else {
+			h.call("t", "{}").failed("no such login")
+		}
+	}
+}
+
+// TestAwaitMisused: what a handler gets wrong is its own mistake, and a handler
+// that ignores in guard style that the visit is not finished does not complete.
+func TestAwaitMisused(t *testing.T) {
+	if err := roundtrip.Await(t.Context(), "login", nil); !errors.Is(err, roundtrip.ErrNoRound) {
+		t.Errorf("outside of a handler: %v", err)
+	}
+	h := newHarness(t, nil)
+	server.AddRawTool(h.Server, server.Tool{Name: "nil"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		_ = roundtrip.Await(ctx, "login", nil)
+		return server.Text("done"), nil
+	})
+	server.AddRawTool(h.Server, server.Tool{Name: "ignores"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		_ = roundtrip.Await(ctx, "login", func(context.Context) (bool, error) { return false, nil })
+		return server.Text("DELETED"), nil
+	})
+	h.call("nil", "{}").refused(protocol.CodeInternalError)
+	h.call("ignores", "{}").failed("is not finished")
+	c := h.enter(protocol.V20251125, allCapabilities)
+	if got := c.call("ignores", "{}"); !strings.Contains(got, "is not finished") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestAwaitWithoutLink: by option the client gets a round without questions.
+func TestAwaitWithoutLink(t *testing.T) {
+	for _, style := range []string{"flow", "guard", "flow that drops errors"} {
+		t.Run(style, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				done, _ := finishedAfter(30 * time.Second)
+				h := newHarness(t, nil)
+				server.AddRawTool(h.Server, server.Tool{Name: "t"}, awaiting(done, roundtrip.WithoutLink())[style])
+				first := h.call("t", "{}")
+				first.asks("login")
+				second := h.call("t", "{}", answers(agreed), first.state())
+				second.asks()
+				start := time.Now()
+				h.call("t", "{}", second.state()).text("signed in")
+				if held := time.Since(start); held != 5*time.Second {
+					t.Errorf("held for %v", held)
+				}
+			})
+		})
+	}
+}
+
+// TestAwaitRemembers: a visit that is finished stays so in later rounds, and is
+// not asked for at all when it was finished before, in guard style.
+func TestAwaitRemembers(t *testing.T) {
+	done, calls := finishedAfter(0)
+	h := newHarness(t, nil)
+	server.AddRawTool(h.Server, server.Tool{Name: "t"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		if err := roundtrip.Await(ctx, "login", done); err != nil {
+			return nil, err
+		}
+		answer, err := roundtrip.Ask[Reason](ctx, "why", "Why?")
+		if err != nil {
+			return nil, err
+		}
+		return server.Text(answer.Reason), nil
+	})
+	first := h.call("t", "{}")
+	first.asks("why")
+	h.call("t", "{}", answers(`"why":{"action":"accept","content":{"reason":"now"}}`), first.state()).text("now")
+	if calls.Load() != 1 {
+		t.Errorf("looked %d times, want once", calls.Load())
+	}
+}
+
+// TestAwaitLongPoll: a function that waits itself is not waited for twice, and is
+// told when the request is not held any longer.
+func TestAwaitLongPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		callback := make(chan bool)
+		looks := 0
+		done := func(ctx context.Context) (bool, error) {
+			if looks++; looks <= 2 { // at once: in the leg that asks in guard style, and before the hold
+				return false, nil
+			}
+			select {
+			case <-callback:
+				return true, nil
+			case <-ctx.Done():
+				return false, ctx.Err()
+			}
+		}
+		h := newHarness(t, nil)
+		server.AddRawTool(h.Server, server.Tool{Name: "t"}, awaiting(done)["guard"])
+		first := h.call("t", "{}")
+		start := time.Now()
+		second := h.call("t", "{}", answers(agreed), first.state())
+		second.asks("login")
+		if held := time.Since(start); held != roundtrip.MaxVisitHold {
+			t.Errorf("held for %v", held)
+		}
+		looks = 1
+		go func() {
+			time.Sleep(7300 * time.Millisecond)
+			close(callback)
+		}()
+		start = time.Now()
+		h.call("t", "{}", answers(agreed), second.state()).text("signed in")
+		if held := time.Since(start); held != 7300*time.Millisecond {
+			t.Errorf("held for %v", held)
+		}
+	})
+}
+
+// TestAwaitIsWaiting: what surrounds a call hears that it waits while it is held,
+// in modern revisions, too; where too many calls wait already the next is not held.
+func TestAwaitIsWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var waits []bool
+		told := func() []bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(waits)
+		}
+		never, _ := finishedAfter(time.Hour)
+		watch := func(next server.Handler) server.Handler {
+			return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+				return next(roundtrip.WatchWaiting(ctx, func(w bool) {
+					mu.Lock()
+					defer mu.Unlock()
+					waits = append(waits, w)
+				}), in)
+			}
+		}
+		h := newHarness(t, &server.Options{Middleware: []server.Middleware{watch}, Roundtrip: roundtrip.Options{MaxWaiting: 1}})
+		server.AddRawTool(h.Server, server.Tool{Name: "t"}, awaiting(never)["flow"])
+		first, other := h.call("t", "{}"), h.call("t", "{}")
+		over := make(chan bool)
+		go func() {
+			defer close(over)
+			h.call("t", "{}", answers(agreed), first.state()).asks("login")
+		}()
+		synctest.Wait()
+		if got := told(); len(got) != 1 || !got[0] {
+			t.Errorf("told %v while the call is held", got)
+		}
+		start := time.Now()
+		h.call("t", "{}", answers(agreed), other.state()).asks("login")
+		if held := time.Since(start); held != 0 {
+			t.Errorf("the second was held for %v", held)
+		}
+		<-over
+		if got := told(); len(got) != 2 || got[1] {
+			t.Errorf("told %v", got)
+		}
+	})
+}
