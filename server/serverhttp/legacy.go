@@ -177,7 +177,7 @@ func (h *Handler) initialize(x *exchange, r *http.Request, p roundtrip.Principal
 	reserved := true
 	defer func() {
 		if reserved { // whatever happens
-			h.sessions.giveRoom(p, s.cost)
+			h.sessions.giveReserved(p, s.cost)
 			s.core.Close()
 		}
 	}()

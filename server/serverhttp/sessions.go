@@ -49,7 +49,7 @@ type sessions struct {
 
 	mu     sync.Mutex
 	byID   map[string]*session
-	idleOf map[roundtrip.Principal]*queue[*session] // those in idle, by principal
+	idleOf map[roundtrip.Principal]*queue[*session] // those in idle, by principal that has sessions
 	closed bool
 }
 
@@ -118,10 +118,22 @@ func (t *sessions) takeRoom(p roundtrip.Principal, cost int64) (limit quota.Limi
 	return limit, "MaxHandshakeBytes"
 }
 
-// giveRoom gives the room back that a session of p took, or was reserved for it.
-func (t *sessions) giveRoom(p roundtrip.Principal, cost int64) {
+// giveReserved gives the room back that was reserved for a session of p.
+func (t *sessions) giveReserved(p roundtrip.Principal, cost int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.giveRoomLocked(p, cost)
+}
+
+// giveRoomLocked gives the room back that a session of p took, or was reserved
+// for it. A principal keeps its queue, since a session is idle after each request,
+// until its last session ends.
+func (t *sessions) giveRoomLocked(p roundtrip.Principal, cost int64) {
 	t.count.Give(p, 1)
 	t.bytes.Give(p, cost)
+	if t.count.UsedBy(p) == 0 {
+		delete(t.idleOf, p)
+	}
 }
 
 // oldestIdleLocked returns the session that has been idle longest: of those of p
@@ -129,7 +141,7 @@ func (t *sessions) giveRoom(p roundtrip.Principal, cost int64) {
 func (t *sessions) oldestIdleLocked(p roundtrip.Principal, limit quota.Limit) (s *session, since time.Time) {
 	if own := t.idleOf[p]; own != nil {
 		oldest := own.front()
-		if limit == quota.Share || time.Since(oldest.since) >= minEvictIdle {
+		if oldest != nil && (limit == quota.Share || time.Since(oldest.since) >= minEvictIdle) {
 			return oldest.value, oldest.since
 		}
 	}
@@ -167,7 +179,7 @@ func (t *sessions) dropLocked(s *session) bool {
 	}
 	delete(t.byID, s.id)
 	t.endIdleLocked(s)
-	t.giveRoom(s.principal, s.cost)
+	t.giveRoomLocked(s.principal, s.cost)
 	return true
 }
 
@@ -186,9 +198,6 @@ func (t *sessions) beginIdleLocked(s *session) {
 func (t *sessions) endIdleLocked(s *session) {
 	t.idle.remove(&s.ticket)
 	s.inOwn.leave()
-	if own := t.idleOf[s.principal]; own != nil && own.front() == nil {
-		delete(t.idleOf, s.principal)
-	}
 }
 
 // open enters s, for which room was reserved, under a new id. The session is
@@ -200,7 +209,7 @@ func (t *sessions) open(s *session) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
-		t.giveRoom(s.principal, s.cost)
+		t.giveRoomLocked(s.principal, s.cost)
 		return false
 	}
 	t.byID[s.id] = s
