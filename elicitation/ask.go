@@ -156,7 +156,7 @@ func (e *entry) create(ctx context.Context) *Error {
 	e.event(EventCreated, nil)
 	e.timer = time.AfterFunc(time.Until(e.expires), e.expire)
 	if ctx.Done() != nil {
-		e.release = context.AfterFunc(ctx, func() { e.finish(cancelled(ByUpstream, context.Cause(ctx))) })
+		e.release = context.AfterFunc(ctx, func() { e.finish(r.cancelled(ByUpstream, context.Cause(ctx))) })
 	}
 	return nil
 }

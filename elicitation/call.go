@@ -133,7 +133,7 @@ func (c *Call) halt(by CancelledBy) {
 	waiting := slices.Clone(c.entries)
 	c.router.mu.Unlock()
 	for _, e := range waiting {
-		e.finish(cancelled(by, context.Cause(c.ctx)))
+		e.finish(c.router.cancelled(by, context.Cause(c.ctx)))
 	}
 }
 
