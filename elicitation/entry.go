@@ -141,6 +141,7 @@ func (e *entry) finish(end ending) bool {
 		outcome.Err = end.err
 	}
 	e.done(outcome)
+	e.call.endWaiting()
 	return true
 }
 

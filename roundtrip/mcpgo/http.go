@@ -226,19 +226,17 @@ func (w *response) writeEvent(event []byte) error {
 
 // writeHeartbeat writes an event that has no id, so that none is kept for a
 // client that comes back.
-func (w *response) writeHeartbeat(message []byte, over *atomic.Bool) bool {
+func (w *response) writeHeartbeat(message []byte, over *atomic.Bool) {
 	flusher, ok := w.ResponseWriter.(http.Flusher)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !ok || !w.events || over.Load() {
-		return false
+		return
 	}
 	event := append(append([]byte("event: message\ndata: "), message...), "\n\n"...)
-	if _, err := w.ResponseWriter.Write(event); err != nil {
-		return false
+	if _, err := w.ResponseWriter.Write(event); err == nil { // a client that is gone finds out by itself
+		flusher.Flush()
 	}
-	flusher.Flush()
-	return true
 }
 
 // endEvents lets no more heartbeats out.

@@ -16,9 +16,9 @@ import (
 // A heartbeatWriter is where a request is answered.
 type heartbeatWriter interface {
 	// writeHeartbeat writes a message of the adapter's own between those of
-	// mcp-go. It does nothing, and reports false, once over is set or where
-	// nothing can be sent before the answer.
-	writeHeartbeat(message []byte, over *atomic.Bool) bool
+	// mcp-go. It does nothing once over is set, or where nothing can be sent
+	// before the answer.
+	writeHeartbeat(message []byte, over *atomic.Bool)
 }
 
 // reports are the progress notifications on the token of one call: those of its
@@ -31,7 +31,6 @@ type reports struct {
 
 	mu     sync.Mutex // held while one is written, for they must leave in order
 	values heartbeat.Sequence
-	beats  bool // one was written
 }
 
 // maxTokenBytes is the longest progress token that is kept. Clients have numbers
@@ -51,31 +50,16 @@ func (a *Adapter) followProgress(ctx context.Context, call *roundtrip.Call, toke
 		return func() {}
 	}
 	r := &reports{token: text, out: wire.out}
-	call.Heartbeat = r.beat
+	// A client that does not read holds up its own connection, and not the answer.
+	call.Heartbeat = heartbeat.Detach(0, r.beat)
 	key := reportsKey{wire.session, string(text)}
 	a.reports.add(key, r)
 	return func() { a.reports.end(key, r) }
 }
 
-// beat writes a heartbeat. It does not wait for a client that does not read: its
-// own connection is where that blocks.
-func (r *reports) beat(ctx context.Context) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() { _ = recover() }() // of a writer of the host's
-		r.writeNext()
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
-}
-
-func (r *reports) writeNext() {
-	if !r.mu.TryLock() {
-		return // something is being written
-	}
+// beat writes a heartbeat.
+func (r *reports) beat(context.Context) {
+	r.mu.Lock()
 	defer r.mu.Unlock()
 	value, total, ok := r.values.Beat()
 	if !ok {
@@ -85,8 +69,8 @@ func (r *reports) writeNext() {
 	if total != 0 {
 		p.Total = &total
 	}
-	if message, err := progressMessage(r.token, p); err == nil && r.out.writeHeartbeat(message, &r.over) {
-		r.beats = true
+	if message, err := progressMessage(r.token, p); err == nil {
+		r.out.writeHeartbeat(message, &r.over)
 	}
 }
 
@@ -106,12 +90,12 @@ func progressMessage(token json.RawMessage, p protocol.Progress) ([]byte, error)
 func (r *reports) write(message []byte, progress, total float64, write func([]byte) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	value, fresh := r.values.Report(progress, total)
+	value, ok := r.values.Relay(progress, total)
 	switch {
-	case !r.beats || value == progress:
-		return write(message) // as without us
-	case !fresh:
+	case !ok:
 		return nil // a client must not see progress fall
+	case value == progress:
+		return write(message)
 	}
 	raised, err := withProgress(message, value)
 	if err != nil {

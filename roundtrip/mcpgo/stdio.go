@@ -100,8 +100,10 @@ func (w *lineWriter) writeLineLocked(message []byte) error {
 	return err
 }
 
-func (w *lineWriter) writeHeartbeat(message []byte, over *atomic.Bool) bool {
+func (w *lineWriter) writeHeartbeat(message []byte, over *atomic.Bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !over.Load() && w.writeLineLocked(message) == nil
+	if !over.Load() {
+		_ = w.writeLineLocked(message) // a client that is gone finds out by itself
+	}
 }
