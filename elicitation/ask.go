@@ -155,8 +155,9 @@ func (e *entry) create(ctx context.Context) *Error {
 	r.metrics.created()
 	e.event(EventCreated, nil)
 	e.timer = time.AfterFunc(time.Until(e.expires), e.expire)
+	e.call.beginWaiting()
 	if ctx.Done() != nil {
-		e.release = context.AfterFunc(ctx, func() { e.finish(cancelled(ByUpstream, context.Cause(ctx))) })
+		e.release = context.AfterFunc(ctx, func() { e.finish(r.cancelled(ByUpstream, context.Cause(ctx))) })
 	}
 	return nil
 }

@@ -31,6 +31,10 @@ type Origin struct {
 	// Capabilities are what the client declared with this request, nil: what
 	// it declared for the session.
 	Capabilities *protocol.ClientCapabilities
+	// ProgressToken is the token of the client's request, on which it hears while a
+	// person is asked that the request is alive; see [Options].Heartbeat and
+	// [Call.RelayProgress]. [Frames] alone use it. Zero: the client wants no progress.
+	ProgressToken protocol.ProgressToken
 	// PauseClock stops the time limit of the request while a person is asked,
 	// and returns what starts it again; nil: there is none to stop. It is called
 	// once for each question, both functions promptly return, and must not use
@@ -48,6 +52,7 @@ type Call struct {
 	upstream UpstreamKey
 	began    time.Time
 	stop     func() bool // stops watching ctx
+	reports  reports
 
 	// Guarded by router.mu.
 	related protocol.ID
@@ -81,6 +86,7 @@ func (r *Router) Begin(ctx context.Context, origin Origin, via Via, upstream Ups
 		router: r, ctx: ctx, origin: origin, via: via, upstream: upstream,
 		began: time.Now(), related: origin.Related,
 	}
+	c.reports.frames, c.reports.token = via.frames, origin.ProgressToken
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -105,6 +111,7 @@ func (r *Router) Begin(ctx context.Context, origin Origin, via Via, upstream Ups
 func (c *Call) End() {
 	c.stop()
 	c.halt(ByCall)
+	c.reports.close()
 	r := c.router
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,7 +140,7 @@ func (c *Call) halt(by CancelledBy) {
 	waiting := slices.Clone(c.entries)
 	c.router.mu.Unlock()
 	for _, e := range waiting {
-		e.finish(cancelled(by, context.Cause(c.ctx)))
+		e.finish(c.router.cancelled(by, context.Cause(c.ctx)))
 	}
 }
 

@@ -22,5 +22,5 @@ func (r *Router) CancelUpstream(upstream UpstreamKey, id protocol.ID) bool {
 		}
 	}
 	r.mu.Unlock()
-	return found != nil && found.finish(cancelled(ByUpstream, nil))
+	return found != nil && found.finish(r.cancelled(ByUpstream, nil))
 }

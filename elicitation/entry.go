@@ -81,17 +81,18 @@ func timedOut() ending {
 	return ending{state: stateTimedOut, err: &Error{Reason: ReasonTimeout, Wire: protocol.Errorf(protocol.CodeTimeout, MessageTimeout)}}
 }
 
-func cancelled(by CancelledBy, cause error) ending {
-	wire := protocol.Errorf(protocol.CodeFlowEnded, "Elicitation cancelled")
+func (r *Router) cancelled(by CancelledBy, cause error) ending {
+	e := &Error{Reason: ReasonCancelled, By: by, Wire: protocol.Errorf(protocol.CodeFlowEnded, "Elicitation cancelled"), Err: cause}
 	switch by {
 	case BySession:
-		wire = protocol.Errorf(protocol.CodeMethodNotFound, MessageNoSession)
+		e.Wire = protocol.Errorf(protocol.CodeMethodNotFound, MessageNoSession)
 	case ByClient, ByCall:
-		wire = protocol.Errorf(protocol.CodeFlowEnded, "Elicitation cancelled: the request that caused it has ended")
+		e.Wire = protocol.Errorf(protocol.CodeFlowEnded, "Elicitation cancelled: the request that caused it has ended")
 	case ByShutdown:
-		wire = protocol.Errorf(protocol.CodeBusy, "The gateway is shutting down")
+		refused := r.shuttingDown()
+		e.Wire, e.RetryAfter = refused.Wire, refused.RetryAfter
 	}
-	return ending{state: stateCancelled, err: &Error{Reason: ReasonCancelled, By: by, Wire: wire, Err: cause}}
+	return ending{state: stateCancelled, err: e}
 }
 
 // finish ends the question. Whoever calls it first decides the outcome, and that
@@ -140,6 +141,7 @@ func (e *entry) finish(end ending) bool {
 		outcome.Err = end.err
 	}
 	e.done(outcome)
+	e.call.endWaiting()
 	return true
 }
 
@@ -158,7 +160,7 @@ func (end ending) kind() EventKind {
 // Cancel ends the question because the server closes that the client's request
 // runs in. It implements [waiting.Canceler]: whoever calls it may hold locks.
 func (e *entry) Cancel(cause error) {
-	go e.router.sheltered("callback", func() { e.finish(cancelled(ByShutdown, cause)) })
+	go e.router.sheltered("callback", func() { e.finish(e.router.cancelled(ByShutdown, cause)) })
 }
 
 // delivered says that the transport has taken the question. late means that

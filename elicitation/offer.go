@@ -85,4 +85,4 @@ func (o *Offered) Delivered() {
 func (o *Offered) Failed(err error) { o.e.undelivered(err) }
 
 // Cancel withdraws the question on behalf of the upstream.
-func (o *Offered) Cancel() { o.e.finish(cancelled(ByUpstream, nil)) }
+func (o *Offered) Cancel() { o.e.finish(o.e.router.cancelled(ByUpstream, nil)) }

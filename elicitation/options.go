@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rondo-mcp/rondo/internal/heartbeat"
 	"go.uber.org/zap"
 )
 
@@ -68,6 +69,11 @@ type Options struct {
 	// DeliveryTimeout is how long a [FrameDeliverer] may take, 0:
 	// [DefaultDeliveryTimeout].
 	DeliveryTimeout time.Duration
+	// Heartbeat is the time between the progress notifications that show a client
+	// that its request waits for a person, where [Origin] has a ProgressToken and
+	// the questions go out by [Frames]; the first goes out after two seconds at
+	// most. 0: 15 s, negative: none are sent.
+	Heartbeat time.Duration
 	// SweepInterval is how often calls are looked for whose host forgot End, 0:
 	// [DefaultSweepInterval].
 	SweepInterval time.Duration
@@ -145,6 +151,9 @@ func (o Options) withDefaults() (Options, error) {
 		if *d.value == 0 {
 			*d.value = d.zero
 		}
+	}
+	if o.Heartbeat == 0 {
+		o.Heartbeat = heartbeat.DefaultInterval
 	}
 	if o.MaxTimeout < o.Timeout {
 		return o, fmt.Errorf("elicitation options: MaxTimeout %v is less than Timeout %v", o.MaxTimeout, o.Timeout)

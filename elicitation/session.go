@@ -102,7 +102,7 @@ func (s *Session) Detach() {
 	}
 	r.mu.Unlock()
 	for _, e := range waiting {
-		e.finish(cancelled(BySession, nil))
+		e.finish(r.cancelled(BySession, nil))
 	}
 }
 

@@ -80,7 +80,7 @@ func (r *Router) cancelAll(ending *sync.WaitGroup) {
 	r.mu.Unlock()
 	for _, e := range waiting {
 		ending.Go(func() {
-			r.sheltered("callback", func() { e.finish(cancelled(ByShutdown, nil)) })
+			r.sheltered("callback", func() { e.finish(r.cancelled(ByShutdown, nil)) })
 		})
 	}
 }

@@ -42,6 +42,9 @@ func TestShutdownWithStuckHost(t *testing.T) {
 				for n := range questions {
 					_, err := call.Offer(t.Context(), form("m"), nil, func(o elicitation.Outcome) {
 						refused(t, o.Err, elicitation.ErrShutdown, protocol.CodeBusy, "The gateway is shutting down")
+						if e, ok := errors.AsType[*elicitation.Error](o.Err); !ok || e.RetryAfter != elicitation.DefaultRetryAfter || string(e.Wire.Data) != `{"retryAfterMs":5000}` {
+							t.Errorf("got %+v, want when to ask again", o.Err)
+						}
 						if n == 0 {
 							test.done()
 						}

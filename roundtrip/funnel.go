@@ -475,8 +475,8 @@ func (p *pass) modernError(ctx context.Context, e *protocol.Error) *protocol.Err
 
 // refuseWith is refuse for a refusal that may have an error of its own.
 func (p *pass) refuseWith(no *refusal) (protocol.Result, error) {
-	if no.busy != nil {
-		return nil, no.busy
+	if no.wire != nil && (no.always || p.call.Method != protocol.MethodCallTool) {
+		return nil, no.wire
 	}
 	return p.refuse(no.code, no.text)
 }

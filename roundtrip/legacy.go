@@ -163,13 +163,13 @@ func pause(ctx context.Context, d time.Duration) error {
 // said is worth repeating; of other failures only that they happened.
 func cannotAsk(err error) *refusal {
 	if errors.Is(err, waiting.ErrClosing) {
-		return &refusal{code: protocol.CodeBusy, text: waiting.ErrClosing.Error()}
+		return &refusal{text: waiting.ErrClosing.Error(), wire: waiting.RefuseClosing()}
 	}
 	if busy, ok := errors.AsType[*waitRefusedError](err); ok {
-		return &refusal{code: busy.wire.Code, text: busy.wire.Message, busy: busy.wire}
+		return &refusal{wire: busy.wire, always: true}
 	}
 	if bad, ok := errors.AsType[*urlrule.Refusal](err); ok {
-		return &refusal{busy: bad.Wire()} // the server's mistake, whoever made the URL
+		return &refusal{wire: bad.Wire(), always: true} // the server's mistake, whoever made the URL
 	}
 	if cannot, ok := errors.AsType[*PushError](err); ok && cannot.client != "" {
 		return &refusal{code: protocol.CodeCannotAsk, text: cannot.client}
@@ -224,7 +224,10 @@ func (p *asker) gateLive(ctx context.Context, requests protocol.InputRequests) (
 type refusal struct {
 	code int64
 	text string
-	busy *protocol.Error // goes out as it is, whatever the family; nil: the family's words
+	// wire goes out as it is, nil: code and text. Tools have results for what a
+	// model is to read, unless always is set.
+	wire   *protocol.Error
+	always bool
 }
 
 // spell returns the question as the call's revision can carry it, or why it

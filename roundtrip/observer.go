@@ -223,10 +223,12 @@ type ServerBug struct {
 // again after RetryAfter. Refusals before any middleware are [RequestRefused].
 type QuotaExceeded struct {
 	Where
-	// Resource is what has no room: "guard", "store" or "subscriptions".
+	// Resource is what has no room: "guard", "store", "subscriptions", or
+	// "waiting" for one more call that waits for a person.
 	Resource string
 	// Limit is "principal" when the caller has used up its share, "server" when
-	// all callers together have used up everything.
+	// all callers together have used up everything, and "session" when calls of
+	// one session that wait have.
 	Limit      string
 	RetryAfter time.Duration
 }

@@ -161,7 +161,7 @@ func endInvalidPush(ctx context.Context, err error) error {
 	}
 	e := &ending{err: err, how: EndFailed}
 	if wire, ok := protocol.AsError(err); ok {
-		e.refusal = &refusal{busy: wire}
+		e.refusal = &refusal{wire: wire, always: true}
 	}
 	r.endWith(e)
 	return err

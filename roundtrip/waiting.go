@@ -50,6 +50,21 @@ func WatchWaiting(ctx context.Context, tell func(waiting bool)) context.Context 
 	return waiting.WithWatch(ctx, tell)
 }
 
+// WaitBegan: a call of a legacy revision waits for a person from now on: its first
+// question is put to the client, or one after a time in which none was open. A
+// [WaitEnded] follows, at the latest when nothing asks for the call any more.
+type WaitBegan struct{ Where }
+
+// WaitEnded: no question of a call is open any more.
+type WaitEnded struct {
+	Where
+	// Waited is how long there was one at least.
+	Waited time.Duration
+}
+
+func (WaitBegan) event() {}
+func (WaitEnded) event() {}
+
 // waitQuotas bounds the calls of a funnel that wait for a person.
 type waitQuotas struct {
 	calls    *quota.Pool[Principal]
@@ -111,7 +126,11 @@ type waitRefusedError struct{ wire *protocol.Error }
 func (e *waitRefusedError) Error() string { return e.wire.Error() }
 func (e *waitRefusedError) Unwrap() error { return e.wire }
 
-func refuseWait(limit quota.Limit) error {
+// resourceWaiting is the room for calls that wait, in [QuotaExceeded].
+const resourceWaiting = "waiting"
+
+func (p *asker) refuseWait(ctx context.Context, limit quota.Limit) error {
+	p.observe(ctx, QuotaExceeded{p.where, resourceWaiting, string(limit), waitRetryAfter})
 	return &waitRefusedError{quota.Refuse(limit, waitRetryAfter,
 		"too many calls wait for a person; try again in %s", waitRetryAfter)}
 }
@@ -124,39 +143,46 @@ type callWait struct {
 	mu     sync.Mutex
 	quotas *waitQuotas // of which room was taken, nil: none was
 	call   *Call
-	open   int // waits under way
+	open   int       // waits under way
+	since  time.Time // when the first of them began
 	closed bool
 	beats  *heartbeat.Timer
 }
 
-// beginWait counts one more wait, the first of which takes room. It reports false
-// when the call has ended.
-func (c *callWait) beginWait(ctx context.Context, p *asker) (quota.Limit, bool) {
+// beginWait counts one more wait, the first of which takes room; first says that
+// the call did not wait before. It reports false when the call has ended.
+func (c *callWait) beginWait(ctx context.Context, p *asker) (limit quota.Limit, first, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return quota.None, false
+		return quota.None, false, false
 	}
 	if c.quotas == nil {
 		if limit := p.funnel.waits.takeRoom(p.call); limit != quota.None {
-			return limit, true
+			return limit, false, true
 		}
 		c.quotas, c.call = &p.funnel.waits, p.call
 	}
-	if c.open++; c.open == 1 && p.call.Heartbeat != nil && p.funnel.opts.Heartbeat > 0 {
-		// Other questions may be open when that of ctx is answered and ctx ends.
-		c.beats = heartbeat.Start(context.WithoutCancel(ctx), p.funnel.opts.Heartbeat, p.beat)
+	if c.open++; c.open == 1 {
+		first, c.since = true, time.Now()
+		if p.call.Heartbeat != nil && p.funnel.opts.Heartbeat > 0 {
+			// Other questions may be open when that of ctx is answered and ctx ends.
+			c.beats = heartbeat.Start(context.WithoutCancel(ctx), p.funnel.opts.Heartbeat, p.beat)
+		}
 	}
-	return quota.None, true
+	return quota.None, first, true
 }
 
-// endWait ends what beginWait began.
-func (c *callWait) endWait() {
+// endWait ends what beginWait began. It returns how long the call has waited, and
+// whether it does not any more.
+func (c *callWait) endWait() (waited time.Duration, last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open--; c.open == 0 {
 		c.stopBeatsLocked()
+		return time.Since(c.since), true
 	}
+	return 0, false
 }
 
 // close gives the room back. Nothing waits for the call any more, although a
@@ -201,6 +227,7 @@ func waitOf(ctx context.Context) *callWait {
 type openWait struct {
 	lazyctx.Context
 	watched waiting.Wait
+	asker   *asker
 	wait    *callWait
 	own     bool // the questions are of no call that runs
 }
@@ -209,17 +236,17 @@ type openWait struct {
 // is ended. Where too many calls wait it returns a [*waitRefusedError]. All
 // questions that a client is asked while a call runs pass here.
 func (p *asker) beginWaiting(ctx context.Context) (*openWait, error) {
-	w := &openWait{wait: p.wait, own: p.wait == nil}
+	w := &openWait{asker: p, wait: p.wait, own: p.wait == nil}
 	if w.own {
 		w.wait = &callWait{}
 	}
-	limit, ok := w.wait.beginWait(ctx, p)
+	limit, first, ok := w.wait.beginWait(ctx, p)
 	if !ok { // asked by a goroutine that a handler left behind
 		w.wait, w.own = &callWait{}, true
-		limit, _ = w.wait.beginWait(ctx, p)
+		limit, first, _ = w.wait.beginWait(ctx, p)
 	}
 	if limit != quota.None {
-		return nil, refuseWait(limit)
+		return nil, p.refuseWait(ctx, limit)
 	}
 	w.Init(ctx)
 	begun := false
@@ -228,6 +255,9 @@ func (p *asker) beginWaiting(ctx context.Context) (*openWait, error) {
 			w.end()
 		}
 	}()
+	if first {
+		p.observe(ctx, WaitBegan{p.where})
+	}
 	w.watched.Begin(ctx, &w.Context)
 	begun = true
 	return w, nil
@@ -235,12 +265,15 @@ func (p *asker) beginWaiting(ctx context.Context) (*openWait, error) {
 
 // end tells those who watch last, since it is code of the author's and may panic.
 func (w *openWait) end() {
-	w.wait.endWait()
+	waited, last := w.wait.endWait()
 	if w.own {
 		w.wait.close()
 	}
 	w.Cancel(nil)
-	w.watched.End()
+	defer w.watched.End()
+	if last {
+		w.asker.observe(&w.Context, WaitEnded{w.asker.where, waited})
+	}
 }
 
 // WaitWhile has call wait for a person while ask runs, for hosts in which a

@@ -187,6 +187,10 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 					call, handler := make(c.next)
 					_, err := w.funnel.Do(t.Context(), call, handler)
 					wantBusy(t, err, c.limit)
+					refused := all[roundtrip.QuotaExceeded](w.events)
+					if len(refused) != 1 || refused[0].Resource != "waiting" || refused[0].Limit != c.limit || refused[0].RetryAfter != 5*time.Second {
+						t.Errorf("observed %+v, want the refusal of a wait", refused)
+					}
 					if len(w.asked) > 0 {
 						t.Error("the question went out all the same")
 					}
@@ -332,6 +336,11 @@ func TestWatchersHearWhenACallWaits(t *testing.T) {
 		if want := "true 1s false 3.5s"; strings.Join(told[:2], " ") != want || len(told) != 4 {
 			t.Errorf("told %v, want %s and the wait for the returned question", told, want)
 		}
+		// What observers hear is the same.
+		began, ended := all[roundtrip.WaitBegan](w.events), all[roundtrip.WaitEnded](w.events)
+		if len(began) != 2 || len(ended) != 2 || ended[0].Waited != 2500*time.Millisecond || began[0].Method != protocol.MethodCallTool || ended[1].Target != "deploy" {
+			t.Errorf("observed %+v and %+v, want two waits, the first of 2.5 s", began, ended)
+		}
 	})
 }
 
@@ -470,10 +479,10 @@ func TestAClosingServerEndsWaitsAndSaysSo(t *testing.T) {
 						if err != nil {
 							text = err.Error()
 						}
-						contains(t, text, "the server is closing; call again")
+						contains(t, text, "the server is closing, call again")
 						e, failed := protocol.AsError(err)
-						if method != protocol.MethodCallTool && !strings.HasPrefix(way.name, "pushed") && (!failed || e.Code != protocol.CodeBusy) {
-							t.Errorf("got %v, want busy", err)
+						if method != protocol.MethodCallTool && !strings.HasPrefix(way.name, "pushed") && (!failed || e.Code != protocol.CodeBusy || e.Message != waiting.ErrClosing.Error() || string(e.Data) != `{"retryAfterMs":1000}`) {
+							t.Errorf("got %v, want busy and when to call again", err)
 						}
 						if ctx.Err() != nil {
 							t.Error("the call was cancelled, not the wait")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/requestid"
+	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -124,7 +125,7 @@ func (s *Server) Serve(ctx context.Context, in *Incoming) (response *protocol.Re
 	response = &l.response
 	response.ID = in.Request.ID
 	if !s.running.begin(ctx, l) {
-		response.Error = s.refuse(ctx, "", roundtrip.RefusedClosing, in.Request.ID, closing())
+		response.Error = s.refuse(ctx, "", roundtrip.RefusedClosing, in.Request.ID, waiting.RefuseClosing())
 		return response
 	}
 	defer s.running.end(l)

@@ -3,9 +3,7 @@ package server
 import (
 	"context"
 	"runtime/debug"
-	"time"
 
-	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -35,10 +33,4 @@ func (s *Server) refuse(ctx context.Context, transport string, reason roundtrip.
 // to it.
 func (st *stream) refuse(ctx context.Context, reason roundtrip.RefusalReason, id protocol.ID, e *protocol.Error) *protocol.Response {
 	return &protocol.Response{ID: id, Error: st.server.refuse(ctx, "stream", reason, id, e)}
-}
-
-// closing refuses what comes when the server is being closed: another process may
-// take its place soon.
-func closing() *protocol.Error {
-	return quota.Refuse(quota.None, time.Second, "server is closing; call again in %s", time.Second)
 }

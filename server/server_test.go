@@ -165,7 +165,8 @@ func TestShutdown(t *testing.T) {
 		})
 		synctest.Wait()
 		req := &protocol.Request{ID: protocol.IntID(9), Method: protocol.MethodDiscover}
-		if r, _ := h.Handle(t.Context(), req, nil); r.Error == nil || r.Error.Code != protocol.CodeBusy {
+		if r, _ := h.Handle(t.Context(), req, nil); r.Error == nil || r.Error.Code != protocol.CodeBusy ||
+			r.Error.Message != "the server is closing, call again" || string(r.Error.Data) != `{"retryAfterMs":1000}` {
 			t.Errorf("a request while shutting down: %+v", r)
 		}
 		done.Wait()

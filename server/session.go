@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
 	"github.com/rondo-mcp/rondo/internal/overtaken"
+	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -17,6 +19,10 @@ import (
 // ErrSessionClosed is the cause with which the contexts of a session's requests
 // are cancelled when it is closed.
 var ErrSessionClosed = errors.New("server: the session has been closed")
+
+// closedRetryAfter is when a client may try again whose session is closed: it opens
+// a new one first.
+const closedRetryAfter = time.Second
 
 // ErrUnsolicited says that a response answers nothing that is being asked: the
 // question was withdrawn, has been answered, or was asked in another session.
@@ -155,7 +161,7 @@ func (x *Session) check(method string) *protocol.Error {
 	s := x.server
 	switch {
 	case x.closed:
-		return protocol.Errorf(protocol.CodeBusy, "session is closed; initialize a new one")
+		return quota.Refuse(quota.None, closedRetryAfter, "the session is closed, call again in a new one")
 	case method == protocol.MethodPing:
 		return nil
 	case method == protocol.MethodInitialize && s.opts.ModernOnly:

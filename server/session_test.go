@@ -255,7 +255,7 @@ func TestSessionLifecycle(t *testing.T) {
 		}
 	}
 	c.session.Close()
-	if r := c.request(protocol.MethodListTools, ""); r.Error == nil || r.Error.Code != protocol.CodeBusy {
+	if r := c.request(protocol.MethodListTools, ""); r.Error == nil || r.Error.Code != protocol.CodeBusy || string(r.Error.Data) != `{"retryAfterMs":1000}` {
 		t.Errorf("after Close: got %s, %v", r.Result, r.Error)
 	}
 	if r := c.h.Serve(t.Context(), c.session.Admit(nil)); r.Error == nil {

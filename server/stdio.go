@@ -321,7 +321,7 @@ func (st *stream) add(id protocol.ID, r *streamRequest) (roundtrip.RefusalReason
 	defer st.mu.Unlock()
 	switch _, taken := st.running[id]; {
 	case st.closed:
-		return roundtrip.RefusedClosing, closing()
+		return roundtrip.RefusedClosing, waiting.RefuseClosing()
 	case taken:
 		return roundtrip.RefusedDuplicateID, protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: a request with this id is running")
 	case len(st.running)-st.waits >= st.opts.MaxInFlight:

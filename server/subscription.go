@@ -11,6 +11,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -68,7 +69,7 @@ func (h *hub) add(p roundtrip.Principal, filter protocol.SubscriptionFilter) (*s
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closing {
-		return nil, quota.None, closing()
+		return nil, quota.None, waiting.RefuseClosing()
 	}
 	if limit := h.listening.Take(p, 1); limit != quota.None {
 		return nil, limit, quota.Refuse(limit, subscriptionRetry,

@@ -98,7 +98,7 @@ func TestEndOfAStreamDoesNotWaitForPeople(t *testing.T) {
 					started := time.Now()
 					go stop(h.Server, cancel)
 					c.expect("notifications/cancelled", `"reason":"the server is closing"`)
-					c.expect(`"isError":true`, "the server is closing; call again")
+					c.expect(`"isError":true`, "the server is closing, call again")
 					cancel()
 					if err := <-c.ended; !errors.Is(err, context.Canceled) {
 						t.Errorf("the stream ended with %v", err)
@@ -173,7 +173,7 @@ func TestShutdownWaitsForPeopleByOption(t *testing.T) {
 		}
 		// Patience is over.
 		c.expect("notifications/cancelled", `"reason":"the server is closing"`)
-		c.expect("the server is closing; call again")
+		c.expect("the server is closing, call again")
 		if err := <-done; !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want DeadlineExceeded", err)
 		}

@@ -40,6 +40,7 @@ type Sequence struct {
 	total  float64 // of the author's last report, 0: not known
 	step   float64 // the smallest by which the author has advanced, at most 1; 0: it has not
 	beats  int     // since the author's last report
+	beaten bool    // there was a heartbeat
 }
 
 // Report takes a value of the author's and returns the one to send. It reports
@@ -56,10 +57,21 @@ func (s *Sequence) Report(progress, total float64) (value float64, ok bool) {
 	return s.advance(progress)
 }
 
+// Relay is [Sequence.Report] for values that are sent by others and are not ours
+// to judge: until the first heartbeat they go out as they are.
+func (s *Sequence) Relay(progress, total float64) (value float64, ok bool) {
+	value, ok = s.Report(progress, total)
+	if !s.beaten {
+		return progress, true
+	}
+	return value, ok
+}
+
 // Beat returns the next value of a heartbeat, and the total to send with it, 0
 // for none. It reports false when no larger value exists.
 func (s *Sequence) Beat() (value, total float64, ok bool) {
 	s.beats++
+	s.beaten = true
 	n := float64(s.beats)
 	value, ok = s.advance(s.author + s.smallestStep()/part*n/(n+1))
 	if total = s.total; value > total {
@@ -87,6 +99,37 @@ func (s *Sequence) advance(value float64) (float64, bool) {
 	return value, true
 }
 
+// Detach returns a function for [Start] that calls send on a goroutine of its own,
+// for writers that do not watch a context. Once that has ended it waits no longer
+// than grace. While one call of send is stuck no other is made, and its panics are
+// dropped.
+func Detach(grace time.Duration, send func(context.Context)) func(context.Context) {
+	var sending sync.Mutex
+	return func(ctx context.Context) {
+		if !sending.TryLock() {
+			return
+		}
+		sent := make(chan struct{})
+		go func() {
+			defer close(sent)
+			defer sending.Unlock()
+			defer func() { _ = recover() }()
+			send(ctx)
+		}()
+		select {
+		case <-sent:
+			return
+		case <-ctx.Done():
+		}
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-sent:
+		case <-timer.C:
+		}
+	}
+}
+
 // A Timer calls a function while a call waits.
 type Timer struct {
 	interval time.Duration
@@ -96,7 +139,7 @@ type Timer struct {
 	mu      sync.Mutex
 	timer   *time.Timer        // nil: stopped
 	cancel  context.CancelFunc // of the call of beat that runs; nil: none
-	beating sync.Mutex         // held while beat runs
+	beating chan struct{}      // closed when the last call of beat has ended; nil: there was none
 }
 
 // Start calls beat after [Delay], or after interval if that is shorter, and then
@@ -112,12 +155,12 @@ func Start(ctx context.Context, interval time.Duration, beat func(context.Contex
 }
 
 func (t *Timer) tick() {
-	t.beating.Lock()
-	defer t.beating.Unlock()
 	// Made for each call, because most waits are over before the first.
 	ctx, cancel := context.WithCancel(t.ctx)
 	defer cancel()
-	if ctx.Err() != nil || !t.setCancel(cancel) {
+	ended := make(chan struct{})
+	defer close(ended)
+	if ctx.Err() != nil || !t.setBeating(cancel, ended) {
 		return
 	}
 	t.beat(ctx)
@@ -128,12 +171,15 @@ func (t *Timer) tick() {
 	}
 }
 
-// setCancel reports false when the timer was stopped.
-func (t *Timer) setCancel(cancel context.CancelFunc) bool {
+// setBeating reports false when the timer was stopped.
+func (t *Timer) setBeating(cancel context.CancelFunc, ended chan struct{}) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.cancel = cancel
-	return t.timer != nil
+	if t.timer == nil {
+		return false
+	}
+	t.cancel, t.beating = cancel, ended
+	return true
 }
 
 // Stop ends the heartbeat. When it returns no call runs and none will. A nil
@@ -150,7 +196,9 @@ func (t *Timer) Stop() {
 	if t.cancel != nil {
 		t.cancel() // the call that runs returns
 	}
+	beating := t.beating
 	t.mu.Unlock()
-	t.beating.Lock() // once it has
-	defer t.beating.Unlock()
+	if beating != nil {
+		<-beating // once it has
+	}
 }

@@ -15,11 +15,24 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // ErrClosing is the cause with which waits end when a server closes. Its text
 // is for the caller. Causes of other packages match it with [errors.Is].
-var ErrClosing = errors.New("the server is closing; call again")
+var ErrClosing = errors.New("the server is closing, call again")
+
+// closingRetryAfter is when a caller may try again that a closing server refuses:
+// another process may take its place soon.
+const closingRetryAfter = time.Second
+
+// RefuseClosing returns [ErrClosing] as the error that a caller gets.
+func RefuseClosing() *protocol.Error {
+	return quota.Refuse(quota.None, closingRetryAfter, "%s", ErrClosing.Error())
+}
 
 // A Listener hears when a call begins and ends to wait.
 type Listener interface {

@@ -18,7 +18,6 @@ type reports struct {
 
 	mu     sync.Mutex // held while one is sent, for they must leave in order
 	values heartbeat.Sequence
-	beats  bool // one was sent
 }
 
 // reportsKey tells the calls of a server apart that want progress.
@@ -50,7 +49,6 @@ func (r *reports) beat(ctx context.Context) {
 	if !ok {
 		return
 	}
-	r.beats = true
 	_ = r.session.NotifyProgress(context.WithValue(ctx, heartbeatKey{}, true), &mcp.ProgressNotificationParams{
 		ProgressToken: r.token, Progress: value, Total: total, Message: heartbeat.Message,
 	})
@@ -60,12 +58,12 @@ func (r *reports) beat(ctx context.Context) {
 func (r *reports) notify(params *mcp.ProgressNotificationParams, send func(mcp.Params) (mcp.Result, error)) (mcp.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	value, fresh := r.values.Report(params.Progress, params.Total)
+	value, ok := r.values.Relay(params.Progress, params.Total)
 	switch {
-	case !r.beats || value == params.Progress:
-		return send(params) // as without us
-	case !fresh:
+	case !ok:
 		return nil, nil // a client must not see progress fall
+	case value == params.Progress:
+		return send(params)
 	}
 	raised := *params
 	raised.Progress = value

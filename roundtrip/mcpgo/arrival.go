@@ -22,16 +22,18 @@ type arrival struct {
 	arguments any // encoded, they are what the state is bound to
 	header    http.Header
 	again     mcp.MultiRoundTripParams
+	token     any  // of progress; nil: the client wants none
 	task      bool // runs in the background: there is no response to ask in
 }
 
 func toolArrival(r mcp.CallToolRequest) arrival {
 	return arrival{method: protocol.MethodCallTool, target: r.Params.Name, arguments: r.GetRawArguments(),
-		header: r.Header, again: r.Params.MultiRoundTripParams, task: r.Params.Task != nil}
+		header: r.Header, again: r.Params.MultiRoundTripParams, task: r.Params.Task != nil, token: tokenOf(r.Params.Meta)}
 }
 
 func promptArrival(r mcp.GetPromptRequest) arrival {
-	in := arrival{method: protocol.MethodGetPrompt, target: r.Params.Name, header: r.Header, again: r.Params.MultiRoundTripParams}
+	in := arrival{method: protocol.MethodGetPrompt, target: r.Params.Name, header: r.Header,
+		again: r.Params.MultiRoundTripParams, token: tokenOf(r.Params.Meta)}
 	if r.Params.Arguments != nil { // a nil map in an interface would be null
 		in.arguments = r.Params.Arguments
 	}
@@ -41,7 +43,15 @@ func promptArrival(r mcp.GetPromptRequest) arrival {
 // resourceArrival leaves the arguments out: mcp-go fills them from the URI,
 // which the state is bound to as it is.
 func resourceArrival(r mcp.ReadResourceRequest) arrival {
-	return arrival{method: protocol.MethodReadResource, target: r.Params.URI, header: r.Header, again: r.Params.MultiRoundTripParams}
+	return arrival{method: protocol.MethodReadResource, target: r.Params.URI, header: r.Header,
+		again: r.Params.MultiRoundTripParams, token: tokenOf(r.Params.Meta)}
+}
+
+func tokenOf(meta *mcp.Meta) any {
+	if meta == nil {
+		return nil
+	}
+	return meta.ProgressToken
 }
 
 // call is the request in the funnel's terms. An error is the client's mistake.

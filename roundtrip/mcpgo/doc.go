@@ -67,12 +67,21 @@
 //     whose wording changes from run to run ends the flow;
 //   - once a question is pending no other is asked in that run;
 //   - toward older revisions answers stay unchecked: mcp-go looks neither at
-//     capabilities nor at answers there.
+//     capabilities nor at answers there. Handler and Listen let no URL out that nobody
+//     may be sent to; the call returns an error.
 //
 // A client that declared no way to be asked gets what the handler makes of
 // mcp-go's error; [Options].MustAsk refuses its call instead. Any other question
 // that nobody answers ends the call in every revision, although the handler may
 // drop the error. The observer hears of both ([roundtrip.PushFailed]).
+//
+// # Calls that wait
+//
+// While a call of an older revision waits for a person, its client gets progress
+// on the call's token, see [roundtrip.Options].Heartbeat. Values rise whoever
+// reports them: what a handler reports is raised where heartbeats have gone
+// further. Observers hear of each wait ([roundtrip.WaitBegan]); the log and the
+// metrics of package server/middleware are such observers.
 //
 // # What cannot be had
 //
@@ -88,6 +97,9 @@
 //     types around the answers: likewise. The answers themselves are read
 //     strictly everywhere.
 //   - An empty requestState is taken for an absent one; mcp-go does not tell.
+//   - Progress while a call waits: likewise, and over HTTP from when the response
+//     has become an event stream. That is with the first form or visit; sampling
+//     and roots alone, which go out on the standing stream, do not make it one.
 //   - Questions from tasks: handlers of task tools are out of reach of
 //     middleware, and other tools that run as a task cannot ask in revision
 //     2026-07-28, which has no response to ask in.

@@ -2,9 +2,13 @@ package mcpgo
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"sync"
+	"sync/atomic"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -18,7 +22,9 @@ import (
 // wrap the result. It gives errors the code and, outside of event streams, the
 // status that the protocol demands, lets resources ask, sends questions in the
 // order in which they were put, and reads requests strictly. Requests of older
-// revisions pass unchanged, but for the limit on their length. Nothing is done
+// revisions pass unchanged, but for the limit on their length; while they wait for
+// a person their clients hear so, and no question leaves with a URL that nobody
+// may be sent to. Streams that a client listens on are served likewise. Nothing is done
 // to a *server.SSEServer: it speaks older revisions only, and its responses do
 // not answer the requests they belong to.
 func (a *Adapter) Handler(next http.Handler) http.Handler {
@@ -26,44 +32,87 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost || r.Body == nil {
+		switch {
+		case r.Method == http.MethodPost && r.Body != nil:
+			a.servePost(next, w, r)
+		case r.Method == http.MethodGet && r.Header.Get(server.HeaderKeySessionID) != "":
+			out := a.response(next, w, r)
+			defer out.endEvents()
+			next.ServeHTTP(out.writer(), r)
+			out.finish()
+		default:
 			next.ServeHTTP(w, r)
-			return
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(a.opts.MaxMessageBytes)))
-		if _, long := errors.AsType[*http.MaxBytesError](err); long {
-			a.writeRefusal(w, r, refusal{http.StatusRequestEntityTooLarge, roundtrip.RefusedTooLarge, []byte("null"), tooLong(a.opts.MaxMessageBytes)})
-			return
-		}
-		if err != nil {
-			a.writeRefusal(w, r, refusal{http.StatusBadRequest, roundtrip.RefusedMalformed, []byte("null"),
-				protocol.Errorf(protocol.CodeParseError, "the body could not be read")})
-			return
-		}
-		header := r.Header.Get(mcp.HeaderProtocolVersion)
-		clean, id, refused := strict(body, header)
-		if refused != nil {
-			a.writeRefusal(w, r, refusal{http.StatusBadRequest, roundtrip.RefusedMalformed, id, refused})
-			return
-		}
-		wire := &wire{}
-		leg := r.WithContext(withWire(r.Context(), wire))
-		leg.Body, leg.ContentLength = io.NopCloser(bytes.NewReader(clean)), int64(len(clean))
-		out := &response{ResponseWriter: w, wire: wire, modern: mcp.IsModernProtocol(header)}
-		next.ServeHTTP(out.writer(), leg)
-		out.finish()
 	})
 }
 
-// response passes a response on, and holds one back that has to be changed.
-// Like any ResponseWriter it is for one goroutine at a time.
+func (a *Adapter) servePost(next http.Handler, w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(a.opts.MaxMessageBytes)))
+	if _, long := errors.AsType[*http.MaxBytesError](err); long {
+		a.writeRefusal(w, r, refusal{http.StatusRequestEntityTooLarge, roundtrip.RefusedTooLarge, []byte("null"), tooLong(a.opts.MaxMessageBytes)})
+		return
+	}
+	if err != nil {
+		a.writeRefusal(w, r, refusal{http.StatusBadRequest, roundtrip.RefusedMalformed, []byte("null"),
+			protocol.Errorf(protocol.CodeParseError, "the body could not be read")})
+		return
+	}
+	clean, id, refused := strict(body, r.Header.Get(mcp.HeaderProtocolVersion))
+	if refused != nil {
+		a.writeRefusal(w, r, refusal{http.StatusBadRequest, roundtrip.RefusedMalformed, id, refused})
+		return
+	}
+	out := a.response(next, w, r)
+	leg := r.WithContext(withWire(r.Context(), out.wire))
+	leg.Body, leg.ContentLength = io.NopCloser(bytes.NewReader(clean)), int64(len(clean))
+	defer out.endEvents()
+	next.ServeHTTP(out.writer(), leg)
+	out.finish()
+}
+
+// response returns what the request r is answered on.
+func (a *Adapter) response(next http.Handler, w http.ResponseWriter, r *http.Request) *response {
+	out := &response{ResponseWriter: w, adapter: a, ctx: r.Context()}
+	out.modern = mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion))
+	out.wire = &wire{session: r.Header.Get(server.HeaderKeySessionID), out: out}
+	out.wire.answer = func(id json.RawMessage, e *protocol.Error) { go answerQuestion(next, r, id, e) }
+	return out
+}
+
+// answerQuestion answers a question of mcp-go's that must not leave, as its
+// client would: with a message of its session. It is the one way to whoever
+// waits for the answer.
+func answerQuestion(next http.Handler, r *http.Request, id json.RawMessage, e *protocol.Error) {
+	defer func() { _ = recover() }() // of what is between the adapter and mcp-go
+	answer := r.Clone(context.WithoutCancel(r.Context()))
+	body := errorResponse(id, e)
+	answer.Method, answer.Body, answer.ContentLength = http.MethodPost, io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	answer.Header.Set("Content-Type", "application/json")
+	next.ServeHTTP(discarded{http.Header{}}, answer)
+}
+
+// discarded is a response that nobody reads.
+type discarded struct{ header http.Header }
+
+func (d discarded) Header() http.Header       { return d.header }
+func (discarded) Write(p []byte) (int, error) { return len(p), nil }
+func (discarded) WriteHeader(int)             {}
+
+// response passes a response on, and holds one back that has to be changed. Like
+// any ResponseWriter it is for one goroutine at a time, but for heartbeats.
 type response struct {
 	http.ResponseWriter
-	wire   *wire
-	modern bool
-	status int          // 0 until the head is written
-	sent   bool         // the head has gone out
-	body   bytes.Buffer // a JSON body that is held back
+	adapter *Adapter
+	ctx     context.Context // of the request, for what is observed
+	wire    *wire
+	modern  bool
+	status  int          // 0 until the head is written
+	body    bytes.Buffer // what is held back: a JSON body, or the beginning of an event
+	foreign bool         // an event stream that mcp-go does not write
+	sent    bool         // the head has gone out
+
+	mu     sync.Mutex // held while something is sent
+	events bool       // an event stream is being sent
 }
 
 // writer returns the response with exactly the abilities of what it wraps:
@@ -80,6 +129,8 @@ type flushing struct{ *response }
 // Flush sends what is not held back.
 func (w flushing) Flush() {
 	if w.sent {
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		w.ResponseWriter.(http.Flusher).Flush()
 	}
 }
@@ -103,54 +154,108 @@ func (w *response) WriteHeader(status int) {
 }
 
 func (w *response) send(status int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.sent = true
+	w.events = status == http.StatusOK && w.stream()
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write passes events on as they are complete, and collects any other body.
+// Write passes events on as they are complete, and collects any other body that
+// may have to be changed.
 func (w *response) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if w.sent && (!w.stream() || w.wire.idle() && w.body.Len() == 0) {
-		return w.ResponseWriter.Write(p)
+	stream := w.stream()
+	if w.foreign || w.sent && !stream {
+		return w.write(p)
 	}
 	w.body.Write(p)
 	if !w.sent {
 		return len(p), nil
 	}
-	end := bytes.LastIndex(w.body.Bytes(), []byte("\n\n"))
-	if end < 0 {
-		return len(p), nil
+	if bytes.IndexByte(p, '\r') >= 0 { // mcp-go's lines end otherwise
+		w.endEvents()
+		w.foreign = true
+		_, err := w.write(w.body.Next(w.body.Len()))
+		return len(p), err
 	}
-	if _, err := w.ResponseWriter.Write(w.events(w.body.Next(end + 2))); err != nil {
-		return 0, err
+	for {
+		end := bytes.Index(w.body.Bytes(), []byte("\n\n"))
+		if end < 0 {
+			return len(p), nil
+		}
+		if err := w.writeEvent(w.body.Next(end + 2)); err != nil {
+			return 0, err
+		}
 	}
-	return len(p), nil
 }
 
-// events changes the data of events. mcp-go keeps it on one line.
-func (w *response) events(stream []byte) []byte {
-	var out []byte
-	for line := range bytes.Lines(stream) {
-		data, ok := bytes.CutPrefix(line, []byte("data: "))
-		if !ok {
-			out = append(out, line...)
-			continue
+func (w *response) write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ResponseWriter.Write(p)
+}
+
+// dataPrefix begins the line of an event that is its message.
+const dataPrefix = "data: "
+
+// writeEvent sends one event. mcp-go keeps its data on one line.
+func (w *response) writeEvent(event []byte) error {
+	at := 0
+	if !bytes.HasPrefix(event, []byte(dataPrefix)) {
+		if at = bytes.Index(event, []byte("\n"+dataPrefix)) + 1; at == 0 { // a comment
+			_, err := w.write(event)
+			return err
 		}
-		data, _ = w.wire.rewrite(bytes.TrimRight(data, "\n"))
-		out = append(append(append(out, "data: "...), data...), '\n')
 	}
-	return out
+	at += len(dataPrefix)
+	data, rest, _ := bytes.Cut(event[at:], []byte("\n"))
+	err := w.adapter.writeMessage(w.ctx, w.wire, data, func(message []byte) error {
+		out := make([]byte, 0, len(event)+len(message)-len(data))
+		out = append(append(append(append(out, event[:at]...), message...), '\n'), rest...)
+		_, err := w.write(out)
+		return err
+	})
+	if _, refused := protocol.AsError(err); refused {
+		return nil // whoever asked has been told
+	}
+	return err
+}
+
+// writeHeartbeat writes an event that has no id, so that none is kept for a
+// client that comes back.
+func (w *response) writeHeartbeat(message []byte, over *atomic.Bool) {
+	flusher, ok := w.ResponseWriter.(http.Flusher)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !ok || !w.events || over.Load() {
+		return
+	}
+	event := append(append([]byte("event: message\ndata: "), message...), "\n\n"...)
+	if _, err := w.ResponseWriter.Write(event); err == nil { // a client that is gone finds out by itself
+		flusher.Flush()
+	}
+}
+
+// endEvents lets no more heartbeats out.
+func (w *response) endEvents() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = false
 }
 
 // finish sends what was held back.
 func (w *response) finish() {
+	w.endEvents()
 	if w.status == 0 {
 		return
 	}
 	if w.sent {
-		_, _ = w.ResponseWriter.Write(w.body.Bytes())
+		if w.body.Len() > 0 {
+			_, _ = w.ResponseWriter.Write(w.body.Bytes())
+		}
 		return
 	}
 	message := bytes.TrimRight(w.body.Bytes(), "\n")

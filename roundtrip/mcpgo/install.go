@@ -51,8 +51,9 @@ type Options struct {
 // An Adapter puts the handlers of a server of mcp-go behind a
 // [roundtrip.Funnel]. It may be used concurrently, and by several servers.
 type Adapter struct {
-	opts   Options
-	funnel *roundtrip.Funnel
+	opts    Options
+	funnel  *roundtrip.Funnel
+	reports reportsTable
 }
 
 // New returns an adapter. It fails when the options contradict each other, or

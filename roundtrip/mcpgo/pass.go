@@ -46,6 +46,7 @@ func pass[R any, F family[R]](a *Adapter, ctx context.Context, in arrival, kind 
 		return none, a.refusal(ctx, protocol.Errorf(protocol.CodeInvalidParams, "%s", err), nil)
 	}
 	where := roundtrip.Where{Version: call.Version, Method: call.Method, Target: call.Target}
+	defer a.followProgress(ctx, &call, in.token)()
 	var last said[R]
 	result, err := a.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
 		last = said[R]{}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mark3labs/mcp-go/server"
 
@@ -18,11 +19,12 @@ import (
 // returns when in ends or ctx does. Unlike server.ServeStdio it does not watch
 // for signals: give it a context of signal.NotifyContext.
 func (a *Adapter) Listen(ctx context.Context, s *server.StdioServer, in io.Reader, out io.Writer) error {
-	wire := &wire{}
-	w := &lineWriter{out: out, wire: wire}
+	w := &lineWriter{adapter: a, ctx: ctx, out: out}
+	wire := &wire{session: stdioSessionID, out: w}
+	w.wire = wire
 	refuse := func(f refusal) error {
 		a.reportRefusal(ctx, "stream", "", f)
-		return w.say(errorResponse(f.id, f.err))
+		return w.writeLine(errorResponse(f.id, f.err))
 	}
 	r := &lineReader{lines: lineio.NewReader(in, a.opts.MaxMessageBytes), refuse: refuse, limit: a.opts.MaxMessageBytes}
 	return s.Listen(withWire(ctx, wire), r, w)
@@ -67,9 +69,12 @@ func (r *lineReader) Read(p []byte) (int, error) {
 // lineWriter changes responses on their way out. mcp-go writes each message
 // with one call, but not all of them under one lock.
 type lineWriter struct {
-	mu   sync.Mutex
-	out  io.Writer
-	wire *wire
+	adapter *Adapter
+	ctx     context.Context // of the stream, for what is observed
+	wire    *wire
+
+	mu  sync.Mutex
+	out io.Writer
 }
 
 // Write writes one message.
@@ -78,19 +83,27 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	if !ended || bytes.IndexByte(message, '\n') >= 0 {
 		return 0, errors.New("mcpgo: mcp-go did not write one whole message")
 	}
-	message, _ = w.wire.rewrite(message)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, err := w.out.Write(append(append([]byte(nil), message...), '\n')); err != nil {
+	if err := w.adapter.writeMessage(w.ctx, w.wire, message, w.writeLine); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// say writes a message of the adapter's own.
-func (w *lineWriter) say(message []byte) error {
+func (w *lineWriter) writeLine(message []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, err := w.out.Write(append(message, '\n'))
+	return w.writeLineLocked(message)
+}
+
+func (w *lineWriter) writeLineLocked(message []byte) error {
+	_, err := w.out.Write(append(append([]byte(nil), message...), '\n'))
 	return err
+}
+
+func (w *lineWriter) writeHeartbeat(message []byte, over *atomic.Bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !over.Load() {
+		_ = w.writeLineLocked(message) // a client that is gone finds out by itself
+	}
 }

@@ -15,6 +15,12 @@ import (
 // another way than mcp-go would. The middleware leaves it here, in the request's
 // context, and whoever writes the bytes finds it.
 type wire struct {
+	session string          // whose client is at the other end, empty: nobody's
+	out     heartbeatWriter // nil: nothing is sent before the answer
+	// answer answers a question of mcp-go's in the client's place. Nil: whoever
+	// asks learns of the refusal from writing it.
+	answer func(id json.RawMessage, e *protocol.Error)
+
 	mu      sync.Mutex
 	replies map[string]reply // by a text that stands in the response of mcp-go
 	order   []string

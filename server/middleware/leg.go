@@ -199,6 +199,10 @@ func whereOf(event roundtrip.Event) (roundtrip.Where, bool) {
 		return e.Where, true
 	case roundtrip.QuotaExceeded:
 		return e.Where, true
+	case roundtrip.WaitBegan:
+		return e.Where, true
+	case roundtrip.WaitEnded:
+		return e.Where, true
 	}
 	return roundtrip.Where{}, false
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
 
@@ -78,16 +79,28 @@ func (s *legSeries) of(in *server.Incoming, outcome string) boundSeries {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	values := []string{labels.method, labels.era.String()}
-	count := append(values[:2:2], labels.outcome)
-	if s.targets != nil {
-		values, count = append(values, labels.target), append(count, labels.target)
-	}
+	values := s.timeLabels(labels)
+	count := append([]string{labels.method, labels.era.String(), labels.outcome}, values[2:]...)
 	series := boundSeries{s.requests.WithLabelValues(count...), s.durations.WithLabelValues(values...), waitSeries{s.waits, values}}
 	table := maps.Clone(*s.found.Load())
 	table[labels] = series
 	s.found.Store(&table)
 	return series
+}
+
+// timeLabels are the values of the labels of what is timed.
+func (s *legSeries) timeLabels(labels legLabels) []string {
+	values := []string{labels.method, labels.era.String()}
+	if s.targets != nil {
+		values = append(values, labels.target)
+	}
+	return values
+}
+
+// ofWait returns the series of a wait that no leg is known of.
+func (s *legSeries) ofWait(where roundtrip.Where) waitSeries {
+	labels := legLabels{methodLabel(where.Method), "", s.targetLabel(where.Target), where.Version.Era()}
+	return waitSeries{s.waits, s.timeLabels(labels)}
 }
 
 // targetLabel keeps peers from making up series.

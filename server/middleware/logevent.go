@@ -79,6 +79,10 @@ func (l *Log) Observe(ctx context.Context, event roundtrip.Event) {
 	case roundtrip.QuotaExceeded:
 		l.begin(ctx, zap.WarnLevel, "mcp.quota_exceeded", e.Where).write(zap.String("resource", safe(e.Resource, maxText)),
 			zap.String("limit", safe(e.Limit, maxText)), zap.Float64("retry_after_ms", milliseconds(e.RetryAfter)))
+	case roundtrip.WaitBegan:
+		l.begin(ctx, zap.DebugLevel, "mcp.wait_began", e.Where).write()
+	case roundtrip.WaitEnded:
+		l.begin(ctx, zap.DebugLevel, "mcp.wait_ended", e.Where).write(zap.Float64("waited_ms", milliseconds(e.Waited)))
 	case roundtrip.SessionEvicted:
 		l.logger.Info("mcp.session_evicted", zap.Float64("idle_ms", milliseconds(e.Idle)), zap.String("limit", safe(e.Limit, maxText)))
 	case roundtrip.KeysEnabled:

@@ -53,7 +53,7 @@ func newEventMetrics(r *registration) eventMetrics {
 			roundtrip.DropUnsolicited, roundtrip.DropMalformed, roundtrip.DropExpired,
 			roundtrip.DropVersion),
 		quotas: newFamily(r, "quota_refusals_total", "Requests refused for want of room.", "resource",
-			"guard", "store", "subscriptions"),
+			"guard", "store", "subscriptions", "waiting"),
 		evictions: r.counter("sessions_evicted_total", "Sessions of older clients that were ended before they expired, to make room."),
 		flowRounds: r.histogram("flow_rounds",
 			"Legs of a flow that had more than one, the last included.", prometheus.LinearBuckets(2, 1, 8)),
@@ -144,6 +144,15 @@ func (m *Metrics) Observe(ctx context.Context, event roundtrip.Event) {
 		c.countRefused(e)
 	case roundtrip.QuotaExceeded:
 		c.quotas.count(e.Resource)
+	case roundtrip.WaitBegan:
+		if !m.wraps.Load() {
+			m.waiting.Inc()
+		}
+	case roundtrip.WaitEnded:
+		if !m.wraps.Load() {
+			m.waiting.Dec()
+			m.legs.ofWait(e.Where).Observe(e.Waited.Seconds())
+		}
 	case roundtrip.SessionEvicted:
 		c.evictions.Inc()
 	case roundtrip.Answered:

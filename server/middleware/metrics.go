@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -45,7 +46,9 @@ type MetricsOptions struct {
 //
 // The durations are those of work. The time for which a call waits for people,
 // as calls of legacy sessions do, is observed apart, for calls that waited at all.
-// Requests that wait are also in flight.
+// Requests that wait are also in flight. Where Wrap is not used, as on an adapter,
+// the metrics of requests that wait come from events, and each wait of a call is
+// observed for itself.
 //
 // With MetricsOptions.Targets the first three have the label target, too. And once:
 //
@@ -63,7 +66,7 @@ type MetricsOptions struct {
 //	rondo_dropped_answers_total{reason}
 //	rondo_http_refusals_total{status,reason}   before any middleware
 //	rondo_line_refusals_total{reason}          the same on stdio and the like
-//	rondo_quota_refusals_total{resource}       guard, store, subscriptions
+//	rondo_quota_refusals_total{resource}       guard, store, subscriptions, waiting
 //	rondo_sessions_evicted_total
 //	rondo_answers_total{kind,outcome}          what people decided
 //	rondo_invalid_answers_total{rule}          accepted answers that did not fit
@@ -86,6 +89,7 @@ type Metrics struct {
 	legs     legSeries
 	inFlight prometheus.Gauge
 	waiting  prometheus.Gauge
+	wraps    atomic.Bool // it is a middleware, which knows who waits
 	events   eventMetrics
 }
 
@@ -140,6 +144,7 @@ func durationBuckets() []float64 {
 
 // Wrap is the [server.Middleware] that counts and times each leg.
 func (m *Metrics) Wrap(next server.Handler) server.Handler {
+	m.wraps.Store(true)
 	return func(ctx context.Context, in *server.Incoming) (result protocol.Result, err error) {
 		ctx, leg := withLeg(ctx, in)
 		outcome := outcomePanic

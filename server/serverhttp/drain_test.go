@@ -19,7 +19,8 @@ func TestShutdownIdle(t *testing.T) {
 		}
 	}
 	got := do(t, ts, "POST", headers("server/discover", ""), body("server/discover", ""))
-	if got.status != 503 || got.header.Get("Retry-After") == "" || got.code() != 23223 || string(got.ID) != "7" {
+	if got.status != 503 || got.header.Get("Retry-After") == "" || got.code() != 23223 || string(got.ID) != "7" ||
+		!strings.Contains(string(got.body), `"the server is closing, call again"`) || !strings.Contains(string(got.body), `"retryAfterMs":1000`) {
 		t.Errorf("got status %d, Retry-After %q: %s", got.status, got.header.Get("Retry-After"), got.body)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -381,5 +382,7 @@ func (s *session) end() {
 }
 
 func shuttingDown() *fault {
-	return busy(http.StatusServiceUnavailable, roundtrip.RefusedClosing, quota.None, time.Second, "server is shutting down")
+	f := busy(http.StatusServiceUnavailable, roundtrip.RefusedClosing, quota.None, time.Second, "")
+	f.err = waiting.RefuseClosing()
+	return f
 }

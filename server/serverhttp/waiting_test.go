@@ -78,7 +78,7 @@ func TestShutdownDoesNotWaitForPeople(t *testing.T) {
 				}
 				f.expect(`"requestId":` + string(question.ID) + `,"reason":"the server is closing"`)
 				answer := f.expect(`"isError":true`)
-				if !strings.Contains(answer.raw, "the server is closing; call again") {
+				if !strings.Contains(answer.raw, "the server is closing, call again") {
 					t.Errorf("the caller got %s", answer.raw)
 				}
 				f.end()
@@ -115,7 +115,7 @@ func TestShutdownWaitsForWork(t *testing.T) {
 	}
 	close(goOn)
 	texts := (<-got).body + (<-got).body
-	for _, want := range []string{"worked", "the server is closing; call again"} {
+	for _, want := range []string{"worked", "the server is closing, call again"} {
 		if !strings.Contains(texts, want) {
 			t.Errorf("got %s, want %q in it", texts, want)
 		}

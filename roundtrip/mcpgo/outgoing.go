@@ -1,0 +1,66 @@
+package mcpgo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"github.com/rondo-mcp/rondo/internal/urlrule"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// writeMessage hands one message of mcp-go's to write as it is to leave, if it
+// may: every message that a stream carries passes here. It returns the error of
+// write, or a [*protocol.Error] for a question that nobody may be asked.
+func (a *Adapter) writeMessage(ctx context.Context, w *wire, message []byte, write func([]byte) error) error {
+	if refusal := a.refuseVisit(ctx, message); refusal != nil {
+		if w.answer != nil {
+			w.answer(refusal.id, refusal.err)
+		}
+		return refusal.err
+	}
+	if r, progress, total := a.reports.find(w.session, message); r != nil {
+		return r.write(message, progress, total, write)
+	}
+	message, _ = w.rewrite(message)
+	return write(message)
+}
+
+// A refusedVisit is a question that must not leave.
+type refusedVisit struct {
+	id  json.RawMessage
+	err *protocol.Error
+}
+
+// refuseVisit refuses a question of mcp-go's own calls that would send a person
+// to a URL which nobody may be sent to, nil for everything else. Such questions
+// have no key, so the refusal names the elicitation.
+func (a *Adapter) refuseVisit(ctx context.Context, message []byte) *refusedVisit {
+	if !bytes.Contains(message, []byte(`"`+protocol.MethodElicit+`"`)) {
+		return nil
+	}
+	var question struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+		Params struct {
+			Mode string `json:"mode"`
+			URL  string `json:"url"`
+			ID   string `json:"elicitationId"`
+		} `json:"params"`
+	}
+	// mcp-go's own bytes, and not a peer's.
+	if json.Unmarshal(message, &question) != nil || question.Method != protocol.MethodElicit {
+		return nil
+	}
+	p := &question.Params
+	if p.Mode == "form" || p.Mode == "" && p.URL == "" && p.ID == "" {
+		return nil
+	}
+	refusal := urlrule.Hook(a.opts.AllowURL).RefuseAny([]*protocol.ElicitURL{{URL: p.URL, ElicitationID: p.ID}})
+	if refusal == nil {
+		return nil
+	}
+	a.observe(ctx, roundtrip.ServerBug{Where: roundtrip.Where{Method: question.Method}, Err: refusal})
+	return &refusedVisit{question.ID, refusal.Wire()}
+}

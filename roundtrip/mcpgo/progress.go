@@ -1,0 +1,184 @@
+package mcpgo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rondo-mcp/rondo/internal/heartbeat"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// A heartbeatWriter is where a request is answered.
+type heartbeatWriter interface {
+	// writeHeartbeat writes a message of the adapter's own between those of
+	// mcp-go. It does nothing once over is set, or where nothing can be sent
+	// before the answer.
+	writeHeartbeat(message []byte, over *atomic.Bool)
+}
+
+// reports are the progress notifications on the token of one call: those of its
+// handler, which mcp-go writes, and heartbeats while it waits for a person, which
+// the adapter writes itself, so that they never come after the answer.
+type reports struct {
+	token json.RawMessage
+	out   heartbeatWriter
+	over  atomic.Bool // the call has ended
+
+	mu     sync.Mutex // held while one is written, for they must leave in order
+	values heartbeat.Sequence
+}
+
+// maxTokenBytes is the longest progress token that is kept. Clients have numbers
+// and short texts.
+const maxTokenBytes = 256
+
+// followProgress has heartbeats written while the call waits, if its client asked
+// for progress, until end is called. Calls of modern revisions do not wait. Without
+// Handler or Listen nobody would see what the handler reports.
+func (a *Adapter) followProgress(ctx context.Context, call *roundtrip.Call, token any) (end func()) {
+	wire := wireFrom(ctx)
+	if wire == nil || wire.session == "" || token == nil || call.Push == nil {
+		return func() {}
+	}
+	text, err := json.Marshal(token)
+	if err != nil || len(text) > maxTokenBytes {
+		return func() {}
+	}
+	r := &reports{token: text, out: wire.out}
+	// A client that does not read holds up its own connection, and not the answer.
+	call.Heartbeat = heartbeat.Detach(0, r.beat)
+	key := reportsKey{wire.session, string(text)}
+	a.reports.add(key, r)
+	return func() { a.reports.end(key, r) }
+}
+
+// beat writes a heartbeat.
+func (r *reports) beat(context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	value, total, ok := r.values.Beat()
+	if !ok {
+		return
+	}
+	p := protocol.Progress{Progress: value, Message: heartbeat.Message}
+	if total != 0 {
+		p.Total = &total
+	}
+	if message, err := progressMessage(r.token, p); err == nil {
+		r.out.writeHeartbeat(message, &r.over)
+	}
+}
+
+func progressMessage(token json.RawMessage, p protocol.Progress) ([]byte, error) {
+	var err error
+	if p.Token, err = protocol.ParseID(token); err != nil {
+		return nil, err
+	}
+	params, err := jsonx.Encode(p)
+	if err != nil {
+		return nil, err
+	}
+	return protocol.AppendMessage(nil, &protocol.Notification{Method: protocol.NotifyProgress, Params: params})
+}
+
+// write writes what a handler reports, above the heartbeats that went before.
+func (r *reports) write(message []byte, progress, total float64, write func([]byte) error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	value, ok := r.values.Relay(progress, total)
+	switch {
+	case !ok:
+		return nil // a client must not see progress fall
+	case value == progress:
+		return write(message)
+	}
+	raised, err := withProgress(message, value)
+	if err != nil {
+		return err // cannot be: it has been read before
+	}
+	return write(raised)
+}
+
+// withProgress returns a progress notification with another value.
+func withProgress(message []byte, value float64) ([]byte, error) {
+	head, err := membersOf(message)
+	if err != nil {
+		return nil, err
+	}
+	params, err := membersOf(head.value("params"))
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	params.set("progress", text)
+	head.set("params", params.encode())
+	return head.encode(), nil
+}
+
+// reportsKey tells the calls of an adapter apart that want progress.
+type reportsKey struct{ session, token string }
+
+// reportsTable finds the reports that a message is one of. mcp-go may write what
+// a handler has reported after the handler has returned, so the last calls that
+// ended are kept. Its zero value is ready.
+type reportsTable struct {
+	mu    sync.Mutex
+	calls map[reportsKey]*reports
+	ended []reportsKey
+}
+
+// maxEndedReports is how many calls are kept that have ended: what they reported
+// is on its way for milliseconds.
+const maxEndedReports = 64
+
+func (t *reportsTable) add(key reportsKey, r *reports) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.calls == nil {
+		t.calls = map[reportsKey]*reports{}
+	}
+	t.calls[key] = r
+}
+
+func (t *reportsTable) end(key reportsKey, r *reports) {
+	r.over.Store(true)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = append(t.ended, key)
+	if len(t.ended) <= maxEndedReports {
+		return
+	}
+	if oldest := t.calls[t.ended[0]]; oldest != nil && oldest.over.Load() {
+		delete(t.calls, t.ended[0])
+	}
+	t.ended = append(t.ended[:0], t.ended[1:]...)
+}
+
+// find returns the reports that a message of mcp-go's is one of, nil if of none.
+func (t *reportsTable) find(session string, message []byte) (r *reports, progress, total float64) {
+	if session == "" || !bytes.Contains(message, []byte(`"`+protocol.NotifyProgress+`"`)) {
+		return nil, 0, 0
+	}
+	var n struct {
+		Method string `json:"method"`
+		Params struct {
+			Token    json.RawMessage `json:"progressToken"`
+			Progress float64         `json:"progress"`
+			Total    float64         `json:"total"`
+		} `json:"params"`
+	}
+	if json.Unmarshal(message, &n) != nil || n.Method != protocol.NotifyProgress {
+		return nil, 0, 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.calls[reportsKey{session, string(n.Params.Token)}], n.Params.Progress, n.Params.Total
+}
