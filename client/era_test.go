@@ -172,16 +172,18 @@ func TestEraOverLines(t *testing.T) {
 				}
 				return ""
 			}}
-			c := newClient(t, s.onLines(t, &client.StreamOptions{ProbeTimeout: 50 * time.Millisecond}), nil)
-			r, err := c.CallTool(t.Context(), "t", nil)
-			if test.err == "" {
-				wantDone(t, r, err)
-			} else if err == nil || !strings.Contains(err.Error(), test.err) {
-				t.Errorf("got %v, want %q", err, test.err)
-			}
-			if c.Negotiated() != test.want {
-				t.Errorf("got %q, want %q", c.Negotiated(), test.want)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				c := newClient(t, s.onLines(t, nil), nil)
+				r, err := c.CallTool(t.Context(), "t", nil)
+				if test.err == "" {
+					wantDone(t, r, err)
+				} else if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Errorf("got %v, want %q", err, test.err)
+				}
+				if c.Negotiated() != test.want {
+					t.Errorf("got %q, want %q", c.Negotiated(), test.want)
+				}
+			})
 		})
 	}
 }
@@ -200,10 +202,12 @@ func TestEraOfSlowStart(t *testing.T) {
 		}
 		return ""
 	}}
-	c := newClient(t, s.onLines(t, &client.StreamOptions{ProbeTimeout: 50 * time.Millisecond}), nil)
-	if v, err := c.Negotiate(t.Context()); v != protocol.V20260728 || err != nil {
-		t.Errorf("got %q, %v", v, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, s.onLines(t, nil), nil)
+		if v, err := c.Negotiate(t.Context()); v != protocol.V20260728 || err != nil {
+			t.Errorf("got %q, %v", v, err)
+		}
+	})
 }
 
 func TestEraOptions(t *testing.T) {
@@ -336,10 +340,12 @@ func blocking(t *testing.T) (s *oldHTTP, begun chan struct{}, release func()) {
 	begun, gate := make(chan struct{}, 16), make(chan struct{})
 	var once sync.Once
 	release = func() { once.Do(func() { close(gate) }) }
-	t.Cleanup(release)
 	s = &oldHTTP{oldServer: &oldServer{refuse: func(w http.ResponseWriter, _ oldMessage) {
 		begun <- struct{}{}
-		<-gate
+		select {
+		case <-gate:
+		case <-t.Context().Done(): // before the server is closed, which waits for what it serves
+		}
 		w.WriteHeader(400)
 	}}, noGet: true}
 	return s, begun, release
@@ -370,20 +376,18 @@ func TestNegotiationOutlivesItsFirstCaller(t *testing.T) {
 func TestNegotiationEndsWithItsLastCaller(t *testing.T) {
 	s, begun, release := blocking(t)
 	c := s.client(t, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := c.CallTool(ctx, "t", nil); !errors.Is(err, context.DeadlineExceeded) {
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-begun; cancel() }()
+	if _, err := c.CallTool(ctx, "t", nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	<-begun
 	release()
 	r, err := c.CallTool(t.Context(), "t", nil)
 	wantDone(t, r, err)
 }
 
 func TestCloseEndsNegotiation(t *testing.T) {
-	s, begun, release := blocking(t)
-	defer release() // before the server is closed, which waits for what it serves
+	s, begun, _ := blocking(t)
 	c := s.client(t, nil)
 	over := make(chan error, 1)
 	go func() { _, err := c.Negotiate(t.Context()); over <- err }()

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -284,9 +285,14 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 	} {
 		t.Run("lines "+name, func(t *testing.T) {
 			in, out := io.Pipe()
-			s := client.NewStream(in, io.Discard, &client.StreamOptions{MaxLineBytes: 1000})
+			requests, toServer := io.Pipe()
+			s := client.NewStream(in, toServer, &client.StreamOptions{MaxLineBytes: 1000})
 			c := client.New(s, &client.Options{Era: protocol.Modern})
-			time.AfterFunc(20*time.Millisecond, func() { ends(s, out) })
+			go func() {
+				_, _ = bufio.NewReader(requests).ReadString('\n') // before, there is nothing that could be answered
+				go func() { _, _ = io.Copy(io.Discard, requests) }()
+				ends(s, out)
+			}()
 			_, err := c.CallTool(t.Context(), "t", nil)
 			wantError(t, err, "tools/call", "; ")
 			_ = c.Close()

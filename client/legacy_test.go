@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
@@ -327,39 +328,61 @@ func TestLegacyCancelledByServer(t *testing.T) {
 				t.Errorf("a cancelled question was answered: %s", m.answer())
 			}
 		}
-		s.waiting["1"] <- oldMessage{} // let go of the one that waits
 	})
 }
 
 // The time that people take is not the server's, and the server's is limited.
 func TestLegacyTimeout(t *testing.T) {
+	const limit = time.Second
 	overEach(t, func(t *testing.T, way string) {
-		const limit = 200 * time.Millisecond
-		opts := &client.Options{Timeout: limit, ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
-			select {
-			case <-time.After(2 * limit):
-				return client.Accept(map[string]any{"name": "Ada"})
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
+		synctest.Test(t, func(t *testing.T) {
+			opts := &client.Options{Timeout: limit, ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
+				select {
+				case <-time.After(2 * limit):
+					return client.Accept(map[string]any{"name": "Ada"})
+				case <-ctx.Done():
+					return nil, context.Cause(ctx)
+				}
+			}}
+			stop := make(chan struct{})
+			defer close(stop)
+			s := &oldServer{inMemory: true, call: func(m oldMessage, push func(string) oldMessage) string {
+				if got := push(pushed("1", "elicitation/create", nameParams)); got.Error != nil {
+					t.Errorf("got %s", got.answer())
+				}
+				if strings.Contains(string(m.Params), "slow") {
+					<-stop
+				}
+				return oldDone
+			}}
+			c := s.reach(t, way, opts)
+			r, err := c.CallTool(t.Context(), "greet", nil)
+			wantDone(t, r, err)
+			start := time.Now()
+			_, err = c.CallTool(t.Context(), "slow", nil)
+			if _, ok := errors.AsType[*client.TimeoutError](err); !ok || time.Since(start) != 3*limit {
+				t.Errorf("got %v after %v, want a TimeoutError after what the person took and the limit", err, time.Since(start))
 			}
+		})
+	})
+}
+
+// A client that gives up in the middle of a question leaves nothing behind that
+// waits for the answer.
+func TestLegacyCallerGivesUp(t *testing.T) {
+	overEach(t, func(t *testing.T, way string) {
+		ctx, cancel := context.WithCancel(t.Context())
+		opts := &client.Options{ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
+			cancel()
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
 		}}
-		stop := make(chan struct{})
-		defer close(stop)
-		s := &oldServer{call: func(m oldMessage, push func(string) oldMessage) string {
-			if got := push(pushed("1", "elicitation/create", nameParams)); got.Error != nil {
-				t.Errorf("got %s", got.answer())
-			}
-			if strings.Contains(string(m.Params), "slow") {
-				<-stop
-			}
+		s := &oldServer{call: func(_ oldMessage, push func(string) oldMessage) string {
+			push(pushed("1", "elicitation/create", nameParams))
 			return oldDone
 		}}
-		c := s.reach(t, way, opts)
-		r, err := c.CallTool(t.Context(), "greet", nil)
-		wantDone(t, r, err)
-		_, err = c.CallTool(t.Context(), "slow", nil)
-		if _, ok := errors.AsType[*client.TimeoutError](err); !ok {
-			t.Errorf("got %v, want a TimeoutError", err)
+		if _, err := s.reach(t, way, opts).CallTool(ctx, "greet", nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
 		}
 	})
 }

@@ -3,9 +3,11 @@ package client_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -43,10 +45,13 @@ func (m oldMessage) answer() string {
 type oldServer struct {
 	version string // of initialize; 2025-11-25 when empty
 	caps    string // JSON
+	// inMemory has HTTP over pipes instead of sockets, for a test in a bubble.
+	inMemory bool
 	// refuse answers server/discover, by itself as a legacy server would.
 	refuse func(w http.ResponseWriter, m oldMessage)
 	// call answers tools/call. Push sends a message on the stream of the call,
-	// and returns what the client answers if it is a request.
+	// and returns what the client answers if it is a request, or nothing when the
+	// client has gone.
 	call func(m oldMessage, push func(message string) oldMessage) (result string)
 	// handle, if it returns a text, is the answer to a request.
 	handle func(m oldMessage) string
@@ -93,8 +98,9 @@ func (s *oldServer) params(method string) string {
 }
 
 // ask sends a request with write and waits for the answer; without an id it
-// only sends.
-func (s *oldServer) ask(message string, write func(string)) oldMessage {
+// only sends. It ends with ctx, that of the call in which it asks: a client that
+// has given up answers nothing any more.
+func (s *oldServer) ask(ctx context.Context, message string, write func(string)) oldMessage {
 	var m oldMessage
 	_ = json.Unmarshal([]byte(message), &m)
 	if m.ID == nil {
@@ -109,7 +115,12 @@ func (s *oldServer) ask(message string, write func(string)) oldMessage {
 	s.waiting[string(m.ID)] = c
 	s.mu.Unlock()
 	write(message)
-	return <-c
+	select {
+	case m := <-c:
+		return m
+	case <-ctx.Done():
+		return oldMessage{}
+	}
 }
 
 // reply returns the answer to all requests but tools/call.
@@ -166,6 +177,8 @@ func (s *oldServer) onLines(t *testing.T, opts *client.StreamOptions) *client.St
 		defer toClient.Close()
 		var calls sync.WaitGroup
 		defer calls.Wait()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
 		lines := bufio.NewScanner(fromClient)
 		for lines.Scan() {
 			var m oldMessage
@@ -176,7 +189,7 @@ func (s *oldServer) onLines(t *testing.T, opts *client.StreamOptions) *client.St
 			switch {
 			case m.Method == "tools/call":
 				calls.Go(func() {
-					write(s.result(m, func(message string) oldMessage { return s.ask(message, write) }))
+					write(s.result(m, func(message string) oldMessage { return s.ask(ctx, message, write) }))
 				})
 			case m.Method != "" && m.ID != nil:
 				if text := s.reply(m); !strings.Contains(text, `"silence"`) {
@@ -245,7 +258,12 @@ func (s *oldHTTP) post(w http.ResponseWriter, r *http.Request) {
 	case s.plain:
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, s.result(m, func(message string) oldMessage {
-			return s.ask(message, func(text string) { s.gets <- text })
+			return s.ask(r.Context(), message, func(text string) {
+				select {
+				case s.gets <- text:
+				case <-r.Context().Done(): // nobody reads the stream any more
+				}
+			})
 		}))
 	default:
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -256,7 +274,7 @@ func (s *oldHTTP) post(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, "data: %s\n\n", text)
 			w.(http.Flusher).Flush()
 		}
-		write(s.result(m, func(message string) oldMessage { return s.ask(message, write) }))
+		write(s.result(m, func(message string) oldMessage { return s.ask(r.Context(), message, write) }))
 	}
 }
 
@@ -276,6 +294,13 @@ func (s *oldServer) reach(t *testing.T, way string, opts *client.Options) *clien
 
 func (s *oldHTTP) client(t *testing.T, opts *client.Options) *client.Client {
 	t.Helper()
+	if s.inMemory {
+		tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{HTTPClient: serveInMemory(t, s)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newClient(t, tr, opts)
+	}
 	return newClient(t, dialHTTP(t, s, nil), opts)
 }
 
@@ -286,6 +311,53 @@ func dialHTTP(t *testing.T, h http.Handler, opts *clienthttp.Options) *clienthtt
 		t.Fatal(err)
 	}
 	return tr
+}
+
+// A pipeListener accepts connections that are made in this process.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+
+func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case l.conns <- theirs:
+		return ours, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// serveInMemory serves HTTP over pipes, which block as synctest wants it, and
+// returns the client that gets there.
+func serveInMemory(t *testing.T, h http.Handler) *http.Client {
+	t.Helper()
+	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	transport, web := &http.Transport{DialContext: l.dial}, &http.Server{Handler: h}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = web.Serve(l) })
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		_ = web.Close()
+		serving.Wait()
+	})
+	return &http.Client{Transport: transport}
 }
 
 var _ protocol.LegacyPeer = (*clienthttp.Transport)(nil)

@@ -24,11 +24,12 @@ type stream struct {
 
 // Deliver writes a frame. The client of this example answers at once; in a
 // gateway its response comes in by another door, and from is what that door
-// knows about the sender.
+// knows about the sender. From the answer on Elicit may return, so what Deliver
+// did after that might not be seen.
 func (s *stream) Deliver(ctx context.Context, m protocol.Message) error {
 	question := m.(*protocol.Request)
-	disposition, err := s.router.Complete(ctx, s.from, &protocol.Response{ID: question.ID, Result: json.RawMessage(s.answer)})
-	fmt.Println("reply:", disposition)
+	fmt.Println("to the client:", question.Method)
+	_, err := s.router.Complete(ctx, s.from, &protocol.Response{ID: question.ID, Result: json.RawMessage(s.answer)})
 	return err
 }
 
@@ -81,7 +82,7 @@ func Example() {
 		fmt.Println(wire.Code, wire.Message)
 	}
 	// Output:
-	// reply: accepted
+	// to the client: elicitation/create
 	// accept {"env":"prod"}
 	// -32602 Client does not support URL elicitation
 }

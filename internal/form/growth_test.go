@@ -63,6 +63,30 @@ func TestGrowth(t *testing.T) {
 	})
 }
 
+// TestGrowthOfItemsTimesValues: to look each item up among the values must not
+// take the product of both. Ten times the answer is ten times the items of ten
+// times the values.
+func TestGrowthOfItemsTimesValues(t *testing.T) {
+	forms, contents := map[int]*form.Form{}, map[int][]byte{}
+	for _, size := range []int{growthtest.Small, growthtest.Medium, growthtest.Large} {
+		n := max(1, form.MaxValues*size/growthtest.Large)
+		f, err := form.ParsePeer([]byte(object(`{"type":"array","items":{"type":"string","enum":[` + manyValues(n) + `]}}`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := fmt.Sprintf(`"v%d"`, n-1)
+		contents[size] = growthtest.Repeat(`{"x":[`, last+`,`, last+`]}`)(size)
+		forms[len(contents[size])] = f
+	}
+	growthtest.Test(t, growthtest.Reader{
+		Read: func(input []byte) bool {
+			_, err := forms[len(input)].Accept(input)
+			return err == nil
+		},
+		BytesPerByte: 40, ObjectsPerByte: 0.5,
+	}, growthtest.Input{Name: "the last value each time", Make: func(size int) []byte { return contents[size] }})
+}
+
 // wrapped are values of all shapes for a member that no field has. Broken ones are refused by who receives an answer.
 func wrapped(head, tail string) (inputs []growthtest.Input) {
 	for _, in := range growthtest.Values(head, tail) {

@@ -18,6 +18,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/rondo-mcp/rondo/internal/cputime"
 )
 
 // The sizes at which readers are measured, in bytes.
@@ -160,9 +162,9 @@ func (r Reader) run(input []byte) (c cost, accepted bool) {
 	var before, after runtime.MemStats
 	runtime.GC() // not in the middle of the run, if that can be helped
 	runtime.ReadMemStats(&before)
-	start := cpuTime()
+	start := cputime.Process()
 	accepted = r.Read(input)
-	c.took = cpuTime() - start
+	c.took = cputime.Process() - start
 	runtime.ReadMemStats(&after)
 	c.bytes, c.objects = after.TotalAlloc-before.TotalAlloc, after.Mallocs-before.Mallocs
 	return c, accepted

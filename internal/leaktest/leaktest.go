@@ -1,4 +1,4 @@
-// Package leaktest fails a test, or a whole test binary, that leaves goroutines behind.
+// Package leaktest fails a test, or a whole test binary, that leaves goroutines behind, and a test binary that hangs.
 package leaktest
 
 import (
@@ -14,11 +14,16 @@ import (
 // only spent when something does linger, and a loaded machine must not fail a correct test.
 const grace = 5 * time.Second
 
-// Main runs a package's tests and fails the binary when goroutines are left over. It does not return.
+// Main runs a package's tests. It fails the binary when goroutines are left over, and when the tests hang: at once,
+// with the names of those that wait. It does not return.
 //
 //	func TestMain(m *testing.M) { leaktest.Main(m) }
-func Main(m *testing.M) {
+func Main(m *testing.M) { run(m, hangLimit) }
+
+func run(m *testing.M, limit time.Duration) {
+	unwatch := watchForHang(limit)
 	code := m.Run()
+	unwatch()
 	if code == 0 {
 		if left := wait(nil, grace); len(left) > 0 {
 			fmt.Fprintf(os.Stderr, "leaktest: %d goroutines left over after all tests:\n\n%s\n", len(left), join(left))
@@ -108,6 +113,7 @@ func ours(stack string) bool {
 		"created by runtime/trace.Start",
 		"runtime/pprof.profileWriter",
 		"created by testing/synctest",
+		"leaktest.watchForHang.", // of this package, until all tests have ended
 	} {
 		if strings.Contains(stack, frame) {
 			return true
