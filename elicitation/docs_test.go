@@ -1,7 +1,9 @@
 package elicitation_test
 
 import (
+	"os"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,6 +43,26 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	}
 	section := doccheck.Section(t, "doc.go", "Metrics")
 	doccheck.WantSame(t, registry.names, doccheck.DocumentedMetrics(section))
+}
+
+// TestREADMENamesEventsAndMetrics wants all of them in the README, too, which gives events
+// without their prefix.
+func TestREADMENamesEventsAndMetrics(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := doccheck.Section(t, "doc.go", "Events") + doccheck.Section(t, "doc.go", "Metrics")
+	names := regexp.MustCompile(`\belicitation[._][a-z_]+\b`).FindAllString(sections, -1)
+	if len(names) == 0 {
+		t.Fatal("found no names")
+	}
+	for _, name := range names {
+		want := regexp.MustCompile("`(" + name + "|" + strings.TrimPrefix(name, "elicitation.") + ")[`{]")
+		if !want.Match(readme) {
+			t.Errorf("README.md does not name %s", name)
+		}
+	}
 }
 
 // A describing registerer keeps the names of what is registered.
