@@ -185,7 +185,7 @@
 //	natsbus.Options.Timeout               5 s
 //		a look into the directory, for a reply that arrived at another replica; it gets an error
 //	natsbus.Options.Lease                 10 s
-//		a replica that NATS has lost; replies to its questions arrive only where it is
+//		a replica that NATS has lost; a reply that arrives at another is not carried to it
 //	natsbus.Options.Grace                 500 ms
 //		the search for such a replica while its lease stands; the reply gets an error
 //	questions over mcp-go's HTTP client   30 s

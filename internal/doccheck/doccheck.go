@@ -89,7 +89,8 @@ func Strings(t *testing.T, name string) []string {
 }
 
 var (
-	described  = regexp.MustCompile(`fqName: "([^"]+)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
+	described = regexp.MustCompile(
+		`fqName: "([^"]+)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
 	documented = regexp.MustCompile(`(?m)^\s*([a-z]+(?:_[a-z]+)+)(?:\{([a-z,]+)\})?(?:\s|$)`)
 	labelValue = regexp.MustCompile(`="[^"]*"`)
 )

@@ -59,7 +59,7 @@
 // Each entry of a [Log] has its name as its message:
 //
 //	mcp.request             info   a leg ended; warn: with an internal error; see LogOptions.Level
-//	mcp.request_refused     info   a transport refused a request; warn: no room, or a wrong host, origin or size
+//	mcp.request_refused     info   a transport refused a request; warn: no room, wrong host or origin
 //	mcp.requests_refused    warn   how many more were refused in the last second
 //	mcp.input_required      info   questions were asked; warn: two rounds are left or fewer
 //	mcp.resumed             debug  a retry came with a state that was verified
