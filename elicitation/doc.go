@@ -55,6 +55,23 @@
 //     does not fit the form is passed on with a warning in the log, unless
 //     [Options].Validation says otherwise.
 //
+// # While a person thinks
+//
+// The client's request waits while a question of its call is open. Middleware that
+// watches for that hears of it, as package roundtrip says. Where [Origin] names a
+// ProgressToken and the questions go out by [Frames], the client gets progress on
+// it ([Options].Heartbeat), and the host relays what the upstream reports with
+// [Call.RelayProgress], so that values rise. A question that nobody answers ends
+// after [Options].Timeout; progress on the question starts that anew, up to
+// [Options].MaxTimeout.
+//
+// # Limits
+//
+// Questions are counted in all, by principal, by session and by upstream
+// connection ([Options].MaxPending and its siblings). Anonymous sessions are one
+// account: they may have all of MaxPending where no session has a principal, and
+// else all but a quarter. A refusal names the limit and when to ask again.
+//
 // # Events
 //
 // With [Options.Logger] each event is one entry named elicitation.created,

@@ -104,31 +104,105 @@
 //
 // # When a person takes time
 //
-// In modern revisions no call waits for a person: the question is returned and
-// the answer comes with another request. On a connection of a legacy revision the
-// call waits while its question is with the client. It does not work meanwhile,
-// so what limits or measures work leaves that time out; [WatchWaiting] tells
-// middleware of an author's own. Calls that wait have limits of their own, see
+// In modern revisions the question is returned and the answer comes with another
+// request, so a call waits for a person in [Await] alone. On a connection of a
+// legacy revision it waits while its question is with the client. It does not work
+// meanwhile, so what limits or measures work leaves that time out; [WatchWaiting]
+// tells middleware of an author's own. Calls that wait have limits of their own, see
 // [Options].MaxWaiting, and send heartbeats to callers that asked for progress.
 // A server that shuts down does not wait for them.
 //
-// These are the clocks that can run out on a person, with their defaults:
+// # Clocks that can run out on a person
 //
-//	Options.HumanTimeout                10 min  a question in a session, from the last progress on it
-//	Options.RoundTTL                    1 h     the answers to returned questions; Question.ExpiresIn
-//	Options.FlowTTL                     24 h    all rounds together, in sessions too
-//	middleware.Timeout                  60 s    work alone: stands still while the call waits
-//	elicitation.Options.Timeout         60 s    a question that a gateway passes on, from the last progress on it
-//	elicitation.Options.MaxTimeout      10 min  the same, whatever extends it
-//	elicitation.Options.DeliveryTimeout 10 s    until the question is with the client's transport
-//	elicitation.NewToolClock            -       work alone: stands still while its Pause holds
-//	serverhttp.Options.SessionTimeout   30 min  a session that is idle: not while a call of it waits
-//	serverhttp.Options.KeepAlive        25 s    keeps proxies from closing a quiet stream
-//	serverhttp.Options.WriteTimeout     30 s    one write, not the response
-//	http.Server.WriteTimeout            none    replaced for each write by that of serverhttp
-//	the client's request timeout        60 s    common; Options.Heartbeat keeps it from passing in clients that reset it
+// This table names every such clock with its default and, on the lines below, what
+// it bounds and what happens when it runs out. A dash says that there is no default,
+// and a clock without a setting is named by what it bounds.
 //
-// To align them, set Options.HumanTimeout to what a person may take, and in a
+// In the server, whichever host it is built on:
+//
+//	roundtrip.Options.HumanTimeout        10 min
+//		one question in a session, from the last progress on it (with mcp-go: from its
+//		start), and Await in a session; the question is withdrawn and the call refused
+//	roundtrip.Options.RoundTTL            1 h
+//		the answers to returned questions; their requestState is refused, and the call has
+//		to be started again, or starts over by itself with RestartExpired
+//	roundtrip.Question.ExpiresIn          -
+//		the same for one round, in place of RoundTTL; in a session, too
+//	roundtrip.AnswerWithin                -
+//		ExpiresIn for a question of flow style; where Ask waits it has no effect
+//	roundtrip.Options.FlowTTL             24 h
+//		all rounds of a flow together; like RoundTTL, and in a session like HumanTimeout
+//	roundtrip.MaxVisitHold                25 s
+//		how long Await holds a request of a modern revision; the link is asked for again
+//	roundtrip.Options.Heartbeat           15 s
+//		progress to the caller of a call that waits, first after 2 s; it ends nothing
+//	middleware.Timeout                    60 s
+//		work alone: the clock stands still while the call waits; the handler's context ends
+//	natsguard.Options.Timeout             5 s
+//		the claim of a state with its answers; the request is refused
+//	natsguard.Options.Longest             25 h
+//		how far ahead a state may expire; one that expires later is refused, so keep it
+//		above FlowTTL
+//
+// In the transport of the server:
+//
+//	serverhttp.Options.SessionTimeout     30 min
+//		a session in which no request runs or waits and no stream is open; it ends
+//	idle sessions at a limit of serverhttp 1 min
+//		a session that was idle for so long may make room for another; it ends
+//	events of a finished stream           5 min
+//		a response for a client that lost its connection; it cannot be fetched any more
+//	serverhttp.Options.KeepAlive          25 s
+//		a quiet stream; a comment is sent, which keeps proxies from closing it
+//	serverhttp.Options.ReadTimeout        30 s
+//		one body, such as that with the answers; the request is refused (408)
+//	serverhttp.Options.WriteTimeout       30 s
+//		one write, not the response; the connection is closed
+//	http.Server.WriteTimeout              -
+//		the response; serverhttp replaces it by its own for each write
+//	mcp.StreamableHTTPOptions.SessionTimeout, server.WithSessionIdleTTL    -
+//		idle sessions of the official SDK and of mcp-go; see there
+//
+// In a gateway:
+//
+//	elicitation.Options.Timeout           60 s
+//		one question, from the last progress on it; the client is told that it is withdrawn,
+//		and the upstream gets "Elicitation timed out"
+//	elicitation.ElicitOptions.Timeout     -
+//		the same for one question, in place of Options.Timeout
+//	elicitation.Options.MaxTimeout        10 min
+//		the same, whatever extends it
+//	elicitation.Options.DeliveryTimeout   10 s
+//		until the client's transport has taken the question; the question fails
+//	elicitation.Options.Heartbeat         15 s
+//		as roundtrip.Options.Heartbeat, for the gateway's client
+//	elicitation.NewToolClock              -
+//		work alone: the clock stands still while its Pause holds; the context ends
+//	a visit that the router remembers     1 h
+//		until the upstream says that it is completed; the client is not told any more
+//	telling the bus of a question         2 s
+//		the question is refused
+//	natsbus.Options.Timeout               5 s
+//		a look into the directory, for a reply that arrived at another replica; it gets an error
+//	natsbus.Options.Lease                 10 s
+//		a replica that NATS has lost; a reply that arrives at another is not carried to it
+//	natsbus.Options.Grace                 500 ms
+//		the search for such a replica while its lease stands; the reply gets an error
+//	questions over mcp-go's HTTP client   30 s
+//		one question of an upstream; mcp-go ends it, and Options.Timeout cannot extend that
+//
+// In the client:
+//
+//	client.Options.Timeout                5 min
+//		the server's part of a call: the time of people is left out; the call fails
+//	client.MaxRetryAfter                  30 s
+//		the longest wait that a busy server may ask for; the call fails at once instead
+//	an answer to a server of an older revision over HTTP    30 s
+//		until the server has taken it; then the client gives up, and the question times out
+//	the request timeout of other clients  60 s
+//		common; heartbeats keep it from running out where progress resets it
+//
+// To align them, set roundtrip.Options.HumanTimeout to what a person may take, and in a
 // gateway elicitation.Options.Timeout to the same: what an upstream asks passes
 // both. Progress on a question starts its clocks again. A heartbeat is progress of
 // the call and not of the question, and lengthens none of these.

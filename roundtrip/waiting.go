@@ -16,8 +16,8 @@ import (
 
 // The defaults of the limits on calls that wait for a person.
 const (
-	// DefaultMaxWaiting is how many calls may wait in all: with 8 KiB each, 32
-	// MiB beside their arguments.
+	// DefaultMaxWaiting is how many calls may wait in all: with 21 KB each at most,
+	// 86 MB beside their arguments.
 	DefaultMaxWaiting = 4096
 	// DefaultMaxWaitingPerPrincipal is how many of them may be one principal's.
 	// A person answers one at a time; a gateway is one principal for many people.

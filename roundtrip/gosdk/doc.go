@@ -76,6 +76,16 @@
 // but for a form or visit that the SDK refuses to put and whose error the handler
 // drops: of that nobody is told but the handler.
 //
+// # Calls that wait
+//
+// While a call of an older revision waits for a person, its client gets progress
+// on the call's token, see [roundtrip.Options].Heartbeat. Values rise whoever
+// reports them: what a handler reports is raised where heartbeats have gone
+// further. How many calls may wait is bounded, by principal and session too
+// ([roundtrip.Options].MaxWaiting). Observers hear of each wait
+// ([roundtrip.WaitBegan]); the log and the metrics of package server/middleware
+// are such observers.
+//
 // # What the SDK makes impossible
 //
 // Middleware sees requests after the SDK has decoded them. [Handler] and

@@ -54,6 +54,37 @@
 // Middleware. So does all that a transport refuses before there is a leg: a
 // foreign origin, a bad token, a lost session ([roundtrip.RequestRefused]).
 //
+// # Log entries
+//
+// Each entry of a [Log] has its name as its message:
+//
+//	mcp.request             info   a leg ended; warn: with an internal error; see LogOptions.Level
+//	mcp.request_refused     info   a transport refused a request; warn: no room, wrong host or origin
+//	mcp.requests_refused    warn   how many more were refused in the last second
+//	mcp.input_required      info   questions were asked; warn: two rounds are left or fewer
+//	mcp.resumed             debug  a retry came with a state that was verified
+//	mcp.answered            info   a person decided
+//	mcp.answer_invalid      info   an accepted answer did not fit: its key, field and rule
+//	mcp.answers_dropped     info   answers that this flow had not asked for, or malformed ones
+//	mcp.decline_ignored     warn   a handler completed without having looked at a refusal
+//	mcp.flow_ended          info   a flow of more than one leg came to an end
+//	mcp.state_rejected      warn   a requestState was refused, and why
+//	mcp.leg_running         info   a copy of a leg that still runs was told to come back
+//	mcp.capability_refused  info   a client lacks what a question needs
+//	mcp.push_failed         warn   a question was put to a client while a call ran, in vain
+//	mcp.wait_began          debug  a call waits for a person
+//	mcp.wait_ended          debug  it goes on
+//	mcp.quota_exceeded      warn   a request was refused for want of room
+//	mcp.session_evicted     info   an idle session made room for another
+//	mcp.handler_failed      warn   a handler returned an error; info: its client had gone
+//	mcp.handler_panicked    error  a handler, or a hook, panicked
+//	mcp.server_bug          error  a handler did what it must not, which clients are not told
+//	mcp.keys_enabled        info   at start: which keys seal and open states
+//	mcp.ephemeral_key       warn   at start: states are sealed with a key of this process
+//
+// What the entry of a leg says as well, a question or the completion of its flow, is
+// an entry of its own at debug level where legs are logged.
+//
 // # What is never recorded
 //
 // Logs and metrics hold no arguments, answers, author's state, requestState,

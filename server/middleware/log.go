@@ -38,8 +38,8 @@ type LogOptions struct {
 
 // A Log writes structured log entries with zap: one for each leg ("mcp.request"),
 // as a middleware, and one for each event ("mcp.state_rejected",
-// "mcp.input_required" and so on), as an observer. Name it in the server's
-// options for both:
+// "mcp.input_required" and so on), as an observer. The package comment lists all
+// entries. Name it in the server's options for both:
 //
 //	Observer:   log,
 //	Middleware: []server.Middleware{log.Wrap, …},

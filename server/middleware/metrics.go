@@ -63,6 +63,7 @@ type MetricsOptions struct {
 //	rondo_state_bytes                          size of requestState sent
 //	rondo_state_rejections_total{reason}
 //	rondo_capability_refusals_total{capability}
+//	rondo_push_failures_total{outcome}         questions put while a call runs, in vain
 //	rondo_dropped_answers_total{reason}
 //	rondo_http_refusals_total{status,reason}   before any middleware
 //	rondo_line_refusals_total{reason}          the same on stdio and the like

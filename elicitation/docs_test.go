@@ -1,0 +1,85 @@
+package elicitation_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/doccheck"
+)
+
+var eventName = regexp.MustCompile(`\belicitation\.[a-z]+\b`)
+
+// TestEveryLogEntryIsDocumented compares the kinds of events, and the fields of an entry, with
+// the section of the package comment about them.
+func TestEveryLogEntryIsDocumented(t *testing.T) {
+	section := doccheck.Section(t, "doc.go", "Events")
+	kinds, documented := doccheck.Set{}, doccheck.Set{}
+	for _, name := range eventName.FindAllString(section, -1) {
+		documented[name] = true
+	}
+	for _, text := range doccheck.Strings(t, "event.go") {
+		if eventName.FindString(text) == text {
+			kinds[text] = true
+		}
+	}
+	doccheck.WantSame(t, kinds, documented)
+	for _, field := range doccheck.Strings(t, "log.go") {
+		if !regexp.MustCompile(`\b` + field + `\b`).MatchString(section) {
+			t.Errorf("the field %s is not documented", field)
+		}
+	}
+}
+
+// TestEveryMetricIsDocumented compares names and labels of what a router registers with the
+// section of the package comment about metrics.
+func TestEveryMetricIsDocumented(t *testing.T) {
+	registry := &describing{t, prometheus.NewRegistry(), doccheck.Set{}}
+	if _, err := elicitation.New(&elicitation.Options{Registerer: registry}); err != nil {
+		t.Fatal(err)
+	}
+	section := doccheck.Section(t, "doc.go", "Metrics")
+	doccheck.WantSame(t, registry.names, doccheck.DocumentedMetrics(section))
+}
+
+// TestREADMENamesEventsAndMetrics wants all of them in the README, too, which gives events
+// without their prefix.
+func TestREADMENamesEventsAndMetrics(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := doccheck.Section(t, "doc.go", "Events") + doccheck.Section(t, "doc.go", "Metrics")
+	names := regexp.MustCompile(`\belicitation[._][a-z_]+\b`).FindAllString(sections, -1)
+	if len(names) == 0 {
+		t.Fatal("found no names")
+	}
+	for _, name := range names {
+		want := regexp.MustCompile("`(" + name + "|" + strings.TrimPrefix(name, "elicitation.") + ")[`{]")
+		if !want.Match(readme) {
+			t.Errorf("README.md does not name %s", name)
+		}
+	}
+}
+
+// A describing registerer keeps the names of what is registered.
+type describing struct {
+	t *testing.T
+	prometheus.Registerer
+	names doccheck.Set
+}
+
+func (d *describing) Register(c prometheus.Collector) error {
+	described := make(chan *prometheus.Desc)
+	go func() {
+		defer close(described)
+		c.Describe(described)
+	}()
+	for desc := range described {
+		d.names[doccheck.DescribedMetric(d.t, desc.String())] = true
+	}
+	return d.Registerer.Register(c)
+}

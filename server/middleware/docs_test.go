@@ -1,0 +1,72 @@
+package middleware_test
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rondo-mcp/rondo/internal/doccheck"
+	"github.com/rondo-mcp/rondo/server/middleware"
+)
+
+var (
+	entryName = regexp.MustCompile(`^mcp\.[a-z_]+$`)
+	entryRow  = regexp.MustCompile(`(?m)^\t(mcp\.[a-z_]+) +(?:debug|info|warn|error) +\S`)
+)
+
+// TestEveryLogEntryIsDocumented compares the names of entries in the code with the table of the
+// package comment.
+func TestEveryLogEntryIsDocumented(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, documented := doccheck.Set{}, doccheck.Set{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, text := range doccheck.Strings(t, file) {
+			if entryName.MatchString(text) {
+				written[text] = true
+			}
+		}
+	}
+	section := doccheck.Section(t, "doc.go", "Log entries")
+	for _, m := range entryRow.FindAllStringSubmatch(section, -1) {
+		documented[m[1]] = true
+	}
+	doccheck.WantSame(t, written, documented)
+}
+
+// TestEveryMetricIsDocumented compares names and labels of what NewMetrics registers with the
+// comment of Metrics.
+func TestEveryMetricIsDocumented(t *testing.T) {
+	registry := &describing{t, prometheus.NewRegistry(), doccheck.Set{}}
+	if _, err := middleware.NewMetrics(registry, nil); err != nil {
+		t.Fatal(err)
+	}
+	comment := doccheck.TypeComment(t, "metrics.go", "Metrics")
+	doccheck.WantSame(t, registry.names, doccheck.DocumentedMetrics(comment))
+}
+
+// A describing registerer keeps the names of what is registered.
+type describing struct {
+	t *testing.T
+	prometheus.Registerer
+	names doccheck.Set
+}
+
+func (d *describing) Register(c prometheus.Collector) error {
+	described := make(chan *prometheus.Desc)
+	go func() {
+		defer close(described)
+		c.Describe(described)
+	}()
+	for desc := range described {
+		d.names[doccheck.DescribedMetric(d.t, desc.String())] = true
+	}
+	return d.Registerer.Register(c)
+}
