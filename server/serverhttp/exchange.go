@@ -131,7 +131,7 @@ func (x *exchange) send(p []byte) error {
 // requests go on. It is called with mu held.
 func (x *exchange) lost() {
 	if x.conn != nil {
-		x.conn.wakeUp()
+		x.conn.reader.Wake()
 		return
 	}
 	x.ctx.Cancel(x.err) // work for a client that is gone is wasted
@@ -159,7 +159,7 @@ func (x *exchange) writtenBy(c *connection) {
 // become one.
 func (x *exchange) keepAlive() {
 	if x.conn != nil && !x.streams() {
-		x.conn.begin()
+		x.conn.reader.BeginEvents()
 		return
 	}
 	x.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/rondo-mcp/rondo/internal/replay"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -91,20 +92,20 @@ func (h *Handler) get(x *exchange, r *http.Request, p roundtrip.Principal) {
 	var err error
 	if last := r.Header[headerLastEvent]; len(last) > 0 {
 		c.resumed = true
-		err = s.log.resume(first(last), c)
+		err = s.log.Resume(first(last), c.reader)
 	} else if h.sessions.isClosed() || closed(h.srv.Done()) {
 		x.fail(shuttingDown())
 		return
 	} else {
-		err = s.log.listen(c)
+		err = s.log.Listen(c.reader)
 	}
 	switch {
 	case err == nil:
-		if s.log.general(c.stream) {
+		if c.reader.IsListener() {
 			c.closing = h.srv.Done()
 		}
 		c.run(r.Context())
-	case errors.Is(err, errUnknownEvent):
+	case errors.Is(err, replay.ErrUnknownEvent):
 		// Not 404, which would tell the client that its session is gone.
 		f := badRequest(roundtrip.RefusedEventID,
 			"invalid request: Last-Event-ID: not an event of this session, or what followed it is not kept any more")

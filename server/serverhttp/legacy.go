@@ -173,12 +173,13 @@ func (h *Handler) initialize(x *exchange, r *http.Request, p roundtrip.Principal
 		x.fail(f)
 		return
 	}
+	s.log = h.sessions.newLog(p)
 	s.core = h.srv.NewSession(p, s.say)
 	reserved := true
 	defer func() {
 		if reserved { // whatever happens
 			h.sessions.giveReserved(p, s.cost)
-			s.core.Close()
+			s.end()
 		}
 	}()
 	// Params alias the body, which may be larger still.
@@ -192,7 +193,7 @@ func (h *Handler) initialize(x *exchange, r *http.Request, p roundtrip.Principal
 	}
 	reserved = false
 	if !h.sessions.open(s) {
-		s.core.Close()
+		s.end()
 		f := shuttingDown()
 		f.id = request.ID
 		x.fail(f)
@@ -226,7 +227,7 @@ func (s *session) say(_ context.Context, m protocol.Message) error {
 		return err
 	}
 	n, ok := m.(*protocol.Notification)
-	return s.log.say(message, ok && repeatable(n.Method))
+	return s.log.SendUnrelated(message, ok && repeatable(n.Method))
 }
 
 // repeatable reports whether a notification says no more than that something
@@ -260,5 +261,5 @@ func (h *Handler) serveSession(x *exchange, r *http.Request, s *session, d *deli
 		describeSender(c.in, r)
 		c.done = func() { h.sessions.finish(c) }
 	}
-	h.run(x, r, &s.log, calls, d)
+	h.run(x, r, s.log, calls, d)
 }

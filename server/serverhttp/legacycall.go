@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/replay"
 	"github.com/rondo-mcp/rondo/internal/stack"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
@@ -17,7 +18,7 @@ type call struct {
 	task
 	in     *server.Incoming
 	done   func() // called when it has been answered
-	stream *stream
+	stream *replay.Stream
 	loan
 	text []byte // what is lent
 
@@ -55,22 +56,19 @@ func (h *Handler) calls(ctx context.Context, s *session, requests []*protocol.Re
 
 // run runs calls and sends what they say as the response to one POST, for as
 // long as the client is there.
-func (h *Handler) run(x *exchange, r *http.Request, log *eventLog, calls []call, d *delivered) {
+func (h *Handler) run(x *exchange, r *http.Request, log *replay.Log, calls []call, d *delivered) {
 	h.reportBroken(r, d)
 	c := newConnection(x)
 	c.batch = d.batch
-	s := &stream{log: log, open: len(calls) + len(d.broken)}
-	log.mu.Lock()
-	s.attach(c)
-	log.mu.Unlock()
+	s := log.OpenStream(len(calls)+len(d.broken), c.reader)
 	for _, response := range d.broken {
-		s.respond(response)
+		s.Respond(encodeResponse(response))
 	}
 	for i := range calls {
 		call := &calls[i]
 		call.stream, call.id = s, call.in.Request.ID
 		call.in.Back = sessionBack{notifyBack{call}}
-		if log.tag == "" {
+		if !log.IsResumable() {
 			call.in.Back = notifyBack{call} // answers could not find their way to a question
 		}
 		go func() {
@@ -110,23 +108,22 @@ func internalError() *protocol.Error {
 // respond says the answer; nil for none.
 func (c *call) respond(response *protocol.Response) {
 	if response != nil && c.holds(response) {
-		c.stream.finish(append(c.text, '}'))
+		c.stream.Respond(append(c.text, '}'))
 		return
 	}
-	c.stream.respond(response)
+	c.stream.Respond(encodeResponse(response))
 }
 
-// respond says the answer to a request; nil for none.
-func (s *stream) respond(response *protocol.Response) {
+// encodeResponse returns nil for nil: a request that is not answered.
+func encodeResponse(response *protocol.Response) []byte {
 	if response == nil {
-		s.finish(nil)
-		return
+		return nil
 	}
 	message, err := protocol.AppendMessage(nil, response)
 	if err != nil { // cannot happen: the server encodes results
 		message, _ = protocol.AppendMessage(nil, &protocol.Response{ID: response.ID, Error: internalError()})
 	}
-	s.finish(message)
+	return message
 }
 
 // notifyBack is the way back to a client without a session.
@@ -138,13 +135,13 @@ func (b notifyBack) Notify(ctx context.Context, n *protocol.Notification) error 
 	if n == nil {
 		return errors.New("serverhttp: nil notification")
 	}
-	if err := b.stream.say(ctx, n); !errors.Is(err, errUnreachable) {
+	if err := b.send(ctx, n); !errors.Is(err, replay.ErrUnreachable) {
 		return err
 	}
 	return nil
 }
 
-func (s *stream) say(ctx context.Context, m protocol.Message) error {
+func (b notifyBack) send(ctx context.Context, m protocol.Message) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -152,7 +149,7 @@ func (s *stream) say(ctx context.Context, m protocol.Message) error {
 	if err != nil {
 		return err
 	}
-	return s.send(ctx, message)
+	return b.stream.Send(ctx, message)
 }
 
 // SendTransient says a notification unless the client is away; see package server.
@@ -164,7 +161,7 @@ func (b notifyBack) SendTransient(ctx context.Context, n *protocol.Notification)
 	if err != nil {
 		return err
 	}
-	b.stream.sendTransient(message)
+	b.stream.SendTransient(message)
 	return nil
 }
 
@@ -178,19 +175,19 @@ var (
 
 // Send says any message but a response. A request that the client can never
 // receive is an error.
-func (b sessionBack) Send(ctx context.Context, m protocol.Message) error { return b.stream.say(ctx, m) }
+func (b sessionBack) Send(ctx context.Context, m protocol.Message) error { return b.send(ctx, m) }
 
 // SendText says a request that is spelled already; see package server.
 func (b sessionBack) SendText(ctx context.Context, request []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return b.stream.send(ctx, request)
+	return b.stream.Send(ctx, request)
 }
 
 // CloseStream implements [server.StreamCloser].
 func (b sessionBack) CloseStream(_ context.Context, retry time.Duration) error {
-	if !b.stream.hangUp(retry) {
+	if !b.stream.CloseForReconnect(retry) {
 		return server.ErrCannotClose
 	}
 	return nil

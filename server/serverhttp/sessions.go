@@ -7,7 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/expiry"
 	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/replay"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -21,15 +23,15 @@ type session struct {
 	id        string
 	core      *server.Session
 	principal roundtrip.Principal
-	log       eventLog
+	log       *replay.Log
 
 	cost int64 // counted in sessions.bytes
 
 	// Guarded by the mutex of the table.
-	busy    int              // HTTP requests and calls under way
-	running int              // calls alone, but for those that wait for a person
-	ticket  ticket[*session] // in sessions.idle while nothing is under way
-	inOwn   ticket[*session] // in sessions.idleOf, as long
+	busy    int                    // HTTP requests and calls under way
+	running int                    // calls alone, but for those that wait for a person
+	inIdle  expiry.Entry[*session] // in sessions.idle while nothing is under way
+	inOwn   expiry.Entry[*session] // in sessions.idleOf, as long
 }
 
 const (
@@ -39,18 +41,23 @@ const (
 	// minEvictIdle is how long nothing must have happened in a session that makes
 	// room for another. Clients that work send something more often, or listen.
 	minEvictIdle = time.Minute
+	// eventLife is how long the events of a stream that has ended are kept for a
+	// client that has not received all of them. A client that reconnects does so
+	// within seconds.
+	eventLife = 5 * time.Minute
 )
 
 // sessions is the table of all sessions of a handler.
 type sessions struct {
 	maxRunning   int
 	count, bytes *quota.Pool[roundtrip.Principal] // of sessions, those that are opening included
-	idle         expiry[*session]
-	store        *store
+	idle         *expiry.Queue[*session]
+	store        *replay.Store
+	events       *quota.Pool[roundtrip.Principal] // bytes that the logs keep
 
 	mu     sync.Mutex
 	byID   map[string]*session
-	idleOf map[roundtrip.Principal]*queue[*session] // those in idle, by principal that has sessions
+	idleOf map[roundtrip.Principal]*expiry.List[*session] // those in idle, by principal that has sessions
 	closed bool
 }
 
@@ -64,14 +71,24 @@ func newSessions(o *Options) *sessions {
 		maxRunning: o.MaxSessionRequests,
 		count:      pool(int64(o.MaxSessions), int64(o.MaxPrincipalSessions)),
 		bytes:      pool(o.MaxHandshakeBytes, quota.ShareOf(o.MaxHandshakeBytes)),
-		store:      newStore(o.MaxSessionBytes, pool(o.MaxEventBytes, quota.ShareOf(o.MaxEventBytes))),
+		store:      replay.NewStore(o.MaxSessionBytes, eventLife),
+		events:     pool(o.MaxEventBytes, quota.ShareOf(o.MaxEventBytes)),
 		byID:       map[string]*session{},
-		idleOf:     map[roundtrip.Principal]*queue[*session]{},
+		idleOf:     map[roundtrip.Principal]*expiry.List[*session]{},
 	}
-	t.idle.after = o.SessionTimeout
-	t.idle.expel = t.expire
+	t.idle = expiry.NewQueue(o.SessionTimeout, t.expire)
 	return t
 }
+
+// An eventAccount counts the bytes of events that are kept for one principal.
+type eventAccount struct {
+	pool  *quota.Pool[roundtrip.Principal]
+	owner roundtrip.Principal
+}
+
+func (a eventAccount) ForceTake(n int64)         { a.pool.ForceTake(a.owner, n) }
+func (a eventAccount) Give(n int64)              { a.pool.Give(a.owner, n) }
+func (a eventAccount) FindExceeded() quota.Limit { return a.pool.FindExceeded(a.owner) }
 
 // An eviction is a session that made room for another.
 type eviction struct {
@@ -141,13 +158,13 @@ func (t *sessions) giveRoomLocked(p roundtrip.Principal, cost int64) {
 // if there is one, or if it is p's share that is used up.
 func (t *sessions) oldestIdleLocked(p roundtrip.Principal, limit quota.Limit) (s *session, since time.Time) {
 	if own := t.idleOf[p]; own != nil {
-		oldest := own.front()
-		if oldest != nil && (limit == quota.Share || time.Since(oldest.since) >= minEvictIdle) {
-			return oldest.value, oldest.since
+		oldest := own.Oldest()
+		if oldest != nil && (limit == quota.Share || time.Since(oldest.Since()) >= minEvictIdle) {
+			return oldest.Value(), oldest.Since()
 		}
 	}
 	if limit == quota.Total {
-		s, since, _ = t.idle.peekOldest()
+		s, since, _ = t.idle.PeekOldest()
 	}
 	return s, since
 }
@@ -188,25 +205,33 @@ func (t *sessions) dropLocked(s *session) bool {
 func (t *sessions) beginIdleLocked(s *session) {
 	own := t.idleOf[s.principal]
 	if own == nil {
-		own = &queue[*session]{}
+		own = &expiry.List[*session]{}
 		t.idleOf[s.principal] = own
 	}
-	own.push(&s.inOwn, s)
-	t.idle.add(&s.ticket, s)
+	own.Append(&s.inOwn, s)
+	t.idle.Add(&s.inIdle, s)
 }
 
 // endIdleLocked notes that s is not idle, or that it is gone.
 func (t *sessions) endIdleLocked(s *session) {
-	t.idle.remove(&s.ticket)
-	s.inOwn.leave()
+	t.idle.Remove(&s.inIdle)
+	s.inOwn.Unlink()
+}
+
+// newLog returns the log of a session of p, which must be ended.
+func (t *sessions) newLog(p roundtrip.Principal) *replay.Log {
+	return replay.NewLog(replay.LogOptions{
+		Store: t.store, Account: eventAccount{t.events, p}, Tag: rand.Text()[:6],
+	})
 }
 
 // open enters s, for which room was reserved, under a new id. The session is
 // idle. It reports false when the table has closed meanwhile.
 func (t *sessions) open(s *session) bool {
 	s.id = rand.Text() // 130 bits
-	s.log.store, s.log.owner, s.log.tag, s.log.over = t.store, s.principal, rand.Text()[:6], make(chan struct{})
-	s.log.prime = s.core.Version() >= protocol.V20251125
+	if s.core.Version() >= protocol.V20251125 {
+		s.log.PrimeStreams()
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -340,7 +365,7 @@ func (t *sessions) close() {
 	all := t.all()
 	t.mu.Unlock()
 	for _, s := range all {
-		s.log.endGets()
+		s.log.EndListeners()
 	}
 }
 
@@ -358,8 +383,8 @@ func (t *sessions) end() {
 		t.dropLocked(s)
 	}
 	t.mu.Unlock()
-	t.idle.stop()
-	t.store.finished.stop()
+	t.idle.Stop()
+	t.store.Stop()
 	for _, s := range all {
 		s.end()
 	}
@@ -377,7 +402,7 @@ func (t *sessions) all() []*session {
 // end ends the streams, cancels what runs and lets pushes fail. What handlers
 // make of that is not sent any more: the session is gone.
 func (s *session) end() {
-	s.log.end()
+	s.log.End()
 	s.core.Close()
 }
 

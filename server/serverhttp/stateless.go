@@ -3,6 +3,7 @@ package serverhttp
 import (
 	"net/http"
 
+	"github.com/rondo-mcp/rondo/internal/replay"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -39,5 +40,5 @@ func (h *Handler) stateless(x *exchange, r *http.Request, p roundtrip.Principal,
 		}
 		c.done = end
 	}
-	h.run(x, r, &eventLog{}, calls, d)
+	h.run(x, r, &replay.Log{}, calls, d)
 }
