@@ -12,8 +12,8 @@ import (
 
 // A connection sends a stream of a legacy client, or the rest of one, as the
 // response to one HTTP request. The calls whose messages it sends may outlive it.
-type connection struct {
-	x       *exchange
+type streamWriter struct {
+	rw      *responseWriter
 	reader  *replay.Reader
 	batch   bool            // responses are an array
 	resumed bool            // it continues a stream
@@ -21,32 +21,32 @@ type connection struct {
 	last    bool            // closing was closed
 }
 
-func newConnection(x *exchange) *connection {
-	return &connection{x: x, reader: replay.NewReader()}
+func newConnection(rw *responseWriter) *streamWriter {
+	return &streamWriter{rw: rw, reader: replay.NewReader()}
 }
 
-// run sends until the stream is over, or the client is gone, which ends ctx, or
+// sendAll sends until the stream is over, or the client is gone, which ends ctx, or
 // takes nothing.
-func (c *connection) run(ctx context.Context) {
+func (c *streamWriter) sendAll(ctx context.Context) {
 	defer c.reader.Detach()
-	c.x.writtenBy(c)
+	c.rw.setStreamWriter(c)
 	for {
 		batch := c.reader.Next()
-		err := c.send(batch)
+		err := c.sendBatch(batch)
 		c.reader.Release()
 		if err != nil || batch.Over || c.last {
-			c.x.close()
+			c.rw.closeStream()
 			return
 		}
-		if !c.wait(ctx) || c.x.failed() {
-			c.x.abandon()
+		if !c.awaitMore(ctx) || c.rw.hasFailed() {
+			c.rw.abandonClient()
 			return
 		}
 	}
 }
 
-// wait reports false when the client is gone.
-func (c *connection) wait(ctx context.Context) bool {
+// awaitMore reports false when the client is gone.
+func (c *streamWriter) awaitMore(ctx context.Context) bool {
 	select {
 	case <-c.reader.Woken():
 		return true
@@ -60,23 +60,23 @@ func (c *connection) wait(ctx context.Context) bool {
 	}
 }
 
-func (c *connection) send(b replay.Batch) error {
+func (c *streamWriter) sendBatch(b replay.Batch) error {
 	switch {
 	case b.IsStream:
 		return c.sendEvents(b)
 	case !b.Over:
 		return nil
 	case b.Cut:
-		c.x.fail(sessionGone())
+		c.rw.refuse(sessionGoneFault())
 		return nil
 	case len(b.Events) == 0: // cancelled requests are not answered
-		return c.x.raw(nil)
+		return c.rw.writeEvents(nil)
 	}
-	return c.x.json(http.StatusOK, c.joinResponses(b.Events))
+	return c.rw.writeJSONText(http.StatusOK, c.joinResponses(b.Events))
 }
 
 // joinResponses returns the JSON body that holds responses.
-func (c *connection) joinResponses(responses [][]byte) []byte {
+func (c *streamWriter) joinResponses(responses [][]byte) []byte {
 	if !c.batch {
 		return responses[0]
 	}
@@ -90,15 +90,15 @@ func (c *connection) joinResponses(responses [][]byte) []byte {
 	return append(body, ']')
 }
 
-func (c *connection) sendEvents(b replay.Batch) error {
-	buf := c.x.buffer()
-	defer c.x.release(buf)
-	streams := c.x.streams()
+func (c *streamWriter) sendEvents(b replay.Batch) error {
+	buf := c.rw.takeBuffer()
+	defer c.rw.putBuffer(buf)
+	streams := c.rw.isStreaming()
 	*buf = b.AppendSSE((*buf)[:0], !streams, c.resumed)
 	if len(*buf) == 0 && streams {
 		return nil
 	}
-	return c.x.raw(*buf)
+	return c.rw.writeEvents(*buf)
 }
 
 // codeSessionGone is the code of the answer to a request whose session has
@@ -110,9 +110,9 @@ const codeSessionGone = -32001
 // whatever was asked, as that of the TypeScript SDK.
 const textSessionGone = `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`
 
-// sessionGone is the answer to a request whose session ended: the client must
+// sessionGoneFault is the answer to a request whose session ended: the client must
 // open another (basic/transports, "Session Management").
-func sessionGone() *fault {
+func sessionGoneFault() *fault {
 	return &fault{
 		status: http.StatusNotFound, reason: roundtrip.RefusedSessionGone, text: textSessionGone,
 		err: protocol.Errorf(codeSessionGone, "Session not found"),

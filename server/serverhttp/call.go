@@ -12,8 +12,10 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A call is one request of a legacy client while it runs. Unlike a modern one
-// it does not end with the HTTP request that brought it.
+// A call is one running request of a legacy client. It survives the disconnect of
+// the POST that brought it: its messages stay in the event log until the client
+// comes back ("Resumability and Redelivery"). Only the client's cancellation, the
+// end of the session and a shutdown cancel it.
 type call struct {
 	task
 	in     *server.Incoming
@@ -22,7 +24,7 @@ type call struct {
 	loan
 	text []byte // what is lent
 
-	sessions *sessions
+	sessions *sessionTable
 	session  *session // nil: it belongs to none
 
 	// Guarded by the mutex of the table.
@@ -37,9 +39,9 @@ func (c *call) SetWaiting(waiting bool) {
 	}
 }
 
-// calls makes ready to run the requests of one POST, which all share a stream.
-// They are calls of s, nil: of no session. It reports false when no more are taken.
-func (h *Handler) calls(ctx context.Context, s *session, requests []*protocol.Request) ([]call, bool) {
+// beginCalls registers the requests of one POST, which share a stream. They belong
+// to s, nil: to no session. It reports false when the server is shutting down.
+func (h *Handler) beginCalls(ctx context.Context, s *session, requests []*protocol.Request) ([]call, bool) {
 	ctx = context.WithoutCancel(ctx)
 	calls := make([]call, len(requests))
 	for i := range calls {
@@ -54,11 +56,11 @@ func (h *Handler) calls(ctx context.Context, s *session, requests []*protocol.Re
 	return calls, true
 }
 
-// run runs calls and sends what they say as the response to one POST, for as
-// long as the client is there.
-func (h *Handler) run(x *exchange, r *http.Request, log *replay.Log, calls []call, d *delivered) {
+// runCalls runs each call on a goroutine of its own and sends their messages as the
+// response to one POST, until all have ended or the client is gone.
+func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log, calls []call, d *legacyPost) {
 	h.reportBroken(r, d)
-	c := newConnection(x)
+	c := newConnection(rw)
 	c.batch = d.batch
 	s := log.OpenStream(len(calls)+len(d.broken), c.reader)
 	for _, response := range d.broken {
@@ -67,9 +69,9 @@ func (h *Handler) run(x *exchange, r *http.Request, log *replay.Log, calls []cal
 	for i := range calls {
 		call := &calls[i]
 		call.stream, call.id = s, call.in.Request.ID
-		call.in.Back = sessionBack{notifyBack{call}}
+		call.in.Back = sessionChannel{statelessChannel{call}}
 		if !log.IsResumable() {
-			call.in.Back = notifyBack{call} // answers could not find their way to a question
+			call.in.Back = statelessChannel{call} // answers could not find their way to a question
 		}
 		go func() {
 			stack.Grow()
@@ -79,7 +81,7 @@ func (h *Handler) run(x *exchange, r *http.Request, log *replay.Log, calls []cal
 				if !returned { // the handler ended its goroutine
 					response = &protocol.Response{ID: call.in.Request.ID, Error: internalError()}
 				}
-				call.respond(response) // before a shutdown finds that nothing runs any more
+				call.sendResponse(response) // before a shutdown finds that nothing runs any more
 				h.running.end(&call.task)
 				call.in, call.text = nil, nil // the others of a batch may go on for long
 				call.done()
@@ -88,7 +90,7 @@ func (h *Handler) run(x *exchange, r *http.Request, log *replay.Log, calls []cal
 			returned = true
 		}()
 	}
-	c.run(r.Context())
+	c.sendAll(r.Context())
 }
 
 // serveCall returns the response to a call, nil when it must not be answered.
@@ -105,9 +107,9 @@ func internalError() *protocol.Error {
 	return &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
 }
 
-// respond says the answer; nil for none.
-func (c *call) respond(response *protocol.Response) {
-	if response != nil && c.holds(response) {
+// sendResponse adds the response to the stream; nil: the request is not answered.
+func (c *call) sendResponse(response *protocol.Response) {
+	if response != nil && c.holdsResult(response) {
 		c.stream.Respond(append(c.text, '}'))
 		return
 	}
@@ -126,22 +128,23 @@ func encodeResponse(response *protocol.Response) []byte {
 	return message
 }
 
-// notifyBack is the way back to a client without a session.
-type notifyBack struct{ *call }
+// A statelessChannel sends to a client without a session: notifications alone, since
+// its answers to questions could not be matched to a call.
+type statelessChannel struct{ *call }
 
-// Notify says a notification on the stream of the request. That the client is
+// Notify sends a notification on the stream of the request. That the client is
 // gone is no reason for a handler to stop, and no error.
-func (b notifyBack) Notify(ctx context.Context, n *protocol.Notification) error {
+func (b statelessChannel) Notify(ctx context.Context, n *protocol.Notification) error {
 	if n == nil {
 		return errors.New("serverhttp: nil notification")
 	}
-	if err := b.send(ctx, n); !errors.Is(err, replay.ErrUnreachable) {
+	if err := b.sendMessage(ctx, n); !errors.Is(err, replay.ErrUnreachable) {
 		return err
 	}
 	return nil
 }
 
-func (b notifyBack) send(ctx context.Context, m protocol.Message) error {
+func (b statelessChannel) sendMessage(ctx context.Context, m protocol.Message) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -152,8 +155,9 @@ func (b notifyBack) send(ctx context.Context, m protocol.Message) error {
 	return b.stream.Send(ctx, message)
 }
 
-// SendTransient says a notification unless the client is away; see package server.
-func (b notifyBack) SendTransient(ctx context.Context, n *protocol.Notification) error {
+// SendTransient sends a notification that is not kept for a client that is away; see
+// package server.
+func (b statelessChannel) SendTransient(ctx context.Context, n *protocol.Notification) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -165,20 +169,22 @@ func (b notifyBack) SendTransient(ctx context.Context, n *protocol.Notification)
 	return nil
 }
 
-// sessionBack is the way back to the client of a session.
-type sessionBack struct{ notifyBack }
+// A sessionChannel sends to the client of a session.
+type sessionChannel struct{ statelessChannel }
 
 var (
-	_ server.BackSender   = sessionBack{}
-	_ server.StreamCloser = sessionBack{}
+	_ server.BackSender   = sessionChannel{}
+	_ server.StreamCloser = sessionChannel{}
 )
 
-// Send says any message but a response. A request that the client can never
+// Send sends any message but a response. A request that the client can never
 // receive is an error.
-func (b sessionBack) Send(ctx context.Context, m protocol.Message) error { return b.send(ctx, m) }
+func (b sessionChannel) Send(ctx context.Context, m protocol.Message) error {
+	return b.sendMessage(ctx, m)
+}
 
-// SendText says a request that is spelled already; see package server.
-func (b sessionBack) SendText(ctx context.Context, request []byte) error {
+// SendText sends a request that is encoded already; see package server.
+func (b sessionChannel) SendText(ctx context.Context, request []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -186,7 +192,7 @@ func (b sessionBack) SendText(ctx context.Context, request []byte) error {
 }
 
 // CloseStream implements [server.StreamCloser].
-func (b sessionBack) CloseStream(_ context.Context, retry time.Duration) error {
+func (b sessionChannel) CloseStream(_ context.Context, retry time.Duration) error {
 	if !b.stream.CloseForReconnect(retry) {
 		return server.ErrCannotClose
 	}
