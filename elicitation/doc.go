@@ -35,6 +35,18 @@
 // and say later that a visit is over: [Call.URLRequired] and
 // [Router.ElicitationCompleted] take both to the right client.
 //
+// # Heartbeats
+//
+// Many clients give a request up that has been silent for a minute. Where the client
+// gave its request a progress token, [Origin].ProgressToken, it hears on that token
+// while a person is asked that the request is alive: after two seconds, then every 15
+// ([Options].Heartbeat), until the last question has an answer. A heartbeat carries the
+// upstream's last value and an ever smaller fraction, and values must rise whoever
+// reports them, so the host passes what the upstream itself reports to
+// [Call.RelayProgress] and nowhere else. Hosts that use [Frames] get heartbeats as
+// frames; an [Asker] that is a [ProgressDeliverer] delivers them with its SDK. They
+// lengthen no timeout of the router, and none comes after [Call.End].
+//
 // # What is guaranteed
 //
 //   - A question goes to the client of one call. When it cannot be told which,

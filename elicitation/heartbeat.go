@@ -51,7 +51,8 @@ func (d progressFrames) DeliverProgress(ctx context.Context, p *protocol.Progres
 	if err != nil {
 		return err
 	}
-	return d.frames.Deliver(ctx, &protocol.Notification{Method: protocol.NotifyProgress, Params: params})
+	n := &protocol.Notification{Method: protocol.NotifyProgress, Params: params}
+	return d.frames.Deliver(ctx, n)
 }
 
 // beginWaiting counts one more question, the first of which has heartbeats
@@ -149,7 +150,8 @@ func (r *reports) beat(ctx context.Context) {
 	_ = r.out.DeliverProgress(ctx, &p) // a client that is gone finds out by itself
 }
 
-var errNoProgress = errors.New("elicitation call: progress: the client wants none, or Begin was given no Via that delivers it")
+var errNoProgress = errors.New(
+	"elicitation call: progress: the client wants none, or Begin was given no Via that delivers it")
 
 // RelayProgress delivers what the upstream reports about the call to the client, by
 // the call's [Frames] or [ProgressDeliverer] and on [Origin].ProgressToken: the token

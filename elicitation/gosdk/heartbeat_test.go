@@ -20,12 +20,19 @@ import (
 
 const beat = "waiting for an answer"
 
-// reportingUpstream asks in the middle of a call, and reports before and after
-// where the call has a progress token. A call that has one ends when finish says so.
-func reportingUpstream(t *testing.T, finish <-chan struct{}) string {
+// reportingUpstream asks in the middle of a call, and reports before and after where the
+// call has a progress token; of the modern revision it asks in its first answer, and
+// reports after. A call that has a token ends when finish says so, since the SDK may hand
+// a result over before reports that came first.
+func reportingUpstream(t *testing.T, revision string, finish <-chan struct{}) string {
 	t.Helper()
+	question := &mcp.ElicitParams{
+		Message: "Sure?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`),
+	}
 	up := mcp.NewServer(impl, nil)
-	up.AddTool(tool("form"), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	up.AddTool(tool("form"), func(
+		ctx context.Context, req *mcp.CallToolRequest,
+	) (answered *mcp.CallToolResult, err error) {
 		report := func(progress float64, message string) {
 			if token := req.Params.GetProgressToken(); token != nil {
 				_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
@@ -33,27 +40,41 @@ func reportingUpstream(t *testing.T, finish <-chan struct{}) string {
 				})
 			}
 		}
-		report(1, "one")
-		answer, err := req.Session.Elicit(ctx, &mcp.ElicitParams{
-			Message: "Sure?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`),
-		})
+		if revision >= modern {
+			answer, ok := req.Params.InputResponses["q"].(*mcp.ElicitResult)
+			if !ok {
+				return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": question}}, nil
+			}
+			answered = tell(answer, nil)
+		} else {
+			report(1, "one")
+			answered = tell(req.Session.Elicit(ctx, question))
+		}
 		report(1.00001, "raised")
 		report(2, "two")
 		if req.Params.GetProgressToken() != nil {
 			select {
-			case <-finish: // the SDK may hand a result over before reports that came first
+			case <-finish:
 			case <-ctx.Done():
 			}
 		}
-		return tell(answer, err), nil
+		return answered, nil
 	})
-	upHTTP := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return up }, nil))
-	t.Cleanup(upHTTP.Close)
-	return upHTTP.URL
+	return overHTTPAt(t, up, &mcp.StreamableHTTPOptions{Stateless: revision >= modern})
 }
 
-// relayingGateway passes calls on to the upstream at url, and progress back.
-func relayingGateway(t *testing.T, url string) *mcp.Server {
+// overHTTPAt serves s until the test ends.
+func overHTTPAt(t *testing.T, s *mcp.Server, opts *mcp.StreamableHTTPOptions) (url string) {
+	t.Helper()
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, opts)
+	served := httptest.NewServer(handler)
+	t.Cleanup(served.Close)
+	return served.URL
+}
+
+// relayingGateway passes calls on to the upstream at url, and progress back: a report
+// that comes late, too.
+func relayingGateway(t *testing.T, revision, url string) *mcp.Server {
 	t.Helper()
 	router, err := elicitation.New(&elicitation.Options{Heartbeat: 5 * time.Millisecond})
 	if err != nil {
@@ -61,7 +82,7 @@ func relayingGateway(t *testing.T, url string) *mcp.Server {
 	}
 	server := mcp.NewServer(impl, nil)
 	clients := gosdk.NewDownstream(router, server, nil)
-	server.AddTool(tool("form"), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	pass := func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		key := elicitation.UpstreamKey(fmt.Sprintf("%p", req))
 		call, err := clients.Begin(ctx, req, key)
 		if err != nil {
@@ -70,12 +91,15 @@ func relayingGateway(t *testing.T, url string) *mcp.Server {
 		defer call.End()
 		wanted := !call.Origin().ProgressToken.IsZero()
 		relay := func(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
-			if err := gosdk.RelayProgress(context.Background(), call, req.Params); wanted != (err == nil) {
+			err := gosdk.RelayProgress(context.Background(), call, req.Params)
+			if wanted != (err == nil) {
 				t.Errorf("progress is wanted: %v, but the error is %v", wanted, err)
 			}
 		}
-		opts := gosdk.ClientOptions(router, call, key, &mcp.ClientOptions{ProgressNotificationHandler: relay})
-		session, err := mcp.NewClient(impl, opts).Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+		base := &mcp.ClientOptions{ProgressNotificationHandler: relay}
+		client := mcp.NewClient(impl, gosdk.ClientOptions(router, call, key, base))
+		session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url},
+			&mcp.ClientSessionOptions{ProtocolVersion: revision})
 		if err != nil {
 			return nil, err
 		}
@@ -86,9 +110,12 @@ func relayingGateway(t *testing.T, url string) *mcp.Server {
 		}
 		result, err := session.CallTool(ctx, params)
 		call.End()
-		relay(ctx, &mcp.ProgressNotificationClientRequest{Params: &mcp.ProgressNotificationParams{Progress: 3, Message: "late"}})
+		relay(ctx, &mcp.ProgressNotificationClientRequest{
+			Params: &mcp.ProgressNotificationParams{Progress: 3, Message: "late"},
+		})
 		return result, err
-	})
+	}
+	server.AddTool(tool("form"), pass)
 	return server
 }
 
@@ -98,9 +125,9 @@ func relayingGateway(t *testing.T, url string) *mcp.Server {
 func TestHeartbeatsOverWires(t *testing.T) {
 	for over, open := range map[string]func(*testing.T, *mcp.Server) mcp.Transport{
 		"http": func(t *testing.T, server *mcp.Server) mcp.Transport {
-			down := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
-			t.Cleanup(down.Close)
-			return &mcp.StreamableClientTransport{Endpoint: down.URL, DisableStandaloneSSE: true} // on the call's stream
+			return &mcp.StreamableClientTransport{
+				Endpoint: overHTTPAt(t, server, nil), DisableStandaloneSSE: true, // so on the call's stream
+			}
 		},
 		"lines": func(t *testing.T, server *mcp.Server) mcp.Transport {
 			r1, w1 := io.Pipe()
@@ -114,19 +141,30 @@ func TestHeartbeatsOverWires(t *testing.T) {
 			return &mcp.IOTransport{Reader: r2, Writer: w1}
 		},
 	} {
-		for _, revision := range []string{"2025-06-18", legacy} {
-			for _, token := range []any{"p", 7} {
-				t.Run(fmt.Sprintf("%s/%s/%T", over, revision, token), func(t *testing.T) { testHeartbeats(t, open, revision, token) })
+		for _, upstream := range []string{legacy, modern} {
+			for _, revision := range []string{"2025-06-18", legacy} {
+				for _, token := range []any{"p", 7} {
+					name := fmt.Sprintf("%s/upstream %s/%s/%T", over, upstream, revision, token)
+					t.Run(name, func(t *testing.T) {
+						finish := make(chan struct{})
+						server := relayingGateway(t, upstream, reportingUpstream(t, upstream, finish))
+						seen := callWithHeartbeats(t, open(t, server), revision, token, finish)
+						checkHeartbeats(t, seen, upstream, token)
+					})
+				}
 			}
 		}
 	}
 }
 
-func testHeartbeats(t *testing.T, open func(*testing.T, *mcp.Server) mcp.Transport, revision string, token any) {
-	finish, beaten := make(chan struct{}), make(chan struct{})
-	var seen []*mcp.ProgressNotificationParams // by one goroutine, until done
-	progress, done := make(chan *mcp.ProgressNotificationParams, 1000), make(chan struct{})
-	c := mcp.NewClient(impl, &mcp.ClientOptions{
+// callWithHeartbeats makes two calls at a time, one with token, to which a person says
+// yes after four heartbeats. It returns the progress that the client has heard of.
+func callWithHeartbeats(
+	t *testing.T, over mcp.Transport, revision string, token any, finish chan<- struct{},
+) (seen []*mcp.ProgressNotificationParams) {
+	t.Helper()
+	beaten, progress := make(chan struct{}), make(chan *mcp.ProgressNotificationParams, 1000)
+	session, err := mcp.NewClient(impl, &mcp.ClientOptions{
 		ElicitationHandler: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			select {
 			case <-beaten:
@@ -135,47 +173,49 @@ func testHeartbeats(t *testing.T, open func(*testing.T, *mcp.Server) mcp.Transpo
 				return nil, ctx.Err()
 			}
 		},
-		ProgressNotificationHandler: func(_ context.Context, req *mcp.ProgressNotificationClientRequest) { progress <- req.Params },
-	})
-	session, err := c.Connect(t.Context(), open(t, relayingGateway(t, reportingUpstream(t, finish))), &mcp.ClientSessionOptions{ProtocolVersion: revision})
+		ProgressNotificationHandler: func(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
+			progress <- req.Params
+		},
+	}).Connect(t.Context(), over, &mcp.ClientSessionOptions{ProtocolVersion: revision})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer session.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
-	go func() {
-		defer close(done)
-		for beats := 0; ; {
-			select {
-			case p := <-progress:
-				seen = append(seen, p)
-				if p.Message == beat {
-					if beats++; beats == 4 {
-						close(beaten)
-					}
-				}
-				if p.Message == "two" {
-					return
-				}
-			case <-ctx.Done():
+	ended := make(chan string, 2)
+	for _, token := range []any{nil, token} {
+		go func() {
+			params := &mcp.CallToolParams{Name: "form"}
+			if token != nil {
+				params.SetProgressToken(token)
+			}
+			result, err := session.CallTool(ctx, params)
+			if err != nil {
+				ended <- err.Error()
 				return
 			}
-		}
-	}()
-	silent := make(chan error, 1)
-	go func() {
-		_, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "form"})
-		silent <- err
-	}()
-	go func() { <-done; close(finish) }()
-	params := &mcp.CallToolParams{Name: "form"}
-	params.SetProgressToken(token)
-	if result, err := session.CallTool(ctx, params); err != nil || !strings.HasPrefix(result.Content[0].(*mcp.TextContent).Text, "accept ") {
-		t.Errorf("got %+v, %v", result, err)
+			ended <- result.Content[0].(*mcp.TextContent).Text
+		}()
 	}
-	if err := <-silent; err != nil {
-		t.Error(err)
+	for last, beats := "", 0; last != "two"; {
+		select {
+		case p := <-progress:
+			seen, last = append(seen, p), p.Message
+		case <-ctx.Done():
+			t.Fatalf("heard %d reports", len(seen))
+		}
+		if last == beat {
+			if beats++; beats == 4 {
+				close(beaten)
+			}
+		}
+	}
+	close(finish)
+	for range 2 {
+		if got := <-ended; !strings.HasPrefix(got, "accept ") {
+			t.Errorf("got %s", got)
+		}
 	}
 	if err := session.Ping(ctx, nil); err != nil { // what was sent before has come
 		t.Error(err)
@@ -183,24 +223,33 @@ func testHeartbeats(t *testing.T, open func(*testing.T, *mcp.Server) mcp.Transpo
 	for len(progress) > 0 {
 		t.Errorf("%+v after the last report", <-progress)
 	}
-	checkHeartbeats(t, seen, token)
+	return seen
 }
 
-func checkHeartbeats(t *testing.T, seen []*mcp.ProgressNotificationParams, token any) {
+func checkHeartbeats(
+	t *testing.T, seen []*mcp.ProgressNotificationParams, upstream string, token any,
+) {
 	t.Helper()
 	var texts []string
+	total, want := 9.0, []string{"one", beat, "raised", "two"}
+	if upstream == modern {
+		total, want = 0, want[1:] // nothing is known before the first report
+	}
 	last := 0.0
 	for _, p := range seen {
 		if got, want := mustJSON(t, p.ProgressToken), mustJSON(t, token); got != want {
 			t.Errorf("token %s, want %s", got, want)
 		}
-		if p.Progress <= last || p.Total != 9 {
+		if p.Message == "raised" {
+			total = 9
+		}
+		if p.Progress <= last || p.Total != total {
 			t.Errorf("%v of %v follows %v", p.Progress, p.Total, last)
 		}
 		last, texts = p.Progress, append(texts, p.Message)
 	}
-	if want := []string{"one", beat, "raised", "two"}; !slices.Equal(slices.Compact(texts), want) || last != 2 {
-		t.Errorf("the client heard %q up to %v, want %q up to 2", slices.Compact(texts), last, want)
+	if texts = slices.Compact(texts); !slices.Equal(texts, want) || last != 2 {
+		t.Errorf("the client heard %q up to %v, want %q up to 2", texts, last, want)
 	}
 }
 

@@ -108,7 +108,9 @@ func (a asker) DeliverProgress(ctx context.Context, p *protocol.Progress) error 
 // as [elicitation.Call.RelayProgress] does. It is for the ProgressNotificationHandler
 // of the upstream connection. Relay nothing for a call whose Origin has no
 // ProgressToken: its client wants none.
-func RelayProgress(ctx context.Context, call *elicitation.Call, p *mcp.ProgressNotificationParams) error {
+func RelayProgress(
+	ctx context.Context, call *elicitation.Call, p *mcp.ProgressNotificationParams,
+) error {
 	relayed := &protocol.Progress{Progress: p.Progress, Message: p.Message}
 	if total := p.Total; total != 0 {
 		relayed.Total = &total

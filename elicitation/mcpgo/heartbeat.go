@@ -31,11 +31,12 @@ func keepTokens(s *server.MCPServer) {
 			return next(withToken(ctx, r.Params.Meta), r)
 		}
 	})(s)
-	server.WithResourceHandlerMiddleware(func(next server.ResourceHandlerFunc) server.ResourceHandlerFunc {
+	resource := func(next server.ResourceHandlerFunc) server.ResourceHandlerFunc {
 		return func(ctx context.Context, r mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 			return next(withToken(ctx, r.Params.Meta), r)
 		}
-	})(s)
+	}
+	server.WithResourceHandlerMiddleware(resource)(s)
 }
 
 // withToken also hides the token of a request that ctx comes from, as in a process.

@@ -25,7 +25,9 @@ type progressKey struct{}
 
 // callWithProgress passes a call on, and progress back to its client: a report that
 // comes late, too.
-func callWithProgress(ctx context.Context, upstream *client.Client, call *elicitation.Call, on mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func callWithProgress(
+	ctx context.Context, upstream *client.Client, call *elicitation.Call, on mcp.CallToolRequest,
+) (*mcp.CallToolResult, error) {
 	on.Params.Meta = &mcp.Meta{ProgressToken: "upstream's"}
 	relay := func(n mcp.JSONRPCNotification) {
 		_ = mcpgo.RelayProgress(context.Background(), call, n)
@@ -45,10 +47,17 @@ func progressOf(token any, progress float64, message string) mcp.JSONRPCNotifica
 }
 
 // newReporter is an upstream that asks in the middle of a call, and reports before and
-// after where the call has a progress token. A call that has one ends with finish.
+// after where the call has a progress token; of the modern revision it asks in its first
+// answer, and reports after. A call that has a token ends with finish, since mcp-go may
+// lose what is sent just before a response.
 func newReporter(finish <-chan struct{}) *server.MCPServer {
 	s := server.NewMCPServer("upstream", "1", server.WithElicitation())
-	s.AddTool(mcp.NewTool("form"), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	question := mcp.ElicitationParams{
+		Mode: "form", Message: "Sure?", RequestedSchema: json.RawMessage(schema),
+	}
+	s.AddTool(mcp.NewTool("form"), func(
+		ctx context.Context, r mcp.CallToolRequest,
+	) (answered *mcp.CallToolResult, err error) {
 		wanted := r.Params.Meta != nil && r.Params.Meta.ProgressToken != nil
 		report := func(progress float64, message string) {
 			if wanted {
@@ -56,19 +65,25 @@ func newReporter(finish <-chan struct{}) *server.MCPServer {
 				_ = s.SendNotificationToClient(ctx, n.Method, n.Params.AdditionalFields)
 			}
 		}
-		report(1, "one")
-		answer, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: mcp.ElicitationParams{
-			Mode: "form", Message: "Sure?", RequestedSchema: json.RawMessage(schema),
-		}})
+		if server.IsModernRequest(ctx) {
+			answer := server.ElicitationResponse(r.Params.InputResponses, "q")
+			if answer == nil {
+				return server.NewInputRequestBuilder("").Elicit("q", question).ToolResult(), nil
+			}
+			answered = tell(answer, nil)
+		} else {
+			report(1, "one")
+			answered = tell(s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: question}))
+		}
 		report(1.00001, "raised")
 		report(2, "two")
 		if wanted {
 			select {
-			case <-finish: // mcp-go may lose what is sent just before a response
+			case <-finish:
 			case <-ctx.Done():
 			}
 		}
-		return tell(answer, err), nil
+		return answered, nil
 	})
 	return s
 }
@@ -77,22 +92,32 @@ func newReporter(finish <-chan struct{}) *server.MCPServer {
 // the call is alive; what the upstream reports keeps rising, and nothing follows the
 // result. A call without a token gets nothing, and those at the same time go on.
 func TestHeartbeatsOverWires(t *testing.T) {
-	for _, revision := range []string{"2025-06-18", legacy} {
-		for _, token := range []any{"p", float64(7)} {
-			for _, lines := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/%T/lines=%v", revision, token, lines), func(t *testing.T) {
-					finish := make(chan struct{})
-					g := newGateway(t, setting{
-						revision: legacy, serve: newReporter(finish), downLines: lines, heartbeat: 5 * time.Millisecond,
+	for _, upstream := range []string{legacy, modern} {
+		for _, revision := range []string{"2025-06-18", legacy} {
+			for _, token := range []any{"p", float64(7)} {
+				for _, lines := range []bool{false, true} {
+					name := fmt.Sprintf("upstream %s/%s/%T/lines=%v", upstream, revision, token, lines)
+					t.Run(name, func(t *testing.T) {
+						finish := make(chan struct{})
+						g := newGateway(t, setting{
+							revision: upstream, serve: newReporter(finish), downLines: lines,
+							heartbeat: 5 * time.Millisecond,
+						})
+						seen := callWithHeartbeats(t, g, revision, token, finish)
+						checkHeartbeats(t, seen, upstream, token)
 					})
-					testHeartbeats(t, g, revision, token, finish)
-				})
+				}
 			}
 		}
 	}
 }
 
-func testHeartbeats(t *testing.T, g *gateway, revision string, token any, finish chan<- struct{}) {
+// callWithHeartbeats makes two calls at a time, one with token, to which a person says
+// yes after four heartbeats. It returns the progress that the client has heard of.
+func callWithHeartbeats(
+	t *testing.T, g *gateway, revision string, token any, finish chan<- struct{},
+) (seen []map[string]any) {
+	t.Helper()
 	progress, beaten := make(chan map[string]any, 1000), make(chan struct{})
 	join := func() person {
 		answer := func(ctx context.Context, _ mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
@@ -109,48 +134,62 @@ func testHeartbeats(t *testing.T, g *gateway, revision string, token any, finish
 			}
 		})
 	}
-	call := join()
-	other := call
-	if g.down != nil { // all streams of a session share a queue, and who gets what is chance
-		other = join()
+	loud := join()
+	silent := loud
+	if g.down != nil { // else what follows is written on any stream of the session
+		silent = join()
 	}
-	ctx := within(t)
-	silent, loud := make(chan string, 1), make(chan string, 1)
-	ask := func(ctx context.Context, call person, to chan<- string) {
+	ctx, ended := within(t), make(chan string, 2)
+	ask := func(ctx context.Context, call person) {
 		got, err := call(ctx, "form", "")
-		to <- fmt.Sprint(got, err)
+		ended <- fmt.Sprint(got, err)
 	}
-	go ask(ctx, other, silent)
-	go ask(context.WithValue(ctx, progressKey{}, token), call, loud)
-
-	var texts []string
-	last, beats := 0.0, 0
-	for last != 2 && !t.Failed() {
+	go ask(ctx, silent)
+	go ask(context.WithValue(ctx, progressKey{}, token), loud)
+	for last, beats := any(""), 0; last != "two"; {
 		p := receive(t, progress)
-		if p["progressToken"] != token || p["total"] != 9.0 || p["progress"].(float64) <= last {
-			t.Errorf("%v follows %v", p, last)
-			break
+		if t.Failed() {
+			t.FailNow()
 		}
-		last, texts = p["progress"].(float64), append(texts, p["message"].(string))
-		if p["message"] == beat {
+		if seen, last = append(seen, p), p["message"]; last == beat {
 			if beats++; beats == 4 {
 				close(beaten)
 			}
 		}
 	}
 	close(finish)
-	for _, one := range []chan string{silent, loud} {
-		if got := receive(t, one); !strings.HasPrefix(got, "accept ") {
+	for range 2 {
+		if got := receive(t, ended); !strings.HasPrefix(got, "accept ") {
 			t.Errorf("got %s", got)
 		}
 	}
-	if _, err := call(ctx, "form", ""); err != nil { // what was sent before has come
+	if _, err := loud(ctx, "form", ""); err != nil { // what was sent before has come
 		t.Error(err)
 	}
 	for len(progress) > 0 {
 		t.Errorf("%v after the last report", <-progress)
 	}
-	if want := []string{"one", beat, "raised", "two"}; !slices.Equal(slices.Compact(texts), want) {
-		t.Errorf("the client heard %q, want %q", slices.Compact(texts), want)
+	return seen
+}
+
+func checkHeartbeats(t *testing.T, seen []map[string]any, upstream string, token any) {
+	t.Helper()
+	var texts []string
+	last, total, want := 0.0, any(9.0), []string{"one", beat, "raised", "two"}
+	if upstream == modern {
+		total, want = nil, want[1:] // nothing is known before the first report
+	}
+	for _, p := range seen {
+		if p["message"] == "raised" {
+			total = 9.0
+		}
+		progress, _ := p["progress"].(float64)
+		if p["progressToken"] != token || p["total"] != total || progress <= last {
+			t.Errorf("%v follows %v", p, last)
+		}
+		last, texts = progress, append(texts, fmt.Sprint(p["message"]))
+	}
+	if texts = slices.Compact(texts); !slices.Equal(texts, want) || last != 2 {
+		t.Errorf("the client heard %q up to %v, want %q up to 2", texts, last, want)
 	}
 }
