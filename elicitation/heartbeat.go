@@ -70,18 +70,24 @@ func (c *Call) beginWaiting() {
 	}
 }
 
-// endWaiting ends what beginWaiting began.
-func (c *Call) endWaiting() {
+// endWaiting ends what beginWaiting began: no heartbeat begins after it. The caller
+// stops the timer, nil for none, which waits for one that has begun.
+func (c *Call) endWaiting() (last *heartbeat.Timer) {
 	r := &c.reports
 	r.mu.Lock()
-	var last *heartbeat.Timer
+	defer r.mu.Unlock()
 	if r.open > 0 { // else none are wanted
 		if r.open--; r.open == 0 {
 			last, r.timer = r.timer, nil
 		}
 	}
-	r.mu.Unlock()
-	last.Stop()
+	return last
+}
+
+func (r *reports) isWaiting() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.open > 0
 }
 
 // close lets nothing more out. It waits for what is being delivered, since the
@@ -139,6 +145,9 @@ func (r *reports) beat(ctx context.Context) {
 		return
 	}
 	defer r.unlockSending()
+	if !r.isWaiting() {
+		return
+	}
 	value, total, ok := r.values.Beat()
 	if !ok {
 		return
