@@ -35,18 +35,6 @@
 // and say later that a visit is over: [Call.URLRequired] and
 // [Router.ElicitationCompleted] take both to the right client.
 //
-// # Heartbeats
-//
-// Many clients give a request up that has been silent for a minute. Where the client
-// gave its request a progress token, [Origin].ProgressToken, it hears on that token
-// while a person is asked that the request is alive: after two seconds, then every 15
-// ([Options].Heartbeat), until the last question has an answer. A heartbeat carries the
-// upstream's last value and an ever smaller fraction, and values must rise whoever
-// reports them, so the host passes what the upstream itself reports to
-// [Call.RelayProgress] and nowhere else. Hosts that use [Frames] get heartbeats as
-// frames; an [Asker] that is a [ProgressDeliverer] delivers them with its SDK. They
-// lengthen no timeout of the router, and none comes after [Call.End].
-//
 // # What is guaranteed
 //
 //   - A question goes to the client of one call. When it cannot be told which,
@@ -70,12 +58,17 @@
 // # While a person thinks
 //
 // The client's request waits while a question of its call is open. Middleware that
-// watches for that hears of it, as package roundtrip says. Where [Origin] names a
-// ProgressToken and the questions go out by [Frames], the client gets progress on
-// it ([Options].Heartbeat), and the host relays what the upstream reports with
-// [Call.RelayProgress], so that values rise. A question that nobody answers ends
-// after [Options].Timeout; progress on the question starts that anew, up to
-// [Options].MaxTimeout.
+// watches for that hears of it, as package roundtrip says. A question that nobody
+// answers ends after [Options].Timeout; progress on the question starts that anew,
+// up to [Options].MaxTimeout.
+//
+// Where [Origin] names a ProgressToken the client gets heartbeats on it
+// ([Options].Heartbeat): progress with the upstream's last value and an ever smaller
+// fraction, until the last question is answered, and none after [Call.End]. They go
+// out by [Frames], or by an [Asker] that is a [ProgressDeliverer]. Values must rise
+// whoever reports them, so the host passes what the upstream reports to
+// [Call.RelayProgress], and sends no progress on that token itself. Heartbeats extend
+// no question.
 //
 // # Limits
 //

@@ -39,7 +39,8 @@
 //	relay := func(ctx context.Context, req *mcp.ProgressNotificationClientRequest) {
 //		_ = gosdk.RelayProgress(ctx, call, req.Params)
 //	}
-//	opts := gosdk.ClientOptions(router, call, key, &mcp.ClientOptions{ProgressNotificationHandler: relay})
+//	base := &mcp.ClientOptions{ProgressNotificationHandler: relay}
+//	client := mcp.NewClient(impl, gosdk.ClientOptions(router, call, key, base))
 //	...
 //	if !call.Origin().ProgressToken.IsZero() { // else the client wants none
 //		params.SetProgressToken("call")
