@@ -54,9 +54,11 @@
 // [NewDownstream] adds. After [elicitation.Call.End] nothing is passed on.
 //
 // mcp-go queues notifications. Each waits until mcp-go is about to write it, a second at
-// most, so that the answer to the call, which does not pass the queue, comes after. Two
+// most, so that the answer to the call, which does not pass the queue, comes after. Three
 // things limit this:
 //
+//   - On standard input and output mcp-go encodes a message before it takes its turn to
+//     write. An answer that follows within that instant may be written first.
 //   - All HTTP streams of a session write from one queue. In a session with several
 //     calls at a time, or with a standing stream, progress may come on another stream
 //     than that of its call, and what follows within an instant may be read before it.

@@ -264,7 +264,7 @@ func TestProgressToAClientThatDoesNotRead(t *testing.T) {
 	}
 	s := server.NewMCPServer("gateway", "1", server.WithElicitation())
 	clients := mcpgo.NewDownstream(router, s, nil)
-	stuck := make(chan struct{})
+	stuck, read := make(chan struct{}), make(chan struct{})
 	handler := func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		call, err := clients.Begin(ctx, "")
 		if err != nil {
@@ -288,6 +288,10 @@ func TestProgressToAClientThatDoesNotRead(t *testing.T) {
 		close(stuck)
 		for relay(ctx, 4) != nil && ctx.Err() == nil { // until the client has read
 			runtime.Gosched()
+		}
+		select {
+		case <-read: // mcp-go may write an answer just before what it has encoded
+		case <-ctx.Done():
 		}
 		return mcp.NewToolResultText("done"), nil
 	}
@@ -318,7 +322,9 @@ func TestProgressToAClientThatDoesNotRead(t *testing.T) {
 		if m.ID == 2 {
 			break
 		}
-		heard = append(heard, m.Params.Progress)
+		if heard = append(heard, m.Params.Progress); m.Params.Progress == 4 {
+			close(read)
+		}
 	}
 	if want := []float64{1, 4}; !slices.Equal(heard, want) {
 		t.Errorf("the client heard %v, want %v", heard, want)
