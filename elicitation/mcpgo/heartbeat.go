@@ -89,7 +89,8 @@ var errNotWritten = errors.New("elicitation: progress was not written to the cli
 func (a *asker) DeliverProgress(ctx context.Context, p *protocol.Progress) error {
 	n := sdkProgress(p)
 	fields := n.Params.AdditionalFields
-	if !encodes(server.ClientSessionFromContext(ctx)) {
+	session := server.ClientSessionFromContext(ctx)
+	if !encodes(session) {
 		var token any
 		if err := json.Unmarshal([]byte(p.Token.String()), &token); err != nil {
 			return err
@@ -97,7 +98,8 @@ func (a *asker) DeliverProgress(ctx context.Context, p *protocol.Progress) error
 		fields["progressToken"] = token
 		return a.server.SendNotificationToClient(ctx, n.Method, fields)
 	}
-	if a.queued != nil && !a.queued.hasLeft() {
+	stays := a.queued != nil && !a.queued.hasLeft()
+	if stays && len(session.NotificationChannel()) > 0 {
 		return errNotWritten // nor is what comes behind it
 	}
 	a.queued = &queuedProgress{value: p.Progress, left: make(chan struct{})}
@@ -105,6 +107,9 @@ func (a *asker) DeliverProgress(ctx context.Context, p *protocol.Progress) error
 	if err := a.server.SendNotificationToClient(ctx, n.Method, fields); err != nil {
 		a.queued = nil
 		return err
+	}
+	if stays {
+		return nil // mcp-go took the last one and lost it: no reason to wait for each
 	}
 	timer := time.NewTimer(progressTimeout)
 	defer timer.Stop()
