@@ -92,6 +92,7 @@ type setting struct {
 	listen    bool              // the gateway opens a GET stream
 	downLines bool              // clients come over lines
 	opts      *mcpgo.Options
+	heartbeat time.Duration
 }
 
 // A gateway passes calls on.
@@ -107,7 +108,7 @@ type gateway struct {
 func newGateway(t *testing.T, set setting) *gateway {
 	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
-	router, err := elicitation.New(&elicitation.Options{Logger: zap.New(core), Timeout: set.timeout})
+	router, err := elicitation.New(&elicitation.Options{Logger: zap.New(core), Timeout: set.timeout, Heartbeat: set.heartbeat})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,6 +156,9 @@ func newGateway(t *testing.T, set setting) *gateway {
 		}
 		var on mcp.CallToolRequest
 		on.Params.Name, on.Params.Arguments = r.Params.Name, r.GetArguments()
+		if !call.Origin().ProgressToken.IsZero() {
+			return callWithProgress(ctx, upstream, call, on)
+		}
 		return upstream.CallTool(mcpgo.WithCall(ctx, call), on)
 	}
 	for _, name := range []string{"form", "visit", "slow"} {
@@ -276,6 +280,9 @@ func connect(t *testing.T, over transport.Interface, revision string, declared *
 	return func(ctx context.Context, tool, env string) (string, error) {
 		var r mcp.CallToolRequest
 		r.Params.Name, r.Params.Arguments = tool, map[string]any{"env": env}
+		if token := ctx.Value(progressKey{}); token != nil {
+			r.Params.Meta = &mcp.Meta{ProgressToken: token}
+		}
 		got, err := c.CallTool(ctx, r)
 		if err != nil {
 			return "", err
