@@ -28,7 +28,8 @@ func TestSoak(t *testing.T) {
 	t.Logf("seed %d", seed)
 	c := natstest.StartWired(t, 3)
 	opts := &natsbus.Options{Lease: 3 * time.Second, Timeout: 2 * time.Second}
-	open(t, natstest.Connect(t, c.Servers[0].ClientURL()), &natsbus.Options{Timeout: natstest.Patience})
+	patient := &natsbus.Options{Timeout: natstest.Patience}
+	open(t, natstest.Connect(t, c.Servers[0].ClientURL()), patient)
 	rs := threeReplicas(t, c.Servers, opts)
 	s := &soak{cluster: c, replicas: rs, stop: make(chan struct{})}
 	var wg sync.WaitGroup
@@ -44,7 +45,8 @@ func TestSoak(t *testing.T) {
 	// A short soak may pass without a leader for most of the time; what counts
 	// is that work goes on.
 	before := s.answered.Load()
-	natstest.Eventually(t, "questions are answered after the trouble", func() bool { return s.answered.Load() >= before+100 })
+	answered := func() bool { return s.answered.Load() >= before+100 }
+	natstest.Eventually(t, "questions are answered after the trouble", answered)
 	stop()
 	t.Logf("%d questions answered, %d refused, %d attempts failed, %d disturbances",
 		s.answered.Load(), s.refused.Load(), s.failed.Load(), s.disturbances)
