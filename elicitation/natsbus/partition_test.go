@@ -15,7 +15,7 @@ import (
 // than it may, and when the network is whole again so is the bus.
 func TestPartition(t *testing.T) {
 	t.Parallel()
-	c := natstest.StartWired(t, 3)
+	c := natstest.StartWiredCluster(t, 3)
 	opts := &natsbus.Options{Lease: natsbus.MinLease, Timeout: 2 * time.Second}
 	// The bucket is made with patience, and used without.
 	patient := &natsbus.Options{Timeout: natstest.Patience}

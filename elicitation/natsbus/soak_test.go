@@ -26,7 +26,7 @@ import (
 func TestSoak(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	c := natstest.StartWired(t, 3)
+	c := natstest.StartWiredCluster(t, 3)
 	opts := &natsbus.Options{Lease: 3 * time.Second, Timeout: 2 * time.Second}
 	patient := &natsbus.Options{Timeout: natstest.Patience}
 	open(t, natstest.Connect(t, c.Servers[0].ClientURL()), patient)
@@ -68,7 +68,7 @@ func TestSoak(t *testing.T) {
 }
 
 type soak struct {
-	cluster      *natstest.Wired
+	cluster      *natstest.WiredCluster
 	replicas     []*replica
 	stop         chan struct{}
 	disturbances int
@@ -172,9 +172,7 @@ func (s *soak) trouble(t *testing.T, random *rand.Rand, total time.Duration) {
 		case 2:
 			_ = s.replicas[i].bus.nc.ForceReconnect()
 		}
-		natstest.Eventually(t, "the servers are together", func() bool {
-			return s.cluster.Routed(0)+s.cluster.Routed(1)+s.cluster.Routed(2) == 6
-		})
+		s.cluster.AwaitConnected(t)
 		<-time.After(2 * time.Second)
 	}
 }
