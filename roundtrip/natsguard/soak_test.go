@@ -25,7 +25,8 @@ func TestSoak(t *testing.T) {
 	var guards []*natsguard.Guard
 	var stores []*natsguard.StateStore
 	for i := range c.Servers {
-		js, opts := natstest.Connect(t, c.Servers[i].ClientURL()), &natsguard.Options{Timeout: 2 * time.Second}
+		js := natstest.Connect(t, c.Servers[i].ClientURL())
+		opts := &natsguard.Options{Timeout: 2 * time.Second}
 		natstest.Eventually(t, "a guard and a store", func() bool {
 			g, err1 := natsguard.New(t.Context(), js, opts)
 			s, err2 := natsguard.NewStateStore(t.Context(), js, opts)
@@ -79,7 +80,9 @@ func TestSoak(t *testing.T) {
 }
 
 // contest has every replica claim one state, then claim it again.
-func contest(t *testing.T, guards []*natsguard.Guard, id string, lost, refused, replayed *atomic.Int32) (winners int32) {
+func contest(
+	t *testing.T, guards []*natsguard.Guard, id string, lost, refused, replayed *atomic.Int32,
+) (winners int32) {
 	var wins atomic.Int32
 	for range 2 {
 		var wg sync.WaitGroup
