@@ -161,6 +161,7 @@ func (r *Relay) formerState(m *nats.Msg) string {
 		return ""
 	}
 	info["state"] = map[string]any{"messages": 0, "first_seq": 0, "last_seq": 0}
+	info["total"] = 0 // subjects; nats.go asks again until it has as many
 	answer, _ := json.Marshal(info)
 	return string(answer)
 }
