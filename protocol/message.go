@@ -61,15 +61,12 @@ func (*Response) message()     {}
 // the message is not nil if an id could be read: it is then a [*Request] that
 // holds nothing but that ID, so that the refusal can echo it.
 func DecodeMessage(data []byte) (Message, error) {
-	if err := jsonx.Check(data); err != nil {
+	var env envelope
+	if err := jsonx.CheckMembers(data, env.member); err != nil {
 		return nil, &Error{Code: CodeParseError, Message: "parse error: " + err.Error()}
 	}
 	if jsonx.KindOf(data) != jsonx.Object {
 		return nil, &Error{Code: CodeInvalidRequest, Message: "invalid request: a message must be one JSON object"}
-	}
-	var env envelope
-	if err := jsonx.Members(data, env.member); err != nil {
-		return nil, &Error{Code: CodeInvalidRequest, Message: "invalid request: " + err.Error()}
 	}
 	m, err := env.message()
 	if err != nil {
@@ -82,7 +79,8 @@ func DecodeMessage(data []byte) (Message, error) {
 	return m, nil
 }
 
-// envelope holds the raw members of a message; nil means absent.
+// envelope holds the raw members of a message; nil means absent. Its member never
+// fails.
 type envelope struct{ jsonrpc, id, method, params, result, err []byte }
 
 func (e *envelope) member(key, value []byte) error {

@@ -43,7 +43,7 @@ func (d *legacyPost) addMessage(m protocol.Message, err error) {
 // isBatch reports whether a body is a batch: an array, from a
 // client whose revision may have arrays.
 func (h *Handler) isBatch(header http.Header, body []byte) bool {
-	return h.legacy && eraOf("", header[headerVersion]) == protocol.Legacy && jsonx.KindOf(body) == jsonx.Array
+	return h.legacy && jsonx.KindOf(body) == jsonx.Array && eraOf("", header[headerVersion]) == protocol.Legacy
 }
 
 // serveBatch answers a batch. An element that is no message gets an error response of
