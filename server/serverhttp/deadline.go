@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/rondo-mcp/rondo/internal/expiry"
 )
 
 // connDeadlines sets the deadlines of a connection whose response writer has
@@ -37,43 +39,47 @@ func (d *connDeadlines) setWrite(t time.Time) {
 
 // A bodyDeadline ends the reading of a body that takes too long, by a read
 // deadline in the past. It sets none in advance: that would replace the deadline
-// of the [http.Server], which may be earlier.
+// of the [http.Server], which may be earlier. One queue, with one timer, serves
+// the bodies of all requests, so a body that is there at once allocates nothing.
 type bodyDeadline struct {
+	entry expiry.Entry[*bodyDeadline]
+	conn  *connDeadlines // nil: the time is not limited
+
 	mu      sync.Mutex // held while the deadline is set: w must not be used after its handler
-	timer   *time.Timer
-	expired bool // the connection has a deadline in the past
+	expired bool       // the connection has a deadline in the past
 	stopped bool
 }
 
-func (b *bodyDeadline) start(limit time.Duration, conn *connDeadlines) {
-	if limit < 0 || conn.none {
-		return
+func (b *bodyDeadline) start(bodies *expiry.Queue[*bodyDeadline], conn *connDeadlines) {
+	if !conn.none {
+		b.conn = conn
+		bodies.Add(&b.entry, b)
 	}
+}
+
+// expire is called by the queue.
+func (b *bodyDeadline) expire() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.timer = time.AfterFunc(limit, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if !b.stopped {
-			b.expired = true
-			conn.setRead(time.Unix(1, 0))
-		}
-	})
+	if !b.stopped {
+		b.expired = true
+		b.conn.setRead(time.Unix(1, 0))
+	}
 }
 
 // stop is called when the body was read, as a whole or not. An expired deadline
 // stays, so that net/http does not wait for the rest of the body, unless the body
 // became whole at the last moment: the deadline would look like a client that
 // went away.
-func (b *bodyDeadline) stop(conn *connDeadlines, whole bool) {
+func (b *bodyDeadline) stop(bodies *expiry.Queue[*bodyDeadline], whole bool) {
+	if b.conn == nil {
+		return
+	}
+	bodies.Remove(&b.entry)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stopped = true
-	if b.timer == nil {
-		return
-	}
-	b.timer.Stop()
 	if b.expired && whole {
-		conn.setRead(time.Time{})
+		b.conn.setRead(time.Time{})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/rondo-mcp/rondo/internal/expiry"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -20,8 +21,9 @@ type Handler struct {
 	origins map[string]bool
 	hosts   map[string]bool
 	running running
-	buffers sync.Pool // of *[]byte, for what is written
-	pieces  sync.Pool // of *piece, for what is read
+	buffers sync.Pool                    // of *[]byte, for what is written
+	pieces  sync.Pool                    // of *piece, for what is read
+	bodies  *expiry.Queue[*bodyDeadline] // that are being read
 
 	legacy   bool // legacy revisions are served, too
 	sessions *sessionTable
@@ -39,6 +41,7 @@ func New(srv *server.Server, opts *Options) *Handler {
 	return &Handler{
 		srv: srv, opts: o, origins: originSet(o.AllowedOrigins), hosts: hostSet(o.AllowedHosts),
 		legacy: srv.ServesLegacy(), sessions: newSessions(&o),
+		bodies: expiry.NewQueue(o.ReadTimeout, (*bodyDeadline).expire),
 	}
 }
 
