@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/rondo-mcp/rondo/internal/lazyctx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -23,8 +24,9 @@ type round struct {
 	dropped []Dropped
 	state   json.RawMessage // the author's, nil when absent
 	plain   protocol.RequestState
-	flow    *flow // nil in guard style
-	closed  bool  // the handler has returned
+	flow    *flow              // nil in guard style
+	closed  bool               // the handler has returned
+	live    []*lazyctx.Context // that end with the run, see attach
 
 	memos      []memo
 	version    string   // of the flow
