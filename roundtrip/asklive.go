@@ -119,23 +119,23 @@ func (r *round) attach(live *lazyctx.Context, ctx context.Context) bool {
 
 func (r *round) attachLocked(live *lazyctx.Context) {
 	live.Init(r.ctx.Context.(*lazyctx.Timed).Parent())
-	r.live = append(r.live, live)
+	r.ctx.live = append(r.ctx.live, live)
 }
 
 func (r *round) detach(live *lazyctx.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if i := slices.Index(r.live, live); i >= 0 {
-		r.live = slices.Delete(r.live, i, i+1)
+	if i := slices.Index(r.ctx.live, live); i >= 0 {
+		r.ctx.live = slices.Delete(r.ctx.live, i, i+1)
 	}
 }
 
 // withdrawLocked ends the contexts that were attached.
 func (r *round) withdrawLocked(cause error) {
-	for _, live := range r.live {
+	for _, live := range r.ctx.live {
 		live.Cancel(cause)
 	}
-	r.live = nil
+	r.ctx.live = nil
 }
 
 // liveSlack is how many times MaxRounds a run may ask live, one question after
@@ -340,17 +340,25 @@ func (p *asker) pushAll(ctx context.Context, requests protocol.InputRequests) (p
 		return nil, err
 	}
 	defer w.end()
-	if len(requests) == 1 {
-		answer, err := p.push(&w.Context, requests[0].Request)
-		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, waiting.ErrClosing) {
-			return nil, cause
-		}
-		if err != nil {
-			return nil, fmt.Errorf("question %q: %w", requests[0].Key, err)
-		}
-		return protocol.InputResponses{{Key: requests[0].Key, Result: answer}}, nil
+	if len(requests) > 1 {
+		return p.pushSeveral(&w.Context, requests)
 	}
-	return p.pushSeveral(&w.Context, requests)
+	answer, err := p.push(&w.Context, requests[0].Request)
+	return answerOne(ctx, requests[0].Key, answer, err)
+}
+
+// answerOne returns the answer to the one question that was asked under ctx, or why
+// there is none. It is no part of the stack of a call that waits.
+//
+//go:noinline
+func answerOne(ctx context.Context, key string, answer json.RawMessage, err error) (protocol.InputResponses, error) {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, waiting.ErrClosing) {
+		return nil, cause
+	}
+	if err != nil {
+		return nil, fmt.Errorf("question %q: %w", key, err)
+	}
+	return protocol.InputResponses{{Key: key, Result: answer}}, nil
 }
 
 // pushSeveral withdraws all questions, whose context ctx is, when one of them

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/rondo-mcp/rondo/internal/lazyctx"
 	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -312,6 +313,9 @@ type roundContext struct {
 	round *round
 	inner atomic.Pointer[ended]
 	over  atomic.Bool
+
+	// Guarded by the mutex of the round.
+	live []*lazyctx.Context // that end with it, see attach
 }
 
 type ended struct {

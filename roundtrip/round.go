@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/rondo-mcp/rondo/internal/lazyctx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -24,9 +23,8 @@ type round struct {
 	dropped []Dropped
 	state   json.RawMessage // the author's, nil when absent
 	plain   protocol.RequestState
-	flow    *flow              // nil in guard style
-	closed  bool               // the handler has returned
-	live    []*lazyctx.Context // that end with the run, see attach
+	flow    *flow // nil in guard style
+	closed  bool  // the handler has returned
 
 	memos      []memo
 	version    string   // of the flow
