@@ -109,7 +109,7 @@ func (r *round) attach(live *lazyctx.Context, ctx context.Context) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || r.flow != nil && r.flow.end != nil {
+	if r.closed || ctx.Err() != nil { // has ended already
 		live.Init(ctx)
 		return false
 	}
