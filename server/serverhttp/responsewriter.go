@@ -151,7 +151,8 @@ func (rw *responseWriter) setStreamWriter(c *streamWriter) {
 	defer rw.mu.Unlock()
 	rw.streamWriter = c
 	if rw.h.opts.KeepAlive >= 0 {
-		rw.keepAliveTimer = time.AfterFunc(rw.h.opts.KeepAlive, rw.sendKeepAlive)
+		c.timed.Store(rw)
+		rw.keepAliveTimer = time.AfterFunc(rw.h.opts.KeepAlive, c.sendKeepAlive)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/rondo-mcp/rondo/internal/replay"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -13,7 +14,8 @@ import (
 // A connection sends a stream of a legacy client, or the rest of one, as the
 // response to one HTTP request. The calls whose messages it sends may outlive it.
 type streamWriter struct {
-	rw      *responseWriter
+	rw      *responseWriter                // nil once the response has ended
+	timed   atomic.Pointer[responseWriter] // the same, for the keep-alive timer
 	reader  *replay.Reader
 	batch   bool            // responses are an array
 	resumed bool            // it continues a stream
@@ -28,6 +30,7 @@ func newConnection(rw *responseWriter) *streamWriter {
 // sendAll sends until the stream is over, or the client is gone, which ends ctx, or
 // takes nothing.
 func (c *streamWriter) sendAll(ctx context.Context) {
+	defer c.releaseResponse()
 	defer c.reader.Detach()
 	c.rw.setStreamWriter(c)
 	for {
@@ -42,6 +45,21 @@ func (c *streamWriter) sendAll(ctx context.Context) {
 			c.rw.abandonClient()
 			return
 		}
+	}
+}
+
+// releaseResponse drops the references to the response and its request. The runtime
+// keeps a stopped timer, and what that refers to, until a quarter of all timers are
+// stopped or its time comes: for long, where calls wait, which have two timers each.
+func (c *streamWriter) releaseResponse() {
+	c.rw = nil
+	c.timed.Store(nil)
+}
+
+// sendKeepAlive is that of the response while there is one.
+func (c *streamWriter) sendKeepAlive() {
+	if rw := c.timed.Load(); rw != nil {
+		rw.sendKeepAlive()
 	}
 }
 
