@@ -25,32 +25,32 @@ const (
 // and when to come back ([protocol.CodeBusy] with retryAfterMs): such a request
 // was refused before anything was done. It does not wait longer than the call
 // may still take, since the answer would come too late to be used.
-func (c *Client) sendPatiently(ctx context.Context, f *flow, l leg) (result protocol.Result, err error) {
+func (c *Client) sendWithBusyRetry(ctx context.Context, f *call, l leg) (result protocol.Result, err error) {
 	for retries := 0; ; retries++ {
-		err = f.server.spend(ctx, c, l.method, func(ctx context.Context) (err error) {
-			result, err = c.sendMirrored(ctx, l)
+		err = f.budget.runLimited(ctx, c, l.method, func(ctx context.Context) (err error) {
+			result, err = c.sendWithMirroredParams(ctx, l)
 			return err
 		})
 		after, busy := retryAfter(err)
-		if !busy || c.opts.NoBusyRetry || retries == MaxBusyRetries || !f.canWait(ctx, after) {
+		if !busy || c.opts.NoBusyRetry || retries == MaxBusyRetries || !f.hasTimeFor(ctx, after) {
 			return result, err
 		}
 		// The random part keeps callers that were refused together from coming
 		// back together.
 		wait := after + rand.N(after/4+1)
-		if !f.canWait(ctx, wait) {
+		if !f.hasTimeFor(ctx, wait) {
 			wait = after
 		}
-		if stopped := f.server.spend(ctx, c, l.method, func(ctx context.Context) error { return sleep(ctx, wait) }); stopped != nil {
+		if stopped := f.budget.runLimited(ctx, c, l.method, func(ctx context.Context) error { return sleepContext(ctx, wait) }); stopped != nil {
 			return nil, stopped
 		}
 	}
 }
 
 // canWait reports whether there is time left of a call after a wait.
-func (f *flow) canWait(ctx context.Context, wait time.Duration) bool {
+func (f *call) hasTimeFor(ctx context.Context, wait time.Duration) bool {
 	deadline, limited := ctx.Deadline()
-	return (!limited || time.Until(deadline) > wait) && (!f.server.limited || f.server.left > wait)
+	return (!limited || time.Until(deadline) > wait) && (!f.budget.isLimited || f.budget.remaining > wait)
 }
 
 // retryAfter returns when a busy server wants to be asked again. It reports

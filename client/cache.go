@@ -68,13 +68,13 @@ type cache struct {
 // A cacheKey is what a result depends on. Public results have no partition.
 type cacheKey struct{ partition, scope, method, target string }
 
-type cached struct {
+type cacheEntry struct {
 	key    cacheKey
 	result json.RawMessage
 	until  time.Time
 }
 
-func (e *cached) size() int {
+func (e *cacheEntry) byteSize() int {
 	return len(e.result) + len(e.key.target) + len(e.key.partition) + entryOverhead
 }
 
@@ -99,7 +99,7 @@ func newCache(o *CacheOptions, credentialsVary bool) *cache {
 
 // A cacheEntry is the place of one request in the cache. The zero cacheEntry
 // is no place.
-type cacheEntry struct {
+type cacheSlot struct {
 	cache   *cache
 	version protocol.Version
 	key     cacheKey // of the private result
@@ -107,10 +107,10 @@ type cacheEntry struct {
 }
 
 // entry returns the place of a request, none when its result may not be kept.
-func (c *Client) entry(ctx context.Context, l leg) cacheEntry {
+func (c *Client) cacheSlot(ctx context.Context, l leg) cacheSlot {
 	target, ok := cacheTarget(l.params)
 	if c.cache == nil || !ok {
-		return cacheEntry{}
+		return cacheSlot{}
 	}
 	key := cacheKey{scope: string(protocol.CachePrivate), method: l.method, target: target}
 	if c.cache.partition != nil {
@@ -118,7 +118,7 @@ func (c *Client) entry(ctx context.Context, l leg) cacheEntry {
 	}
 	c.cache.mu.Lock()
 	defer c.cache.mu.Unlock()
-	return cacheEntry{c.cache, c.version, key, c.cache.epoch}
+	return cacheSlot{c.cache, c.version, key, c.cache.epoch}
 }
 
 // cacheTarget returns the parameters that a result depends on, beside the
@@ -158,18 +158,18 @@ func onlyTraceContext(meta protocol.Meta) bool {
 }
 
 // public is the key of the result that all partitions share.
-func (e cacheEntry) public() cacheKey {
+func (e cacheSlot) publicKey() cacheKey {
 	return cacheKey{scope: string(protocol.CachePublic), method: e.key.method, target: e.key.target}
 }
 
 // fresh returns the result if there is one that is fresh, else nil. Its hints
 // say how long it is fresh from now on.
-func (e cacheEntry) fresh(ctx context.Context) protocol.Result {
-	if e.cache == nil || refreshes(ctx) || ctx.Err() != nil {
+func (e cacheSlot) loadFresh(ctx context.Context) protocol.Result {
+	if e.cache == nil || bypassesCache(ctx) || ctx.Err() != nil {
 		return nil
 	}
-	for _, key := range [...]cacheKey{e.key, e.public()} {
-		raw, left := e.cache.get(key)
+	for _, key := range [...]cacheKey{e.key, e.publicKey()} {
+		raw, left := e.cache.loadResult(key)
 		if raw == nil {
 			continue
 		}
@@ -177,7 +177,7 @@ func (e cacheEntry) fresh(ctx context.Context) protocol.Result {
 		if err != nil {
 			continue // it was encoded here, so this does not happen
 		}
-		if hints := hintsOf(result); hints != nil {
+		if hints := cacheHintsOf(result); hints != nil {
 			hints.TTLMillis = left.Milliseconds()
 		}
 		return result
@@ -186,13 +186,13 @@ func (e cacheEntry) fresh(ctx context.Context) protocol.Result {
 }
 
 // keep notes a result that has just been received.
-func (e cacheEntry) keep(result protocol.Result) {
-	hints := hintsOf(result)
+func (e cacheSlot) storeResult(result protocol.Result) {
+	hints := cacheHintsOf(result)
 	if e.cache == nil || hints == nil {
 		return
 	}
 	if hints.TTLMillis <= 0 || (e.cache.publicOnly && hints.Scope != protocol.CachePublic) {
-		e.cache.put(&cached{key: e.key}, e.public(), e.epoch) // what was there is old
+		e.cache.storeEntry(&cacheEntry{key: e.key}, e.publicKey(), e.epoch) // what was there is old
 		return
 	}
 	ttl := time.Duration(min(hints.TTLMillis, MaxCacheTTL.Milliseconds())) * time.Millisecond
@@ -200,15 +200,15 @@ func (e cacheEntry) keep(result protocol.Result) {
 	if err != nil {
 		return
 	}
-	key, other := e.key, e.public()
+	key, other := e.key, e.publicKey()
 	if hints.Scope == protocol.CachePublic {
 		key, other = other, key
 	}
-	e.cache.put(&cached{key, raw, time.Now().Add(ttl)}, other, e.epoch)
+	e.cache.storeEntry(&cacheEntry{key, raw, time.Now().Add(ttl)}, other, e.epoch)
 }
 
 // hintsOf returns the hints of a result, nil when it can have none.
-func hintsOf(r protocol.Result) *protocol.CacheHints {
+func cacheHintsOf(r protocol.Result) *protocol.CacheHints {
 	switch r := r.(type) {
 	case *protocol.DiscoverResult:
 		return &r.Cache
@@ -228,17 +228,17 @@ func hintsOf(r protocol.Result) *protocol.CacheHints {
 
 // get returns a copy of the result at key and how long it is fresh, nil when
 // there is none.
-func (c *cache) get(key cacheKey) (json.RawMessage, time.Duration) {
+func (c *cache) loadResult(key cacheKey) (json.RawMessage, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := c.entries[key]
 	if at == nil {
 		return nil, 0
 	}
-	e := at.Value.(*cached)
+	e := at.Value.(*cacheEntry)
 	left := time.Until(e.until)
 	if left <= 0 {
-		c.remove(at)
+		c.removeLocked(at)
 		return nil, 0
 	}
 	c.recent.MoveToFront(at)
@@ -247,7 +247,7 @@ func (c *cache) get(key cacheKey) (json.RawMessage, time.Duration) {
 
 // put keeps e in the place of whatever was at its key and at other. When
 // something was forgotten since epoch, e may be older than that.
-func (c *cache) put(e *cached, other cacheKey, epoch uint64) {
+func (c *cache) storeEntry(e *cacheEntry, other cacheKey, epoch uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.epoch != epoch {
@@ -255,29 +255,29 @@ func (c *cache) put(e *cached, other cacheKey, epoch uint64) {
 	}
 	for _, key := range [...]cacheKey{e.key, other} {
 		if at := c.entries[key]; at != nil {
-			c.remove(at)
+			c.removeLocked(at)
 		}
 	}
-	if e.result == nil || e.size() > c.maxBytes {
+	if e.result == nil || e.byteSize() > c.maxBytes {
 		return
 	}
-	for len(c.entries) >= c.maxEntries || c.bytes+e.size() > c.maxBytes {
-		c.remove(c.recent.Back())
+	for len(c.entries) >= c.maxEntries || c.bytes+e.byteSize() > c.maxBytes {
+		c.removeLocked(c.recent.Back())
 	}
 	c.entries[e.key] = c.recent.PushFront(e)
-	c.bytes += e.size()
+	c.bytes += e.byteSize()
 }
 
 // remove is called with mu held.
-func (c *cache) remove(at *lru.Element) {
-	e := c.recent.Remove(at).(*cached)
+func (c *cache) removeLocked(at *lru.Element) {
+	e := c.recent.Remove(at).(*cacheEntry)
 	delete(c.entries, e.key)
-	c.bytes -= e.size()
+	c.bytes -= e.byteSize()
 }
 
 // forget drops the results of the given methods.
-func (c *cache) forget(methods ...string) {
-	c.drop(func(key cacheKey) bool {
+func (c *cache) forgetMethods(methods ...string) {
+	c.forgetMatching(func(key cacheKey) bool {
 		for _, method := range methods {
 			if key.method == method {
 				return true
@@ -290,12 +290,12 @@ func (c *cache) forget(methods ...string) {
 // forgetResource drops what was read of a resource and of those above it,
 // which may contain it.
 func (c *cache) forgetResource(uri string) {
-	c.drop(func(key cacheKey) bool {
+	c.forgetMatching(func(key cacheKey) bool {
 		return key.method == protocol.MethodReadResource && strings.HasPrefix(uri, key.target)
 	})
 }
 
-func (c *cache) drop(old func(cacheKey) bool) {
+func (c *cache) forgetMatching(old func(cacheKey) bool) {
 	if c == nil {
 		return
 	}
@@ -304,7 +304,7 @@ func (c *cache) drop(old func(cacheKey) bool) {
 	c.epoch++
 	for key, at := range c.entries {
 		if old(key) {
-			c.remove(at)
+			c.removeLocked(at)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (c *Client) CallTool(ctx context.Context, name string, args any) (*protocol
 // their own round. Version, ClientInfo and Capabilities are always the
 // client's own.
 func (c *Client) CallToolParams(ctx context.Context, p *protocol.CallToolParams) (*protocol.CallToolResult, error) {
-	return complete[*protocol.CallToolResult](ctx, c, leg{method: protocol.MethodCallTool, target: p.Name, params: p})
+	return completeCall[*protocol.CallToolResult](ctx, c, leg{method: protocol.MethodCallTool, target: p.Name, params: p})
 }
 
 // GetPrompt fills in a prompt and answers the questions on the way
@@ -49,7 +49,7 @@ func (c *Client) GetPrompt(ctx context.Context, name string, args map[string]str
 // GetPromptParams is to [Client.GetPrompt] what [Client.CallToolParams] is to
 // [Client.CallTool].
 func (c *Client) GetPromptParams(ctx context.Context, p *protocol.GetPromptParams) (*protocol.GetPromptResult, error) {
-	return complete[*protocol.GetPromptResult](ctx, c, leg{method: protocol.MethodGetPrompt, target: p.Name, params: p})
+	return completeCall[*protocol.GetPromptResult](ctx, c, leg{method: protocol.MethodGetPrompt, target: p.Name, params: p})
 }
 
 // ReadResource reads a resource and answers the questions on the way
@@ -61,13 +61,13 @@ func (c *Client) ReadResource(ctx context.Context, uri string) (*protocol.ReadRe
 // ReadResourceParams is to [Client.ReadResource] what [Client.CallToolParams]
 // is to [Client.CallTool].
 func (c *Client) ReadResourceParams(ctx context.Context, p *protocol.ReadResourceParams) (*protocol.ReadResourceResult, error) {
-	return complete[*protocol.ReadResourceResult](ctx, c, leg{method: protocol.MethodReadResource, target: p.URI, params: p})
+	return completeCall[*protocol.ReadResourceResult](ctx, c, leg{method: protocol.MethodReadResource, target: p.URI, params: p})
 }
 
 // complete drives a call to its result.
-func complete[R protocol.Result](ctx context.Context, c *Client, l leg) (R, error) {
+func completeCall[R protocol.Result](ctx context.Context, c *Client, l leg) (R, error) {
 	var none R
-	result, err := c.drive(ctx, l)
+	result, err := c.driveCall(ctx, l)
 	if err != nil {
 		return none, err
 	}

@@ -12,19 +12,19 @@ import (
 // A Client calls a server, answering its questions on the way. All methods may
 // be called concurrently.
 type Client struct {
-	peer    protocol.Peer
-	opts    Options
-	caps    protocol.ClientCapabilities
-	version protocol.Version // the modern one
-	lastID  atomic.Int64
-	nego    negotiator
-	asking  humanClock
-	mirrors mirrors
-	cache   *cache // nil: nothing is reused
+	peer       protocol.Peer
+	opts       Options
+	caps       protocol.ClientCapabilities
+	version    protocol.Version // the modern one
+	lastID     atomic.Int64
+	negotiator negotiator
+	humanClock humanClock
+	mirrors    mirrors
+	cache      *cache // nil: nothing is reused
 	// life ends when the client is closed, and every call with it. It belongs
 	// to the client and to no call, which is why it is kept here.
-	life context.Context
-	end  context.CancelCauseFunc
+	life    context.Context
+	endLife context.CancelCauseFunc
 }
 
 // New returns a client of the server behind peer, which it owns from then on:
@@ -38,8 +38,8 @@ func New(peer protocol.Peer, opts *Options) *Client {
 	c.caps = c.opts.capabilities()
 	varied, ok := peer.(interface{ CredentialsVary() bool })
 	c.cache = newCache(c.opts.Cache, ok && varied.CredentialsVary())
-	c.life, c.end = context.WithCancelCause(context.Background())
-	c.assume()
+	c.life, c.endLife = context.WithCancelCause(context.Background())
+	c.presetConnection()
 	return c
 }
 
@@ -49,9 +49,9 @@ func (c *Client) Capabilities() protocol.ClientCapabilities { return c.caps }
 // Close ends every call that is running, with [ErrClosed], and the session if
 // there is one, and closes the peer. It does not wait for handlers.
 func (c *Client) Close() error {
-	c.end(ErrClosed)
-	c.nego.end()
-	if conn := c.nego.current.Load(); conn.legacy() {
+	c.endLife(ErrClosed)
+	c.negotiator.awaitEnd()
+	if conn := c.negotiator.current.Load(); conn.isLegacy() {
 		_ = conn.session.peer.Close() // best effort: the server may be gone
 	}
 	return c.peer.Close()
@@ -59,23 +59,23 @@ func (c *Client) Close() error {
 
 // A leg is one request as it goes out, of a call that may take several.
 type leg struct {
-	method string
-	target string // tool, prompt or URI; empty where the method has none
-	params protocol.Params
-	caps   *protocol.ClientCapabilities // nil: those of the handlers
-	sub    *subscription                // of subscriptions/listen only
+	method       string
+	target       string // tool, prompt or URI; empty where the method has none
+	params       protocol.Params
+	caps         *protocol.ClientCapabilities // nil: those of the handlers
+	subscription *subscription                // of subscriptions/listen only
 }
 
 // send sends one leg under a new id and returns the decoded result. It fills
 // in the metadata of l's parameters, which must not be the caller's.
-func (c *Client) send(ctx context.Context, conn *connection, l leg, mirrored []protocol.MirroredParam) (protocol.Result, error) {
-	if conn.legacy() {
-		return c.sendLegacy(ctx, conn, l)
+func (c *Client) sendOnce(ctx context.Context, conn *connection, l leg, mirrored []protocol.MirroredParam) (protocol.Result, error) {
+	if conn.isLegacy() {
+		return c.sendInSession(ctx, conn, l)
 	}
 	id := c.nextID()
 	meta := l.params.RequestMetadata()
-	progress := c.progress(ctx)
-	c.fillMeta(meta, id, progress != nil)
+	progress := c.progressHandler(ctx)
+	c.fillMetadata(meta, id, progress != nil)
 	if l.caps != nil {
 		meta.Capabilities = l.caps
 	}
@@ -89,23 +89,23 @@ func (c *Client) send(ctx context.Context, conn *connection, l leg, mirrored []p
 		Params: params,
 		Mirror: protocol.Mirror{Version: c.version, Name: l.target, Params: mirrored},
 	}
-	if l.sub != nil {
-		l.sub.open(id)
+	if l.subscription != nil {
+		l.subscription.startRequest(id)
 	}
-	back := c.newBack(meta.ProgressToken, progress, l.sub)
-	defer back.end()
-	resp, err := conn.peer.Handle(ctx, req, back.peer())
-	if failed := back.failure(); failed != nil {
+	back := c.newReceiver(meta.ProgressToken, progress, l.subscription)
+	defer back.stopReceiving()
+	resp, err := conn.peer.Handle(ctx, req, back.asBack())
+	if failed := back.firstError(); failed != nil {
 		return nil, failed
 	}
 	if err != nil {
 		return nil, &TransportError{l.method, err}
 	}
-	return c.open(conn.version, req, resp)
+	return c.decodeResponse(conn.version, req, resp)
 }
 
 // open checks that a response answers the request and returns its result.
-func (c *Client) open(version protocol.Version, req *protocol.Request, resp *protocol.Response) (protocol.Result, error) {
+func (c *Client) decodeResponse(version protocol.Version, req *protocol.Request, resp *protocol.Response) (protocol.Result, error) {
 	switch {
 	case resp == nil:
 		return nil, &TransportError{req.Method, fmt.Errorf("peer returned nil")}
@@ -127,7 +127,7 @@ func (c *Client) open(version protocol.Version, req *protocol.Request, resp *pro
 
 // fillMeta declares version, name and capabilities, whatever the caller put
 // there: the client answers for what it declares.
-func (c *Client) fillMeta(meta *protocol.RequestMeta, id protocol.ID, progress bool) {
+func (c *Client) fillMetadata(meta *protocol.RequestMeta, id protocol.ID, progress bool) {
 	meta.Version = c.version
 	meta.ClientInfo = &c.opts.Info
 	meta.Capabilities = &c.caps
@@ -140,7 +140,7 @@ func (c *Client) fillMeta(meta *protocol.RequestMeta, id protocol.ID, progress b
 }
 
 // begin derives the context of a call: it also ends when the client is closed.
-func (c *Client) begin(ctx context.Context) (context.Context, func()) {
+func (c *Client) beginCall(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if c.life.Err() != nil {
 		cancel(ErrClosed) // at once: AfterFunc would take its time
@@ -154,33 +154,33 @@ func (c *Client) begin(ctx context.Context) (context.Context, func()) {
 
 // A budget is the time that the server may still take over a call.
 type budget struct {
-	limited bool
-	left    time.Duration
+	isLimited bool
+	remaining time.Duration
 }
 
 // spend runs f with a context that ends when the budget is used up, and takes
 // the time that f took from it. When the budget, and not ctx, is what ended f,
 // the error is a [*TimeoutError].
-func (b *budget) spend(ctx context.Context, c *Client, method string, f func(context.Context) error) error {
+func (b *budget) runLimited(ctx context.Context, c *Client, method string, f func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
-	if !b.limited {
-		return endedBy(ctx, f(ctx))
+	if !b.isLimited {
+		return preferClosed(ctx, f(ctx))
 	}
-	limited, used, cancel := c.asking.limit(ctx, b.left)
+	limited, used, cancel := c.humanClock.withTimeout(ctx, b.remaining)
 	defer cancel()
 	err := f(limited)
-	b.left -= used()
+	b.remaining -= used()
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		return &TimeoutError{method, c.opts.Timeout}
 	}
-	return endedBy(ctx, err)
+	return preferClosed(ctx, err)
 }
 
 // endedBy returns the error of something that ran under ctx. A closed client
 // says so, whatever the transport made of the cancellation.
-func endedBy(ctx context.Context, err error) error {
+func preferClosed(ctx context.Context, err error) error {
 	if err != nil && context.Cause(ctx) == ErrClosed {
 		return ErrClosed
 	}

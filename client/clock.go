@@ -17,7 +17,7 @@ type humanClock struct {
 }
 
 // enter notes that a question is put to somebody, until leave is called.
-func (h *humanClock) enter() {
+func (h *humanClock) startQuestion() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.open++; h.open == 1 {
@@ -25,7 +25,7 @@ func (h *humanClock) enter() {
 	}
 }
 
-func (h *humanClock) leave() {
+func (h *humanClock) endQuestion() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.open--; h.open == 0 {
@@ -34,14 +34,14 @@ func (h *humanClock) leave() {
 }
 
 // busy reports whether somebody is being asked.
-func (h *humanClock) busy() bool {
+func (h *humanClock) hasOpenQuestion() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.open > 0
 }
 
 // elapsed returns the time in which somebody was being asked, so far.
-func (h *humanClock) elapsed() time.Duration {
+func (h *humanClock) elapsedTime() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.open > 0 {
@@ -52,12 +52,12 @@ func (h *humanClock) elapsed() time.Duration {
 
 // limit is context.WithTimeout, less the time in which somebody is being asked.
 // Used returns the time that counts.
-func (h *humanClock) limit(ctx context.Context, left time.Duration) (_ context.Context, used func() time.Duration, stop func()) {
+func (h *humanClock) withTimeout(ctx context.Context, left time.Duration) (_ context.Context, used func() time.Duration, stop func()) {
 	// How often it is looked whether people have answered, while they have not.
 	const glance = 100 * time.Millisecond
 	ctx, cancel := context.WithCancelCause(ctx)
-	start, before := time.Now(), h.elapsed()
-	used = func() time.Duration { return time.Since(start) - (h.elapsed() - before) }
+	start, before := time.Now(), h.elapsedTime()
+	used = func() time.Duration { return time.Since(start) - (h.elapsedTime() - before) }
 	var mu sync.Mutex // the timer may fire before it is assigned
 	var timer *time.Timer
 	stopped := false
@@ -70,7 +70,7 @@ func (h *humanClock) limit(ctx context.Context, left time.Duration) (_ context.C
 		switch {
 		case more <= 0:
 			cancel(context.DeadlineExceeded)
-		case !stopped && h.busy():
+		case !stopped && h.hasOpenQuestion():
 			timer.Reset(max(more, glance))
 		case !stopped:
 			timer.Reset(more)

@@ -18,63 +18,63 @@ import (
 //	result               RoundsExceededError         pause, then retry
 //
 // The cap is checked before anybody is asked (basic/patterns/mrtr).
-func (c *Client) drive(ctx context.Context, original leg) (protocol.Result, error) {
-	ctx, done := c.begin(ctx)
+func (c *Client) driveCall(ctx context.Context, original leg) (protocol.Result, error) {
+	ctx, done := c.beginCall(ctx)
 	defer done()
-	entry := c.entry(ctx, original)
-	if result := entry.fresh(ctx); result != nil {
+	entry := c.cacheSlot(ctx, original)
+	if result := entry.loadFresh(ctx); result != nil {
 		return result, nil
 	}
-	f := c.newFlow(original)
+	f := c.newCall(original)
 	for {
-		result, asked, err := c.advance(ctx, f)
+		result, asked, err := c.advanceCall(ctx, f)
 		if err != nil {
 			return nil, err
 		}
 		if asked == nil {
 			if f.retry == nil {
-				entry.keep(result)
+				entry.storeResult(result)
 			}
 			return result, nil
 		}
 		origin := Origin{Method: original.method, Target: original.target, Round: f.round}
-		answers, err := c.fulfil(ctx, origin, asked.InputRequests)
+		answers, err := c.answerQuestions(ctx, origin, asked.InputRequests)
 		if err != nil {
-			return nil, endedBy(ctx, err)
+			return nil, preferClosed(ctx, err)
 		}
-		f.answer(answers, asked.RequestState)
+		f.recordAnswers(answers, asked.RequestState)
 	}
 }
 
 // A flow is a call on its way through its rounds.
-type flow struct {
+type call struct {
 	original leg
 	retry    *protocol.Retry // nil: the original goes out as it is
 	round    int             // of the next questions, from 1
-	server   budget
+	budget   budget
 }
 
-func (c *Client) newFlow(original leg) *flow {
-	return &flow{original: original, round: 1, server: budget{limited: c.opts.Timeout > 0, left: c.opts.Timeout}}
+func (c *Client) newCall(original leg) *call {
+	return &call{original: original, round: 1, budget: budget{isLimited: c.opts.Timeout > 0, remaining: c.opts.Timeout}}
 }
 
 // answer ends a round: the retry carries the answers to its questions and its
 // state, nothing of earlier rounds.
-func (f *flow) answer(answers protocol.InputResponses, state protocol.RequestState) {
+func (f *call) recordAnswers(answers protocol.InputResponses, state protocol.RequestState) {
 	f.retry = &protocol.Retry{InputResponses: answers, RequestState: state}
 	f.round++
 }
 
 // advance takes a call to its result or to the next questions. A server that
 // asks nothing and only wants to be called again is.
-func (c *Client) advance(ctx context.Context, f *flow) (protocol.Result, *protocol.InputRequiredResult, error) {
+func (c *Client) advanceCall(ctx context.Context, f *call) (protocol.Result, *protocol.InputRequiredResult, error) {
 	for idle := 0; ; idle++ {
 		l := f.original
 		l.params = copyParams(f.original.params)
 		if f.retry != nil {
 			setRetry(l.params, *f.retry)
 		}
-		result, err := c.sendPatiently(ctx, f, l)
+		result, err := c.sendWithBusyRetry(ctx, f, l)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -87,20 +87,20 @@ func (c *Client) advance(ctx context.Context, f *flow) (protocol.Result, *protoc
 		case len(asked.InputRequests) > 0:
 			return nil, asked, nil
 		}
-		err = f.server.spend(ctx, c, l.method, func(ctx context.Context) error {
-			return sleep(ctx, c.pause(idle))
+		err = f.budget.runLimited(ctx, c, l.method, func(ctx context.Context) error {
+			return sleepContext(ctx, c.retryDelay(idle))
 		})
 		if err != nil {
 			return nil, nil, err
 		}
-		f.answer(nil, asked.RequestState)
+		f.recordAnswers(nil, asked.RequestState)
 	}
 }
 
 // pause returns how long to wait before the next request after idle rounds
 // without a question: a random time between half of a bound and the bound,
 // which doubles up to MaxPause.
-func (c *Client) pause(idle int) time.Duration {
+func (c *Client) retryDelay(idle int) time.Duration {
 	bound := c.opts.MinPause
 	for range idle + 1 {
 		if bound *= 2; bound <= 0 || bound >= c.opts.MaxPause {
@@ -113,7 +113,7 @@ func (c *Client) pause(idle int) time.Duration {
 }
 
 // sleep waits for d or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
+func sleepContext(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -129,23 +129,23 @@ func sleep(ctx context.Context, d time.Duration) error {
 func copyParams(p protocol.Params) protocol.Params {
 	switch p := p.(type) {
 	case *protocol.CallToolParams:
-		return clone(p)
+		return shallowCopy(p)
 	case *protocol.GetPromptParams:
-		return clone(p)
+		return shallowCopy(p)
 	case *protocol.ReadResourceParams:
-		return clone(p)
+		return shallowCopy(p)
 	case *protocol.ListParams:
-		return clone(p)
+		return shallowCopy(p)
 	case *protocol.DiscoverParams:
-		return clone(p)
+		return shallowCopy(p)
 	case *protocol.CompleteParams:
-		return clone(p)
+		return shallowCopy(p)
 	}
 	// Only the methods of this package make legs.
 	panic("client: internal error: parameters of unknown type")
 }
 
-func clone[T any](p *T) *T {
+func shallowCopy[T any](p *T) *T {
 	c := *p
 	return &c
 }

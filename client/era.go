@@ -15,7 +15,7 @@ import (
 // doubtPause is how long a verdict stands before it is doubted again.
 // Errors that may mean a server of another era mean other things most of the
 // time, and must not double the traffic.
-const doubtPause = time.Minute
+const recheckInterval = time.Minute
 
 // A NegotiationError says that a server speaks neither a modern nor a legacy
 // revision that this client does, as far as can be told. It is no verdict: the
@@ -48,18 +48,18 @@ type connection struct {
 	peer    protocol.Peer
 	session *session // nil: the revision is modern
 	// assumed: nothing that the server said has confirmed it yet.
-	assumed atomic.Bool
+	unconfirmed atomic.Bool
 	// doubted is when it was last looked into, in Unix nanoseconds.
-	doubted atomic.Int64
+	recheckedAt atomic.Int64
 	// declared is what a modern server said last that it can do, nil when it was
 	// not asked. What a legacy server can do is part of the session.
-	declared atomic.Pointer[protocol.ServerCapabilities]
+	capabilities atomic.Pointer[protocol.ServerCapabilities]
 }
 
-func (n *connection) legacy() bool { return n != nil && n.session != nil }
+func (n *connection) isLegacy() bool { return n != nil && n.session != nil }
 
 // alive reports whether the connection can be used.
-func (n *connection) alive() bool {
+func (n *connection) isUsable() bool {
 	if n == nil {
 		return false
 	}
@@ -85,7 +85,7 @@ type negotiator struct {
 }
 
 // end waits for what is under way, once the client's life has ended.
-func (g *negotiator) end() {
+func (g *negotiator) awaitEnd() {
 	g.mu.Lock() // whoever holds it may begin one more; nobody does after them
 	running := g.running
 	g.mu.Unlock()
@@ -101,22 +101,22 @@ type negotiation struct {
 	conn    *connection
 	err     error
 	cancel  context.CancelCauseFunc
-	waiting int
+	waiters int
 }
 
 // assume sets what need not be found out.
-func (c *Client) assume() {
+func (c *Client) presetConnection() {
 	_, can := c.peer.(protocol.LegacyPeer)
 	switch {
 	case !can || c.opts.Era == protocol.Modern:
-		c.nego.current.Store(&connection{version: c.version, peer: c.peer})
+		c.negotiator.current.Store(&connection{version: c.version, peer: c.peer})
 	case c.opts.Era == protocol.Legacy:
 	case c.opts.Assume != "" && c.opts.Assume.Era() == protocol.Modern:
 		conn := &connection{version: c.version, peer: c.peer}
-		conn.assumed.Store(true)
-		c.nego.current.Store(conn)
+		conn.unconfirmed.Store(true)
+		c.negotiator.current.Store(conn)
 	case c.opts.Assume != "":
-		c.nego.era = protocol.Legacy
+		c.negotiator.era = protocol.Legacy
 	}
 }
 
@@ -125,8 +125,8 @@ func (c *Client) assume() {
 // the client, so it may be stored and given to a later client of the same
 // server in [Options.Assume].
 func (c *Client) Negotiated() protocol.Version {
-	conn := c.nego.current.Load()
-	if conn == nil || conn.assumed.Load() {
+	conn := c.negotiator.current.Load()
+	if conn == nil || conn.unconfirmed.Load() {
 		return ""
 	}
 	return conn.version
@@ -137,30 +137,30 @@ func (c *Client) Negotiated() protocol.Version {
 // it is for programs that want to know beforehand. Errors are those of
 // [Client.CallTool] and [*NegotiationError].
 func (c *Client) Negotiate(ctx context.Context) (protocol.Version, error) {
-	ctx, done := c.begin(ctx)
+	ctx, done := c.beginCall(ctx)
 	defer done()
-	conn, err := c.connection(ctx)
+	conn, err := c.connect(ctx)
 	if err != nil {
-		return "", endedBy(ctx, err)
+		return "", preferClosed(ctx, err)
 	}
 	return conn.version, nil
 }
 
 // connection returns what has been agreed on. Calls that come before that wait
 // for one negotiation, which goes on as long as one of them does.
-func (c *Client) connection(ctx context.Context) (*connection, error) {
-	if conn := c.nego.current.Load(); conn.alive() {
+func (c *Client) connect(ctx context.Context) (*connection, error) {
+	if conn := c.negotiator.current.Load(); conn.isUsable() {
 		return conn, nil
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return c.await(ctx, c.join(ctx))
+	return c.awaitNegotiation(ctx, c.joinNegotiation(ctx))
 }
 
 // join returns the negotiation that runs, after starting it if none does.
-func (c *Client) join(ctx context.Context) *negotiation {
-	g := &c.nego
+func (c *Client) joinNegotiation(ctx context.Context) *negotiation {
+	g := &c.negotiator
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := g.running
@@ -180,36 +180,36 @@ func (c *Client) join(ctx context.Context) *negotiation {
 		g.wait.Go(func() {
 			defer stop()
 			defer cancel(nil)
-			conn, err := c.negotiate(shared, old, g.lastEra())
-			c.settle(n, conn, endedBy(shared, err))
+			conn, err := c.chooseEra(shared, old, g.loadEra())
+			c.finishNegotiation(n, conn, preferClosed(shared, err))
 		})
 	}
-	n.waiting++
+	n.waiters++
 	return n
 }
 
-func (g *negotiator) lastEra() protocol.Era {
+func (g *negotiator) loadEra() protocol.Era {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.era
 }
 
 // settle ends a negotiation. One that everybody has left is for nothing.
-func (c *Client) settle(n *negotiation, conn *connection, err error) {
-	g := &c.nego
+func (c *Client) finishNegotiation(n *negotiation, conn *connection, err error) {
+	g := &c.negotiator
 	g.mu.Lock()
 	wanted := g.running == n && c.life.Err() == nil
 	if g.running == n {
 		g.running = nil
 	}
 	if wanted && err == nil {
-		conn.doubted.Store(time.Now().UnixNano())
+		conn.recheckedAt.Store(time.Now().UnixNano())
 		g.current.Store(conn)
 		g.era = conn.version.Era()
 	}
 	g.mu.Unlock()
 	if !wanted && err == nil {
-		if conn.legacy() {
+		if conn.isLegacy() {
 			_ = conn.session.peer.Close()
 		}
 		err = ErrClosed
@@ -219,16 +219,16 @@ func (c *Client) settle(n *negotiation, conn *connection, err error) {
 }
 
 // await waits for a negotiation or for the end of ctx.
-func (c *Client) await(ctx context.Context, n *negotiation) (*connection, error) {
+func (c *Client) awaitNegotiation(ctx context.Context, n *negotiation) (*connection, error) {
 	select {
 	case <-n.done:
 		return n.conn, n.err
 	case <-ctx.Done():
 	}
-	g := &c.nego
+	g := &c.negotiator
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if n.waiting--; n.waiting == 0 && g.running == n {
+	if n.waiters--; n.waiters == 0 && g.running == n {
 		g.running = nil
 		n.cancel(context.Cause(ctx))
 	}
@@ -247,39 +247,39 @@ func (c *Client) await(ctx context.Context, n *negotiation) (*connection, error)
 //
 // Nothing that might pass is a verdict: not 5xx, not 429, no failure of the
 // network (basic/versioning, "Backward Compatibility").
-func (c *Client) negotiate(ctx context.Context, old *connection, era protocol.Era) (*connection, error) {
+func (c *Client) chooseEra(ctx context.Context, old *connection, era protocol.Era) (*connection, error) {
 	peer := c.peer.(protocol.LegacyPeer)
-	if old.legacy() {
+	if old.isLegacy() {
 		_ = old.session.peer.Close() // it has ended; let go of what is left
 	}
 	if c.opts.Era == protocol.Legacy {
-		return c.initialize(ctx, peer)
+		return c.openSession(ctx, peer)
 	}
 	var first error // what there is to say against legacy, if it was tried first
 	if era == protocol.Legacy {
-		conn, err := c.initialize(ctx, peer)
-		if err == nil || !refused(err) {
+		conn, err := c.openSession(ctx, peer)
+		if err == nil || !isFinalRefusal(err) {
 			return conn, err
 		}
 		first = err
 	}
-	conn, legacy, err := c.discover(ctx, peer)
+	conn, legacy, err := c.probeServer(ctx, peer)
 	if !legacy {
 		return conn, err
 	}
 	if first != nil {
 		return nil, &NegotiationError{Modern: err, Legacy: first}
 	}
-	conn, failed := c.initialize(ctx, peer)
+	conn, failed := c.openSession(ctx, peer)
 	if failed == nil && c.opts.LegacyChosen != nil {
 		c.opts.LegacyChosen(ctx, conn.version, err)
 	}
-	if failed == nil || !refused(failed) {
+	if failed == nil || !isFinalRefusal(failed) {
 		return conn, failed
 	}
 	// A server that was not up yet when it was asked is up now.
 	if errors.Is(err, context.DeadlineExceeded) {
-		if conn, legacy, again := c.discover(ctx, peer); !legacy && again == nil {
+		if conn, legacy, again := c.probeServer(ctx, peer); !legacy && again == nil {
 			return conn, nil
 		}
 	}
@@ -287,20 +287,20 @@ func (c *Client) negotiate(ctx context.Context, old *connection, era protocol.Er
 }
 
 // refused reports whether it was the server that said no, for good.
-func refused(err error) bool {
+func isFinalRefusal(err error) bool {
 	if said, ok := protocol.AsError(err); ok {
 		return said.Code != protocol.CodeBusy // which passes
 	}
 	if _, unusable := errors.AsType[*ResponseError](err); unusable {
 		return true
 	}
-	return legacyStatus(err)
+	return isLegacyStatus(err)
 }
 
 // legacyStatus reports whether err is an HTTP status with which servers of
 // legacy revisions refuse modern requests. 401 and 403 are about who asks, 408
 // and 429 about when.
-func legacyStatus(err error) bool {
+func isLegacyStatus(err error) bool {
 	status, ok := errors.AsType[interface {
 		error
 		HTTPStatus() int
@@ -318,16 +318,16 @@ func legacyStatus(err error) bool {
 
 // discover asks the server what it speaks. Legacy reports that it is to be
 // tried with initialize; err then is what speaks against a modern server.
-func (c *Client) discover(ctx context.Context, peer protocol.LegacyPeer) (conn *connection, legacy bool, err error) {
+func (c *Client) probeServer(ctx context.Context, peer protocol.LegacyPeer) (conn *connection, legacy bool, err error) {
 	l := leg{method: protocol.MethodDiscover, params: &protocol.DiscoverParams{}}
 	id := c.nextID()
 	meta := l.params.RequestMetadata()
-	c.fillMeta(meta, id, false)
+	c.fillMetadata(meta, id, false)
 	params, err := protocol.EncodeParams(l.params)
 	if err != nil {
 		return nil, false, errPrefix.Errorf("%s: %w", l.method, err)
 	}
-	entry := c.entry(ctx, l)
+	entry := c.cacheSlot(ctx, l)
 	req := &protocol.Request{ID: id, Method: l.method, Params: params, Mirror: protocol.Mirror{Version: c.version}}
 	resp, legacy, err := peer.Probe(ctx, req)
 	if ctx.Err() != nil {
@@ -336,19 +336,19 @@ func (c *Client) discover(ctx context.Context, peer protocol.LegacyPeer) (conn *
 	if err != nil {
 		return nil, legacy, &TransportError{l.method, err}
 	}
-	result, err := c.open(c.version, req, resp)
+	result, err := c.decodeResponse(c.version, req, resp)
 	said, isError := protocol.AsError(err)
 	switch {
 	case err == nil:
 		found := result.(*protocol.DiscoverResult)
 		if slices.Contains(found.SupportedVersions, c.version) {
-			entry.keep(result)
+			entry.storeResult(result)
 			conn = &connection{version: c.version, peer: c.peer}
-			conn.declared.Store(&found.Capabilities)
+			conn.capabilities.Store(&found.Capabilities)
 			return conn, false, nil
 		}
 		err = c.explainRefusal(protocol.UnsupportedVersion(string(c.version), found.SupportedVersions))
-		return nil, anyLegacy(found.SupportedVersions), err
+		return nil, containsLegacy(found.SupportedVersions), err
 	case !isError:
 		return nil, true, err // whatever that is, it is not what was asked for
 	case slices.Contains(said.SupportedVersions(), c.version):
@@ -356,7 +356,7 @@ func (c *Client) discover(ctx context.Context, peer protocol.LegacyPeer) (conn *
 		// (basic/versioning, "Protocol Version Negotiation").
 		return &connection{version: c.version, peer: c.peer}, false, nil
 	case said.SupportedVersions() != nil:
-		return nil, anyLegacy(said.SupportedVersions()), err
+		return nil, containsLegacy(said.SupportedVersions()), err
 	case said.Code == protocol.CodeBusy:
 		return nil, false, err // says when to come back, and nothing of an era
 	}
@@ -365,7 +365,7 @@ func (c *Client) discover(ctx context.Context, peer protocol.LegacyPeer) (conn *
 
 // anyLegacy reports whether the list has a legacy revision that this client
 // speaks.
-func anyLegacy(list []protocol.Version) bool {
+func containsLegacy(list []protocol.Version) bool {
 	return slices.ContainsFunc(list, func(v protocol.Version) bool {
 		return v.Known() && v.Era() == protocol.Legacy
 	})
@@ -376,35 +376,35 @@ func (c *Client) nextID() protocol.ID { return protocol.IntID(c.lastID.Add(1)) }
 // doubt looks into a modern connection whose server has just answered as one of
 // a legacy revision would, and returns the connection to use instead, nil if
 // there is none. The request was refused, so it may be sent again.
-func (c *Client) doubt(ctx context.Context, conn *connection, err error) *connection {
-	if _, can := c.peer.(protocol.LegacyPeer); !can || c.opts.Era == protocol.Modern || conn.legacy() {
+func (c *Client) recheckEra(ctx context.Context, conn *connection, err error) *connection {
+	if _, can := c.peer.(protocol.LegacyPeer); !can || c.opts.Era == protocol.Modern || conn.isLegacy() {
 		return nil
 	}
-	assumed := conn.assumed.Load()
-	if err == nil || !suspicious(err, assumed) {
+	assumed := conn.unconfirmed.Load()
+	if err == nil || !indicatesOtherEra(err, assumed) {
 		if err == nil && assumed {
-			conn.assumed.Store(false)
+			conn.unconfirmed.Store(false)
 		}
 		return nil
 	}
-	last := conn.doubted.Load()
+	last := conn.recheckedAt.Load()
 	now := time.Now().UnixNano()
-	if !assumed && last != 0 && now-last < int64(doubtPause) {
+	if !assumed && last != 0 && now-last < int64(recheckInterval) {
 		return nil
 	}
-	if !conn.doubted.CompareAndSwap(last, now) {
+	if !conn.recheckedAt.CompareAndSwap(last, now) {
 		return nil
 	}
-	c.nego.mu.Lock()
-	if c.nego.current.CompareAndSwap(conn, nil) {
-		c.nego.era = 0
+	c.negotiator.mu.Lock()
+	if c.negotiator.current.CompareAndSwap(conn, nil) {
+		c.negotiator.era = 0
 	}
-	c.nego.mu.Unlock()
+	c.negotiator.mu.Unlock()
 	if errors.Is(err, context.DeadlineExceeded) {
 		return nil // the next call will find out
 	}
-	found, failed := c.connection(ctx)
-	if failed != nil || !found.legacy() {
+	found, failed := c.connect(ctx)
+	if failed != nil || !found.isLegacy() {
 		return nil
 	}
 	return found
@@ -413,14 +413,14 @@ func (c *Client) doubt(ctx context.Context, conn *connection, err error) *connec
 // suspicious reports whether an error may come from a server that does not
 // speak modern revisions. As long as nothing but an assumption says that it
 // does, every refusal may.
-func suspicious(err error, assumed bool) bool {
+func indicatesOtherEra(err error, assumed bool) bool {
 	said, isError := protocol.AsError(err)
 	switch {
 	case isError && said.EraEvidence():
 		supported := said.SupportedVersions()
-		return supported != nil && anyLegacy(supported) &&
+		return supported != nil && containsLegacy(supported) &&
 			!slices.ContainsFunc(supported, func(v protocol.Version) bool { return v.Era() == protocol.Modern })
-	case legacyStatus(err):
+	case isLegacyStatus(err):
 		return true
 	case isError:
 		// What servers of legacy revisions say to requests outside a session.

@@ -175,7 +175,7 @@ func (e *AnswerError) Error() string {
 // Unwrap returns the reason.
 func (e *AnswerError) Unwrap() error { return e.Err }
 
-func answerError(o Origin, kind protocol.InputKind, err error) *AnswerError {
+func newAnswerError(o Origin, kind protocol.InputKind, err error) *AnswerError {
 	e := &AnswerError{Key: o.Key, Kind: kind, Err: err}
 	if f, ok := errors.AsType[*form.Error](err); ok {
 		e.Field = f.Field

@@ -14,7 +14,7 @@ import (
 )
 
 // A task is one question that has been found fit to be asked.
-type task struct {
+type questionTask struct {
 	origin Origin
 	kind   protocol.InputKind
 	ask    func(context.Context) (json.RawMessage, error)
@@ -26,7 +26,7 @@ type task struct {
 const MaxQuestions = 100
 
 // countable refuses rounds of more than [MaxQuestions].
-func countable(method string, questions protocol.InputRequests) error {
+func checkQuestionCount(method string, questions protocol.InputRequests) error {
 	if len(questions) > MaxQuestions {
 		return &ResponseError{method, fmt.Errorf("inputRequests: %d questions, at most %d are answered", len(questions), MaxQuestions)}
 	}
@@ -36,15 +36,15 @@ func countable(method string, questions protocol.InputRequests) error {
 // fulfil answers the questions of one round. All of them are checked before
 // anybody is asked one; then they are asked at the same time, and the first
 // failure cancels the others. It returns when every handler has.
-func (c *Client) fulfil(ctx context.Context, origin Origin, questions protocol.InputRequests) (protocol.InputResponses, error) {
-	if err := countable(origin.Method, questions); err != nil {
+func (c *Client) answerQuestions(ctx context.Context, origin Origin, questions protocol.InputRequests) (protocol.InputResponses, error) {
+	if err := checkQuestionCount(origin.Method, questions); err != nil {
 		return nil, err
 	}
-	tasks := make([]task, len(questions))
+	tasks := make([]questionTask, len(questions))
 	for i, q := range questions {
 		origin.Key = q.Key
 		var err error
-		if tasks[i], err = c.prepare(origin, q.Request); err != nil {
+		if tasks[i], err = c.prepareQuestion(origin, q.Request); err != nil {
 			return nil, &QuestionError{Key: q.Key, Kind: q.Request.Kind(), Err: err}
 		}
 	}
@@ -55,7 +55,7 @@ func (c *Client) fulfil(ctx context.Context, origin Origin, questions protocol.I
 	var failed error
 	answer := func(i int) {
 		t := &tasks[i]
-		t.run(ctx, func(result json.RawMessage, err error) {
+		t.runHandler(ctx, func(result json.RawMessage, err error) {
 			if err != nil {
 				once.Do(func() { failed = err })
 				cancel(err)
@@ -77,14 +77,14 @@ func (c *Client) fulfil(ctx context.Context, origin Origin, questions protocol.I
 
 // run asks the question and reports once, whatever the handler does: return,
 // panic, or end its goroutine as testing.T.FailNow does.
-func (t *task) run(ctx context.Context, report func(json.RawMessage, error)) {
+func (t *questionTask) runHandler(ctx context.Context, report func(json.RawMessage, error)) {
 	result, err := json.RawMessage(nil), errors.New("handler did not return")
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{v, debug.Stack()}
 		}
 		if err != nil {
-			result, err = nil, answerError(t.origin, t.kind, err)
+			result, err = nil, newAnswerError(t.origin, t.kind, err)
 		}
 		report(result, err)
 	}()
@@ -92,8 +92,8 @@ func (t *task) run(ctx context.Context, report func(json.RawMessage, error)) {
 }
 
 // prepare checks one question and binds it to its handler.
-func (c *Client) prepare(origin Origin, req protocol.InputRequest) (task, error) {
-	t := task{origin: origin, kind: req.Kind()}
+func (c *Client) prepareQuestion(origin Origin, req protocol.InputRequest) (questionTask, error) {
+	t := questionTask{origin: origin, kind: req.Kind()}
 	if missing := c.caps.Missing(req); !missing.IsZero() {
 		return t, fmt.Errorf("%s: %w", missing, ErrUndeclared)
 	}
@@ -133,7 +133,7 @@ func (c *Client) askForm(ctx context.Context, q *FormQuestion) (json.RawMessage,
 	if err != nil {
 		return nil, err
 	}
-	return encodeElicit(r, q.fill)
+	return encodeElicitResult(r, q.completeContent)
 }
 
 func (c *Client) askURL(ctx context.Context, q *URLQuestion) (json.RawMessage, error) {
@@ -143,14 +143,14 @@ func (c *Client) askURL(ctx context.Context, q *URLQuestion) (json.RawMessage, e
 	}
 	// What the person does at the URL is between them and the site: URL mode
 	// has no content.
-	return encodeElicit(r, noContent)
+	return encodeElicitResult(r, dropContent)
 }
 
-func noContent(json.RawMessage) (json.RawMessage, error) { return nil, nil }
+func dropContent(json.RawMessage) (json.RawMessage, error) { return nil, nil }
 
 // encodeElicit returns what goes out for a person's answer. Only an accept has
 // content, and fill decides which. The handler's value is not changed.
-func encodeElicit(r *protocol.ElicitResult, fill func(json.RawMessage) (json.RawMessage, error)) (json.RawMessage, error) {
+func encodeElicitResult(r *protocol.ElicitResult, fill func(json.RawMessage) (json.RawMessage, error)) (json.RawMessage, error) {
 	if r == nil {
 		return nil, errors.New("handler returned nil")
 	}
@@ -173,11 +173,11 @@ func (c *Client) askModel(ctx context.Context, q *SamplingQuestion) (json.RawMes
 	if err != nil {
 		return nil, err
 	}
-	return encodeMessage(r)
+	return encodeMessageResult(r)
 }
 
 // encodeMessage returns what goes out for a model's message.
-func encodeMessage(r *protocol.CreateMessageResult) (json.RawMessage, error) {
+func encodeMessageResult(r *protocol.CreateMessageResult) (json.RawMessage, error) {
 	if r == nil {
 		return nil, errors.New("handler returned nil")
 	}

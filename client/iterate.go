@@ -34,7 +34,7 @@ func (e *PagesError) Error() string {
 // comes with a zero tool, there is nothing more. A list that changes in the
 // meantime may show a tool twice or not at all.
 func (c *Client) Tools(ctx context.Context) iter.Seq2[protocol.Tool, error] {
-	return pages(ctx, protocol.MethodListTools, func(ctx context.Context, cursor string) ([]protocol.Tool, string, error) {
+	return walkPages(ctx, protocol.MethodListTools, func(ctx context.Context, cursor string) ([]protocol.Tool, string, error) {
 		r, err := c.ListTools(ctx, cursor)
 		if err != nil {
 			return nil, "", err
@@ -46,7 +46,7 @@ func (c *Client) Tools(ctx context.Context) iter.Seq2[protocol.Tool, error] {
 // Prompts is to [Client.ListPrompts] what [Client.Tools] is to
 // [Client.ListTools].
 func (c *Client) Prompts(ctx context.Context) iter.Seq2[protocol.Prompt, error] {
-	return pages(ctx, protocol.MethodListPrompts, func(ctx context.Context, cursor string) ([]protocol.Prompt, string, error) {
+	return walkPages(ctx, protocol.MethodListPrompts, func(ctx context.Context, cursor string) ([]protocol.Prompt, string, error) {
 		r, err := c.ListPrompts(ctx, cursor)
 		if err != nil {
 			return nil, "", err
@@ -58,7 +58,7 @@ func (c *Client) Prompts(ctx context.Context) iter.Seq2[protocol.Prompt, error] 
 // Resources is to [Client.ListResources] what [Client.Tools] is to
 // [Client.ListTools].
 func (c *Client) Resources(ctx context.Context) iter.Seq2[protocol.Resource, error] {
-	return pages(ctx, protocol.MethodListResources, func(ctx context.Context, cursor string) ([]protocol.Resource, string, error) {
+	return walkPages(ctx, protocol.MethodListResources, func(ctx context.Context, cursor string) ([]protocol.Resource, string, error) {
 		r, err := c.ListResources(ctx, cursor)
 		if err != nil {
 			return nil, "", err
@@ -70,7 +70,7 @@ func (c *Client) Resources(ctx context.Context) iter.Seq2[protocol.Resource, err
 // ResourceTemplates is to [Client.ListResourceTemplates] what [Client.Tools]
 // is to [Client.ListTools].
 func (c *Client) ResourceTemplates(ctx context.Context) iter.Seq2[protocol.ResourceTemplate, error] {
-	return pages(ctx, protocol.MethodListResourceTemplates, func(ctx context.Context, cursor string) ([]protocol.ResourceTemplate, string, error) {
+	return walkPages(ctx, protocol.MethodListResourceTemplates, func(ctx context.Context, cursor string) ([]protocol.ResourceTemplate, string, error) {
 		r, err := c.ListResourceTemplates(ctx, cursor)
 		if err != nil {
 			return nil, "", err
@@ -80,7 +80,7 @@ func (c *Client) ResourceTemplates(ctx context.Context) iter.Seq2[protocol.Resou
 }
 
 // pages walks a list. Every loop over the result starts from the beginning.
-func pages[T any](ctx context.Context, method string, read func(context.Context, string) ([]T, string, error)) iter.Seq2[T, error] {
+func walkPages[T any](ctx context.Context, method string, read func(context.Context, string) ([]T, string, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
 		seen := map[string]bool{}

@@ -14,30 +14,30 @@ import (
 // used by both sides (basic/lifecycle of revision 2025-11-25). It is the way
 // back for whatever belongs to no request.
 type session struct {
-	client *Client
-	peer   protocol.LegacySession
-	agreed *protocol.InitializeResult // nil until the server has answered
-	pushes pushes
-	subs   subscribers
+	client      *Client
+	peer        protocol.LegacySession
+	agreed      *protocol.InitializeResult // nil until the server has answered
+	pushes      pushHandler
+	subscribers subscribers
 
-	mu   sync.Mutex
-	legs map[protocol.ID]running
+	mu      sync.Mutex
+	running map[protocol.ID]runningLeg
 }
 
 // A running leg has been sent and not been answered.
-type running struct {
-	ctx  context.Context // of the call, for what turns up on another stream
-	back *legacyBack
+type runningLeg struct {
+	ctx      context.Context // of the call, for what turns up on another stream
+	receiver *sessionReceiver
 }
 
 var _ protocol.BackCaller = (*session)(nil)
 
 // initialize opens a session. It offers the newest legacy revision and takes
 // what the server chooses, if this client speaks it.
-func (c *Client) initialize(ctx context.Context, peer protocol.LegacyPeer) (*connection, error) {
-	s := &session{client: c, legs: map[protocol.ID]running{}}
+func (c *Client) openSession(ctx context.Context, peer protocol.LegacyPeer) (*connection, error) {
+	s := &session{client: c, running: map[protocol.ID]runningLeg{}}
 	s.pushes.session = s
-	s.subs.session = s
+	s.subscribers.session = s
 	caps := c.caps
 	caps.Extensions = nil // younger than every legacy revision
 	params, err := protocol.EncodeParams(&protocol.InitializeParams{
@@ -55,7 +55,7 @@ func (c *Client) initialize(ctx context.Context, peer protocol.LegacyPeer) (*con
 		return nil, &TransportError{req.Method, err}
 	}
 	s.peer = opened
-	if err := s.accept(ctx, req, resp); err != nil {
+	if err := s.finishHandshake(ctx, req, resp); err != nil {
 		if opened != nil {
 			_ = opened.Close()
 		}
@@ -65,9 +65,9 @@ func (c *Client) initialize(ctx context.Context, peer protocol.LegacyPeer) (*con
 }
 
 // accept takes the server's choice and says that the session may begin.
-func (s *session) accept(ctx context.Context, req *protocol.Request, resp *protocol.Response) error {
+func (s *session) finishHandshake(ctx context.Context, req *protocol.Request, resp *protocol.Response) error {
 	c := s.client
-	result, err := c.open(protocol.V20251125, req, resp)
+	result, err := c.decodeResponse(protocol.V20251125, req, resp)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (s *session) accept(ctx context.Context, req *protocol.Request, resp *proto
 		return nil
 	}
 	// A server that refuses sends what it likes; that is no reason to fail.
-	_, err = s.request(ctx, protocol.MethodSetLevel, &protocol.SetLevelParams{Level: c.opts.LogLevel})
+	_, err = s.sendRequest(ctx, protocol.MethodSetLevel, &protocol.SetLevelParams{Level: c.opts.LogLevel})
 	if _, said := protocol.AsError(err); said {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (s *session) accept(ctx context.Context, req *protocol.Request, resp *proto
 }
 
 // version is empty until the server has chosen.
-func (s *session) version() protocol.Version {
+func (s *session) agreedVersion() protocol.Version {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.agreed == nil {
@@ -106,56 +106,56 @@ func (s *session) version() protocol.Version {
 }
 
 // request sends a request of the session's own.
-func (s *session) request(ctx context.Context, method string, p protocol.Params) (protocol.Result, error) {
-	return s.send(ctx, leg{method: method, params: p}, nil)
+func (s *session) sendRequest(ctx context.Context, method string, p protocol.Params) (protocol.Result, error) {
+	return s.sendLeg(ctx, leg{method: method, params: p}, nil)
 }
 
 // send sends one request as legacy revisions spell it.
-func (s *session) send(ctx context.Context, l leg, back *legacyBack) (protocol.Result, error) {
+func (s *session) sendLeg(ctx context.Context, l leg, back *sessionReceiver) (protocol.Result, error) {
 	params, err := protocol.EncodeParams(l.params)
 	if err != nil {
 		return nil, errPrefix.Errorf("%s: %w", l.method, err)
 	}
-	version := s.version()
+	version := s.agreedVersion()
 	req := &protocol.Request{
 		ID: s.client.nextID(), Method: l.method, Params: params,
 		Mirror: protocol.Mirror{Version: version},
 	}
 	if back == nil {
-		back = &legacyBack{session: s, leg: l}
+		back = &sessionReceiver{session: s, leg: l}
 	}
-	s.enter(req.ID, running{ctx, back})
-	defer s.leave(req.ID)
+	s.addRunning(req.ID, runningLeg{ctx, back})
+	defer s.removeRunning(req.ID)
 	resp, err := s.peer.Handle(ctx, req, back)
-	if failed := back.notify.failure(); failed != nil {
+	if failed := back.notifications.firstError(); failed != nil {
 		return nil, failed
 	}
 	if err != nil {
 		return nil, &TransportError{l.method, err}
 	}
-	return s.client.open(version, req, resp)
+	return s.client.decodeResponse(version, req, resp)
 }
 
-func (s *session) enter(id protocol.ID, r running) {
+func (s *session) addRunning(id protocol.ID, r runningLeg) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.legs[id] = r
+	s.running[id] = r
 }
 
-func (s *session) leave(id protocol.ID) {
+func (s *session) removeRunning(id protocol.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.legs, id)
+	delete(s.running, id)
 }
 
 // origin returns what a push that comes by itself belongs to, as far as that is
 // beyond doubt: the one request that runs.
-func (s *session) origin() (o Origin) {
+func (s *session) soleOrigin() (o Origin) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.legs) == 1 {
-		for _, r := range s.legs {
-			o.Method, o.Target = r.back.leg.method, r.back.leg.target
+	if len(s.running) == 1 {
+		for _, r := range s.running {
+			o.Method, o.Target = r.receiver.leg.method, r.receiver.leg.target
 		}
 	}
 	return o
@@ -164,44 +164,44 @@ func (s *session) origin() (o Origin) {
 // reported returns the leg that n reports the progress of, if it runs. Some
 // servers send such reports on the stream that is for what belongs to no
 // request.
-func (s *session) reported(n *protocol.Notification) (r running, ok bool) {
+func (s *session) findByProgress(n *protocol.Notification) (r runningLeg, ok bool) {
 	var p protocol.Progress
 	if n.Method != protocol.NotifyProgress || jsonx.Decode(n.Params, &p) != nil || p.Token.IsZero() {
-		return running{}, false
+		return runningLeg{}, false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, r := range s.legs {
-		if b := r.back.notify; b != nil && b.token == p.Token {
+	for _, r := range s.running {
+		if b := r.receiver.notifications; b != nil && b.token == p.Token {
 			return r, true
 		}
 	}
-	return running{}, false
+	return runningLeg{}, false
 }
 
 // sendLegacy sends one leg in a session, as often as it takes until the person
 // has visited what the server wants visited.
-func (c *Client) sendLegacy(ctx context.Context, conn *connection, l leg) (protocol.Result, error) {
+func (c *Client) sendInSession(ctx context.Context, conn *connection, l leg) (protocol.Result, error) {
 	s := conn.session
 	if l.method == protocol.MethodDiscover {
-		return s.discovered(), nil
+		return s.discoverResult(), nil
 	}
-	if err := s.strip(l.params); err != nil {
+	if err := s.stripModernFields(l.params); err != nil {
 		return nil, err
 	}
 	meta := l.params.RequestMetadata()
-	progress := c.progress(ctx)
+	progress := c.progressHandler(ctx)
 	if progress != nil && meta.ProgressToken.IsZero() {
 		meta.ProgressToken = protocol.StringID("p" + c.nextID().String())
 	}
 	visited := map[string]bool{}
 	for round := 1; ; round++ {
-		back := &legacyBack{session: s, leg: l, notify: c.newBack(meta.ProgressToken, progress, nil)}
-		result, err := s.send(ctx, l, back)
-		back.notify.end()
+		back := &sessionReceiver{session: s, leg: l, notifications: c.newReceiver(meta.ProgressToken, progress, nil)}
+		result, err := s.sendLeg(ctx, l, back)
+		back.notifications.stopReceiving()
 		if err == nil {
 			// Legacy revisions have no such hints, whatever a result says.
-			if hints := hintsOf(result); hints != nil {
+			if hints := cacheHintsOf(result); hints != nil {
 				*hints = protocol.CacheHints{}
 			}
 			return result, nil
@@ -212,7 +212,7 @@ func (c *Client) sendLegacy(ctx context.Context, conn *connection, l leg) (proto
 			return nil, err
 		}
 		origin := Origin{Method: l.method, Target: l.target, Round: round}
-		if failed := c.visit(ctx, origin, visits, visited, err); failed != nil {
+		if failed := c.visitURLs(ctx, origin, visits, visited, err); failed != nil {
 			return nil, failed
 		}
 	}
@@ -222,7 +222,7 @@ func (c *Client) sendLegacy(ctx context.Context, conn *connection, l leg) (proto
 // request (-32042; client/elicitation of revision 2025-11-25, "URL Elicitation
 // Required Error"). The same visit is not asked for twice: who did not get there
 // the first time must call again.
-func (c *Client) visit(ctx context.Context, origin Origin, visits []*protocol.ElicitURL, visited map[string]bool, said error) error {
+func (c *Client) visitURLs(ctx context.Context, origin Origin, visits []*protocol.ElicitURL, visited map[string]bool, said error) error {
 	questions := make(protocol.InputRequests, len(visits))
 	for i, v := range visits {
 		if v.ElicitationID == "" {
@@ -234,9 +234,9 @@ func (c *Client) visit(ctx context.Context, origin Origin, visits []*protocol.El
 		visited[v.ElicitationID] = true
 		questions[i] = protocol.KeyedRequest{Key: v.ElicitationID, Request: v}
 	}
-	c.asking.enter()
-	answers, err := c.fulfil(ctx, origin, questions)
-	c.asking.leave()
+	c.humanClock.startQuestion()
+	answers, err := c.answerQuestions(ctx, origin, questions)
+	c.humanClock.endQuestion()
 	if err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func (c *Client) visit(ctx context.Context, origin Origin, visits []*protocol.El
 
 // strip takes off what legacy revisions do not know. A retry cannot be sent:
 // they have none.
-func (s *session) strip(p protocol.Params) error {
+func (s *session) stripModernFields(p protocol.Params) error {
 	var retry protocol.Retry
 	switch p := p.(type) {
 	case *protocol.CallToolParams:
@@ -261,7 +261,7 @@ func (s *session) strip(p protocol.Params) error {
 		retry = p.Retry
 	}
 	if _, state := retry.RequestState.Text(); state || retry.InputResponses != nil {
-		return errPrefix.Errorf("answers and state cannot be sent: %w", errors.New("server speaks revision "+string(s.version())))
+		return errPrefix.Errorf("answers and state cannot be sent: %w", errors.New("server speaks revision "+string(s.agreedVersion())))
 	}
 	meta := p.RequestMetadata()
 	meta.Version, meta.ClientInfo, meta.Capabilities, meta.LogLevel = "", nil, nil, ""
@@ -270,7 +270,7 @@ func (s *session) strip(p protocol.Params) error {
 
 // discovered says what is known of the server in the form of the answer to
 // server/discover, which legacy revisions do not have.
-func (s *session) discovered() *protocol.DiscoverResult {
+func (s *session) discoverResult() *protocol.DiscoverResult {
 	a := s.agreed
 	meta, err := protocol.Meta(nil).With(protocol.MetaServerInfo, a.ServerInfo)
 	if err != nil {
@@ -289,14 +289,14 @@ func (s *session) Notify(ctx context.Context, n *protocol.Notification) error {
 	if n == nil {
 		return errors.New("client: nil notification")
 	}
-	if s.take(n) {
+	if s.handleOwnNotification(n) {
 		return nil
 	}
-	if r, ok := s.reported(n); ok {
-		_ = r.back.Notify(r.ctx, n) // a failure is the call's, and not the stream's
+	if r, ok := s.findByProgress(n); ok {
+		_ = r.receiver.Notify(r.ctx, n) // a failure is the call's, and not the stream's
 		return nil
 	}
-	back := s.client.newBack(protocol.ID{}, nil, nil)
+	back := s.client.newReceiver(protocol.ID{}, nil, nil)
 	if back == nil {
 		return nil
 	}
@@ -305,51 +305,51 @@ func (s *session) Notify(ctx context.Context, n *protocol.Notification) error {
 
 // take handles what belongs to the session wherever it is said. It reports
 // false for all else.
-func (s *session) take(n *protocol.Notification) bool {
+func (s *session) handleOwnNotification(n *protocol.Notification) bool {
 	switch n.Method {
 	case protocol.NotifyCancelled:
-		s.pushes.cancelled(n.Params)
+		s.pushes.cancelPush(n.Params)
 		return true
 	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
 		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated:
-		return s.subs.publish(n)
+		return s.subscribers.publishNotification(n)
 	}
 	return false
 }
 
 // Call answers what the server asks outside of any request.
 func (s *session) Call(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
-	return s.pushes.call(ctx, s.origin(), req)
+	return s.pushes.answerPush(ctx, s.soleOrigin(), req)
 }
 
 // legacyBack is the way back for one request of a session.
-type legacyBack struct {
-	session *session
-	leg     leg
-	notify  *back // nil: nobody listens
+type sessionReceiver struct {
+	session       *session
+	leg           leg
+	notifications *notificationReceiver // nil: nobody listens
 
-	mu    sync.Mutex
-	asked int
+	mu        sync.Mutex
+	questions int
 }
 
-var _ protocol.BackCaller = (*legacyBack)(nil)
+var _ protocol.BackCaller = (*sessionReceiver)(nil)
 
 // Notify implements [protocol.Back].
-func (b *legacyBack) Notify(ctx context.Context, n *protocol.Notification) error {
-	if n != nil && b.session.take(n) {
+func (b *sessionReceiver) Notify(ctx context.Context, n *protocol.Notification) error {
+	if n != nil && b.session.handleOwnNotification(n) {
 		return nil
 	}
-	if b.notify == nil {
+	if b.notifications == nil {
 		return nil
 	}
-	return b.notify.Notify(ctx, n)
+	return b.notifications.Notify(ctx, n)
 }
 
 // Call implements [protocol.BackCaller].
-func (b *legacyBack) Call(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
+func (b *sessionReceiver) Call(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
 	b.mu.Lock()
-	b.asked++
-	origin := Origin{Method: b.leg.method, Target: b.leg.target, Round: b.asked}
+	b.questions++
+	origin := Origin{Method: b.leg.method, Target: b.leg.target, Round: b.questions}
 	b.mu.Unlock()
-	return b.session.pushes.call(ctx, origin, req)
+	return b.session.pushes.answerPush(ctx, origin, req)
 }

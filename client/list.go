@@ -8,7 +8,7 @@ import (
 
 // Discover asks what the server is and can do (server/discover).
 func (c *Client) Discover(ctx context.Context) (*protocol.DiscoverResult, error) {
-	return complete[*protocol.DiscoverResult](ctx, c, leg{method: protocol.MethodDiscover, params: &protocol.DiscoverParams{}})
+	return completeCall[*protocol.DiscoverResult](ctx, c, leg{method: protocol.MethodDiscover, params: &protocol.DiscoverParams{}})
 }
 
 // ListTools returns one page of the server's tools. An empty cursor asks for
@@ -17,9 +17,9 @@ func (c *Client) Discover(ctx context.Context) (*protocol.DiscoverResult, error)
 // (see [Options.ToolRejected]). A server that does not declare tools is not
 // asked: its list is empty.
 func (c *Client) ListTools(ctx context.Context, cursor string) (*protocol.ListToolsResult, error) {
-	r, err := list[*protocol.ListToolsResult](ctx, c, protocol.MethodListTools, cursor)
+	r, err := listPage[*protocol.ListToolsResult](ctx, c, protocol.MethodListTools, cursor)
 	if err == nil {
-		c.learn(ctx, r)
+		c.learnTools(ctx, r)
 	}
 	return r, err
 }
@@ -27,35 +27,35 @@ func (c *Client) ListTools(ctx context.Context, cursor string) (*protocol.ListTo
 // ListPrompts returns one page of the server's prompts, as [Client.ListTools]
 // does.
 func (c *Client) ListPrompts(ctx context.Context, cursor string) (*protocol.ListPromptsResult, error) {
-	return list[*protocol.ListPromptsResult](ctx, c, protocol.MethodListPrompts, cursor)
+	return listPage[*protocol.ListPromptsResult](ctx, c, protocol.MethodListPrompts, cursor)
 }
 
 // ListResources returns one page of the server's resources, as
 // [Client.ListTools] does.
 func (c *Client) ListResources(ctx context.Context, cursor string) (*protocol.ListResourcesResult, error) {
-	return list[*protocol.ListResourcesResult](ctx, c, protocol.MethodListResources, cursor)
+	return listPage[*protocol.ListResourcesResult](ctx, c, protocol.MethodListResources, cursor)
 }
 
 // ListResourceTemplates returns one page of the server's resource templates,
 // as [Client.ListTools] does. The list of a server that has resources but does
 // not know the method is empty too: templates have no capability of their own.
 func (c *Client) ListResourceTemplates(ctx context.Context, cursor string) (*protocol.ListResourceTemplatesResult, error) {
-	return list[*protocol.ListResourceTemplatesResult](ctx, c, protocol.MethodListResourceTemplates, cursor)
+	return listPage[*protocol.ListResourceTemplatesResult](ctx, c, protocol.MethodListResourceTemplates, cursor)
 }
 
 // Complete suggests values for an argument that is being typed
 // (server/utilities/completion). It changes nothing in p.
 func (c *Client) Complete(ctx context.Context, p *protocol.CompleteParams) (*protocol.CompleteResult, error) {
-	return complete[*protocol.CompleteResult](ctx, c, leg{method: protocol.MethodComplete, params: p})
+	return completeCall[*protocol.CompleteResult](ctx, c, leg{method: protocol.MethodComplete, params: p})
 }
 
-func list[R protocol.Result](ctx context.Context, c *Client, method, cursor string) (R, error) {
-	r, err := complete[R](ctx, c, leg{method: method, params: &protocol.ListParams{Cursor: cursor}})
+func listPage[R protocol.Result](ctx context.Context, c *Client, method, cursor string) (R, error) {
+	r, err := completeCall[R](ctx, c, leg{method: method, params: &protocol.ListParams{Cursor: cursor}})
 	if said, ok := protocol.AsError(err); ok && said.Code == protocol.CodeInvalidParams && cursor != "" {
 		// The list that the cursor leads through is no more, and with it go
 		// the pages of it (server/utilities/caching, "Interaction with
 		// Pagination").
-		c.cache.forget(method)
+		c.cache.forgetMethods(method)
 	}
 	return r, err
 }

@@ -20,76 +20,76 @@ const unsubscribeLimit = 5 * time.Second
 type subscribers struct {
 	session *session
 
-	mu   sync.Mutex
-	list []*subscriber
-	uris map[string]int // how many listen to each
+	mu        sync.Mutex
+	list      []*subscriber
+	uriCounts map[string]int // how many listen to each
 }
 
 // A subscriber is one call of Listen.
 type subscriber struct {
-	honoured protocol.SubscriptionFilter
-	events   chan Event
-	overrun  chan struct{} // closed when events had no room
+	honoured   protocol.SubscriptionFilter
+	events     chan Event
+	overflowed chan struct{} // closed when events had no room
 }
 
 // listenLegacy is Listen in a session (server/resources of revision 2025-11-25,
 // "Subscriptions").
-func (c *Client) listenLegacy(ctx context.Context, s *session, sub *subscription) error {
-	me := &subscriber{events: make(chan Event, maxQueued), overrun: make(chan struct{})}
-	me.honoured = s.offered(sub.wanted)
+func (c *Client) listenInSession(ctx context.Context, s *session, sub *subscription) error {
+	me := &subscriber{events: make(chan Event, maxQueuedNotifications), overflowed: make(chan struct{})}
+	me.honoured = s.limitFilter(sub.wanted)
 	uris := me.honoured.ResourceSubscriptions
 	me.honoured.ResourceSubscriptions = nil
-	s.subs.add(me)
-	defer s.subs.remove(me)
+	s.subscribers.addSubscriber(me)
+	defer s.subscribers.removeSubscriber(me)
 	for _, uri := range uris {
-		switch err := s.subs.subscribe(ctx, uri); {
+		switch err := s.subscribers.subscribeURI(ctx, uri); {
 		case err == nil:
-			defer s.subs.unsubscribe(context.WithoutCancel(ctx), uri)
-			s.subs.honour(me, uri)
-		case !isSaid(err):
-			return endedBy(ctx, err)
+			defer s.subscribers.unsubscribeURI(context.WithoutCancel(ctx), uri)
+			s.subscribers.addHonouredURI(me, uri)
+		case !isServerError(err):
+			return preferClosed(ctx, err)
 		}
 	}
-	honoured := s.subs.filter(me)
-	sub.acknowledge(&honoured)
-	if err := sub.report(ctx, Acknowledged{honoured}); err != nil {
+	honoured := s.subscribers.honouredFilter(me)
+	sub.acknowledgeFilter(&honoured)
+	if err := sub.reportEvent(ctx, Acknowledged{honoured}); err != nil {
 		return err
 	}
 	for {
 		select {
 		case event := <-me.events:
-			if err := sub.report(ctx, event); err != nil {
+			if err := sub.reportEvent(ctx, event); err != nil {
 				return err
 			}
-		case <-me.overrun:
+		case <-me.overflowed:
 			return &TransportError{protocol.MethodListen, ErrOverrun}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-s.peer.Done():
-			return endedBy(ctx, &TransportError{protocol.MethodListen, s.peer.Err()})
+			return preferClosed(ctx, &TransportError{protocol.MethodListen, s.peer.Err()})
 		}
 	}
 }
 
-func isSaid(err error) bool {
+func isServerError(err error) bool {
 	_, said := protocol.AsError(err)
 	return said
 }
 
 // report drops what the cache holds of an event and hands it to the handler.
-func (s *subscription) report(ctx context.Context, event Event) error {
+func (s *subscription) reportEvent(ctx context.Context, event Event) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	s.client.forget(event)
+	s.client.forgetChanged(event)
 	if s.handler == nil {
 		return nil
 	}
-	return s.handle(ctx, event)
+	return s.callHandler(ctx, event)
 }
 
 // offered returns the part of a filter that the server has declared.
-func (s *session) offered(wanted protocol.SubscriptionFilter) (f protocol.SubscriptionFilter) {
+func (s *session) limitFilter(wanted protocol.SubscriptionFilter) (f protocol.SubscriptionFilter) {
 	has := s.agreed.Capabilities
 	f.ToolsListChanged = wanted.ToolsListChanged && has.Tools != nil && has.Tools.ListChanged
 	f.PromptsListChanged = wanted.PromptsListChanged && has.Prompts != nil && has.Prompts.ListChanged
@@ -104,25 +104,25 @@ func (s *session) offered(wanted protocol.SubscriptionFilter) (f protocol.Subscr
 	return f
 }
 
-func (b *subscribers) add(me *subscriber) {
+func (b *subscribers) addSubscriber(me *subscriber) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.list = append(b.list, me)
 }
 
-func (b *subscribers) remove(me *subscriber) {
+func (b *subscribers) removeSubscriber(me *subscriber) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.list = slices.DeleteFunc(b.list, func(other *subscriber) bool { return other == me })
 }
 
-func (b *subscribers) honour(me *subscriber, uri string) {
+func (b *subscribers) addHonouredURI(me *subscriber, uri string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	me.honoured.ResourceSubscriptions = append(me.honoured.ResourceSubscriptions, uri)
 }
 
-func (b *subscribers) filter(me *subscriber) protocol.SubscriptionFilter {
+func (b *subscribers) honouredFilter(me *subscriber) protocol.SubscriptionFilter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f := me.honoured
@@ -132,55 +132,55 @@ func (b *subscribers) filter(me *subscriber) protocol.SubscriptionFilter {
 
 // subscribe subscribes to a resource. It asks the server each time: to subscribe
 // twice does no harm, and what another listener was told may be out of date.
-func (b *subscribers) subscribe(ctx context.Context, uri string) error {
+func (b *subscribers) subscribeURI(ctx context.Context, uri string) error {
 	b.mu.Lock()
-	if b.uris == nil {
-		b.uris = map[string]int{}
+	if b.uriCounts == nil {
+		b.uriCounts = map[string]int{}
 	}
-	b.uris[uri]++
+	b.uriCounts[uri]++
 	b.mu.Unlock()
-	_, err := b.session.request(ctx, protocol.MethodSubscribe, &protocol.SubscribeParams{URI: uri})
+	_, err := b.session.sendRequest(ctx, protocol.MethodSubscribe, &protocol.SubscribeParams{URI: uri})
 	if err != nil {
-		b.drop(uri)
+		b.releaseURI(uri)
 	}
 	return err
 }
 
 // drop reports whether nobody listens to a resource any more.
-func (b *subscribers) drop(uri string) bool {
+func (b *subscribers) releaseURI(uri string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.uris[uri]--; b.uris[uri] > 0 {
+	if b.uriCounts[uri]--; b.uriCounts[uri] > 0 {
 		return false
 	}
-	delete(b.uris, uri)
+	delete(b.uriCounts, uri)
 	return true
 }
 
 // unsubscribe tells the server, if it was the last who listened and the session
 // goes on. That it may fail does no harm.
-func (b *subscribers) unsubscribe(ctx context.Context, uri string) {
-	if !b.drop(uri) || b.session.client.life.Err() != nil || b.session.peer.Err() != nil {
+func (b *subscribers) unsubscribeURI(ctx context.Context, uri string) {
+	if !b.releaseURI(uri) || b.session.client.life.Err() != nil || b.session.peer.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, unsubscribeLimit)
 	defer cancel()
-	_, _ = b.session.request(ctx, protocol.MethodUnsubscribe, &protocol.SubscribeParams{URI: uri})
+	_, _ = b.session.sendRequest(ctx, protocol.MethodUnsubscribe, &protocol.SubscribeParams{URI: uri})
 }
 
 // publish hands an announcement to all who listen for it. It reports false when
 // nobody does. The cache is cleared all the same.
-func (b *subscribers) publish(n *protocol.Notification) bool {
+func (b *subscribers) publishNotification(n *protocol.Notification) bool {
 	event := legacyEvent(n)
 	if event == nil {
 		return false
 	}
-	b.session.client.forget(event)
+	b.session.client.forgetChanged(event)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	taken := false
 	for _, me := range b.list {
-		if !wants(&me.honoured, event) {
+		if !filterMatches(&me.honoured, event) {
 			continue
 		}
 		taken = true
@@ -188,9 +188,9 @@ func (b *subscribers) publish(n *protocol.Notification) bool {
 		case me.events <- event:
 		default:
 			select {
-			case <-me.overrun:
+			case <-me.overflowed:
 			default:
-				close(me.overrun)
+				close(me.overflowed)
 			}
 		}
 	}
@@ -217,7 +217,7 @@ func legacyEvent(n *protocol.Notification) Event {
 
 // wants reports whether a filter lets an event through. A changed resource may
 // be a part of one that was subscribed to; which, the server knows.
-func wants(f *protocol.SubscriptionFilter, event Event) bool {
+func filterMatches(f *protocol.SubscriptionFilter, event Event) bool {
 	switch event.(type) {
 	case ToolsChanged:
 		return f.ToolsListChanged

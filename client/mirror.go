@@ -25,13 +25,13 @@ type mirrors struct {
 	tables map[string]headers.Table // tools without mirrored arguments are left out
 }
 
-func (m *mirrors) table(tool string) headers.Table {
+func (m *mirrors) loadTable(tool string) headers.Table {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.tables[tool]
 }
 
-func (m *mirrors) set(tool string, table headers.Table) {
+func (m *mirrors) storeTable(tool string, table headers.Table) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -55,8 +55,8 @@ func (m *mirrors) set(tool string, table headers.Table) {
 // learn notes what the tools of a list mirror, and takes out those whose
 // annotations break the rules: clients must not offer them
 // (basic/transports/streamable-http, "Schema Extension").
-func (c *Client) learn(ctx context.Context, list *protocol.ListToolsResult) {
-	if c.nego.current.Load().legacy() {
+func (c *Client) learnTools(ctx context.Context, list *protocol.ListToolsResult) {
+	if c.negotiator.current.Load().isLegacy() {
 		return // legacy revisions mirror nothing
 	}
 	list.Tools = slices.DeleteFunc(list.Tools, func(tool protocol.Tool) bool {
@@ -65,24 +65,24 @@ func (c *Client) learn(ctx context.Context, list *protocol.ListToolsResult) {
 		}
 		table, err := headers.Parse(tool.InputSchema)
 		if err != nil {
-			c.mirrors.set(tool.Name, nil)
+			c.mirrors.storeTable(tool.Name, nil)
 			if c.opts.ToolRejected != nil {
 				c.opts.ToolRejected(ctx, &tool, err)
 			}
 			return true
 		}
-		c.mirrors.set(tool.Name, table)
+		c.mirrors.storeTable(tool.Name, table)
 		return false
 	})
 }
 
 // mirrored returns the arguments of a call that are mirrored, as far as known.
-func (c *Client) mirrored(l leg) ([]protocol.MirroredParam, error) {
+func (c *Client) mirroredParams(l leg) ([]protocol.MirroredParam, error) {
 	p, ok := l.params.(*protocol.CallToolParams)
-	if !ok || c.nego.current.Load().legacy() {
+	if !ok || c.negotiator.current.Load().isLegacy() {
 		return nil, nil
 	}
-	table := c.mirrors.table(p.Name)
+	table := c.mirrors.loadTable(p.Name)
 	if len(table) == 0 {
 		return nil, nil
 	}
@@ -102,39 +102,39 @@ func (c *Client) mirrored(l leg) ([]protocol.MirroredParam, error) {
 // some is asked for its tools, and then the leg is sent once more under a new
 // id, if its headers are now others (basic/transports/streamable-http, "Client
 // Behavior").
-func (c *Client) sendMirrored(ctx context.Context, l leg) (protocol.Result, error) {
-	sent, err := c.mirrored(l)
+func (c *Client) sendWithMirroredParams(ctx context.Context, l leg) (protocol.Result, error) {
+	sent, err := c.mirroredParams(l)
 	if err != nil {
 		return nil, err
 	}
-	result, err := c.sendAgreed(ctx, l, sent)
-	if c.nego.current.Load() == nil {
+	result, err := c.sendNegotiated(ctx, l, sent)
+	if c.negotiator.current.Load() == nil {
 		return result, err // it was no call that the server refused, but the negotiation
 	}
 	if said, ok := protocol.AsError(err); !ok || said.Code != protocol.CodeHeaderMismatch || l.method != protocol.MethodCallTool {
 		return result, err
 	}
-	if c.relearn(ctx, l.target) != nil {
+	if c.relearnTool(ctx, l.target) != nil {
 		return nil, err // what the server said first says more
 	}
-	again, failed := c.mirrored(l)
+	again, failed := c.mirroredParams(l)
 	if failed != nil {
 		return nil, failed
 	}
 	if slices.Equal(sent, again) {
 		return nil, err
 	}
-	return c.sendAgreed(ctx, l, again)
+	return c.sendNegotiated(ctx, l, again)
 }
 
 // relearn reads the tool list, past what the cache holds of it, up to the page
 // with the tool. What was cached is out of date, as a refused call shows.
-func (c *Client) relearn(ctx context.Context, tool string) error {
-	c.cache.forget(protocol.MethodListTools)
+func (c *Client) relearnTool(ctx context.Context, tool string) error {
+	c.cache.forgetMethods(protocol.MethodListTools)
 	cursor := ""
 	for range maxToolPages {
 		p := &protocol.ListParams{Cursor: cursor}
-		result, err := c.sendAgreed(ctx, leg{method: protocol.MethodListTools, params: p}, nil)
+		result, err := c.sendNegotiated(ctx, leg{method: protocol.MethodListTools, params: p}, nil)
 		if err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (c *Client) relearn(ctx context.Context, tool string) error {
 			return errPrefix.Errorf("tools/list: unexpected result %T", result)
 		}
 		found := slices.ContainsFunc(list.Tools, func(t protocol.Tool) bool { return t.Name == tool })
-		c.learn(ctx, list)
+		c.learnTools(ctx, list)
 		if found || list.NextCursor == "" {
 			return nil
 		}

@@ -10,28 +10,28 @@ import (
 )
 
 // back is the way back for one request. It is nil when nobody listens.
-type back struct {
-	opts     *Options
-	token    protocol.ProgressToken
-	progress func(context.Context, *protocol.Progress) // nil: nobody wants it
-	sub      *subscription                             // nil: the request is none
+type notificationReceiver struct {
+	opts         *Options
+	token        protocol.ProgressToken
+	progress     func(context.Context, *protocol.Progress) // nil: nobody wants it
+	subscription *subscription                             // nil: the request is none
 
-	mu    sync.Mutex
-	ended bool
-	last  *float64 // the progress so far
-	err   error    // of the first notification that failed
+	mu           sync.Mutex
+	ended        bool
+	lastProgress *float64 // the progress so far
+	firstErr     error    // of the first notification that failed
 }
 
-func (c *Client) newBack(token protocol.ProgressToken, progress func(context.Context, *protocol.Progress), sub *subscription) *back {
+func (c *Client) newReceiver(token protocol.ProgressToken, progress func(context.Context, *protocol.Progress), sub *subscription) *notificationReceiver {
 	o := &c.opts
 	if progress == nil && o.Log == nil && o.Notification == nil && sub == nil {
 		return nil
 	}
-	return &back{opts: o, token: token, progress: progress, sub: sub}
+	return &notificationReceiver{opts: o, token: token, progress: progress, subscription: sub}
 }
 
 // peer returns b for the peer: a nil interface, not an interface of nil.
-func (b *back) peer() protocol.Back {
+func (b *notificationReceiver) asBack() protocol.Back {
 	if b == nil {
 		return nil
 	}
@@ -39,7 +39,7 @@ func (b *back) peer() protocol.Back {
 }
 
 // end closes the way back: a peer in the same process may still hold it.
-func (b *back) end() {
+func (b *notificationReceiver) stopReceiving() {
 	if b != nil {
 		b.mu.Lock()
 		b.ended = true
@@ -47,25 +47,25 @@ func (b *back) end() {
 	}
 }
 
-func (b *back) failure() error {
+func (b *notificationReceiver) firstError() error {
 	if b == nil {
 		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.err
+	return b.firstErr
 }
 
 // Notify hands a notification to the handler it is for. The panic of a handler
 // fails the request that it belongs to.
-func (b *back) Notify(ctx context.Context, n *protocol.Notification) (err error) {
+func (b *notificationReceiver) Notify(ctx context.Context, n *protocol.Notification) (err error) {
 	b.mu.Lock()
-	ended, failed := b.ended, b.err
+	ended, failed := b.ended, b.firstErr
 	b.mu.Unlock()
 	if ended {
 		return errPrefix.Errorf("the request has ended")
 	}
-	if failed != nil && b.sub != nil {
+	if failed != nil && b.subscription != nil {
 		return failed // the subscription is over, whether the peer cares or not
 	}
 	if n == nil {
@@ -77,28 +77,28 @@ func (b *back) Notify(ctx context.Context, n *protocol.Notification) (err error)
 		}
 		if err != nil {
 			b.mu.Lock()
-			if b.err == nil {
-				b.err = err
+			if b.firstErr == nil {
+				b.firstErr = err
 			}
 			b.mu.Unlock()
 		}
 	}()
-	if b.sub != nil {
-		if taken, err := b.sub.take(ctx, n); taken {
+	if b.subscription != nil {
+		if taken, err := b.subscription.handleNotification(ctx, n); taken {
 			return err
 		}
 	}
-	b.dispatch(ctx, n)
+	b.dispatchNotification(ctx, n)
 	return nil
 }
 
-func (b *back) dispatch(ctx context.Context, n *protocol.Notification) {
+func (b *notificationReceiver) dispatchNotification(ctx context.Context, n *protocol.Notification) {
 	switch {
 	case n.Method == protocol.NotifyProgress && b.progress != nil:
 		p := &protocol.Progress{}
 		// Progress that is malformed or about another request is nobody's
 		// (basic/patterns/progress).
-		if jsonx.Decode(n.Params, p) == nil && !p.Token.IsZero() && p.Token == b.token && b.advances(p.Progress) {
+		if jsonx.Decode(n.Params, p) == nil && !p.Token.IsZero() && p.Token == b.token && b.acceptProgress(p.Progress) {
 			b.progress(ctx, p)
 		}
 	case n.Method == protocol.NotifyMessage && b.opts.Log != nil:
@@ -113,12 +113,12 @@ func (b *back) dispatch(ctx context.Context, n *protocol.Notification) {
 
 // advances reports whether progress is more than all before it. What is not
 // breaks the rules and is dropped (basic/patterns/progress).
-func (b *back) advances(progress float64) bool {
+func (b *notificationReceiver) acceptProgress(progress float64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.last != nil && progress <= *b.last {
+	if b.lastProgress != nil && progress <= *b.lastProgress {
 		return false
 	}
-	b.last = &progress
+	b.lastProgress = &progress
 	return true
 }

@@ -53,7 +53,7 @@ func newPending(l leg, round int, lastID int64, asked *protocol.InputRequiredRes
 }
 
 // get returns what p holds, nothing for a zero Pending.
-func (p Pending) get() *pendingCall {
+func (p Pending) loadCall() *pendingCall {
 	if p.call == nil {
 		return &pendingCall{asked: &protocol.InputRequiredResult{}}
 	}
@@ -61,7 +61,7 @@ func (p Pending) get() *pendingCall {
 }
 
 // leg returns the original request.
-func (p *pendingCall) leg() (leg, error) {
+func (p *pendingCall) decodeLeg() (leg, error) {
 	params, err := protocol.DecodeParams(p.method, p.params)
 	if err != nil {
 		return leg{}, errPrefix.Errorf("pending call: %w", err)
@@ -70,18 +70,18 @@ func (p *pendingCall) leg() (leg, error) {
 }
 
 // Method returns the method of the call.
-func (p *Pending) Method() string { return p.get().method }
+func (p *Pending) Method() string { return p.loadCall().method }
 
 // Target returns the name of the tool or prompt or the URI of the resource.
-func (p *Pending) Target() string { return p.get().target }
+func (p *Pending) Target() string { return p.loadCall().target }
 
 // Round returns which round of the call its questions are, from 1.
-func (p *Pending) Round() int { return p.get().round }
+func (p *Pending) Round() int { return p.loadCall().round }
 
 // Questions returns what the server asks, in the order in which it is to be
 // asked: at least one question. It must not be modified.
 func (p *Pending) Questions() protocol.InputRequests {
-	return p.get().asked.InputRequests
+	return p.loadCall().asked.InputRequests
 }
 
 // Unanswered returns the keys of the questions without an answer.
@@ -111,10 +111,10 @@ func (p *Pending) Answer(key string, result json.Marshaler) error {
 		}
 		raw, err := jsonx.Marshal(result)
 		if err == nil {
-			raw, err = answerTo(q.Request, raw)
+			raw, err = encodeAnswer(q.Request, raw)
 		}
 		if err != nil {
-			return answerError(Origin{Key: key}, q.Request.Kind(), err)
+			return newAnswerError(Origin{Key: key}, q.Request.Kind(), err)
 		}
 		p.call.answers[key] = raw
 		return nil
@@ -124,7 +124,7 @@ func (p *Pending) Answer(key string, result json.Marshaler) error {
 
 // answerTo returns what goes out for an answer: how it is read depends on the
 // question alone.
-func answerTo(q protocol.InputRequest, raw json.RawMessage) (json.RawMessage, error) {
+func encodeAnswer(q protocol.InputRequest, raw json.RawMessage) (json.RawMessage, error) {
 	switch q := q.(type) {
 	case *protocol.ElicitForm:
 		r, err := protocol.DecodeElicitResult(raw)
@@ -135,19 +135,19 @@ func answerTo(q protocol.InputRequest, raw json.RawMessage) (json.RawMessage, er
 		if err != nil {
 			return nil, err
 		}
-		return encodeElicit(r, (&FormQuestion{form: f}).fill)
+		return encodeElicitResult(r, (&FormQuestion{form: f}).completeContent)
 	case *protocol.ElicitURL:
 		r, err := protocol.DecodeElicitResult(raw)
 		if err != nil {
 			return nil, err
 		}
-		return encodeElicit(r, noContent)
+		return encodeElicitResult(r, dropContent)
 	case *protocol.CreateMessage:
 		r, err := protocol.DecodeCreateMessageResult(raw)
 		if err != nil {
 			return nil, err
 		}
-		return encodeMessage(r)
+		return encodeMessageResult(r)
 	case *protocol.ListRoots:
 		r, err := protocol.DecodeListRootsResult(raw)
 		if err != nil {
@@ -159,7 +159,7 @@ func answerTo(q protocol.InputRequest, raw json.RawMessage) (json.RawMessage, er
 }
 
 // responses returns the answers in the order of the questions.
-func (p *pendingCall) responses() protocol.InputResponses {
+func (p *pendingCall) collectResponses() protocol.InputResponses {
 	var responses protocol.InputResponses
 	for _, q := range p.asked.InputRequests {
 		if answer := p.answers[q.Key]; answer != nil {
@@ -245,7 +245,7 @@ func decodePending(data []byte) (*Pending, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := callLeg(params)
+	l, err := newLeg(params)
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +257,7 @@ func decodePending(data []byte) (*Pending, error) {
 	if !ok || len(asked.InputRequests) == 0 {
 		return nil, errors.New("asked: has no questions")
 	}
-	if err := countable(text.Method, asked.InputRequests); err != nil {
+	if err := checkQuestionCount(text.Method, asked.InputRequests); err != nil {
 		return nil, err
 	}
 	p, err := newPending(l, text.Round, text.LastID, asked)

@@ -27,7 +27,7 @@ func WithRefresh(ctx context.Context) context.Context {
 }
 
 // progress returns who is told of the progress of a call, nil for nobody.
-func (c *Client) progress(ctx context.Context) func(context.Context, *protocol.Progress) {
+func (c *Client) progressHandler(ctx context.Context) func(context.Context, *protocol.Progress) {
 	if f, ok := ctx.Value(progressKey{}).(func(context.Context, *protocol.Progress)); ok {
 		return f
 	}
@@ -35,4 +35,4 @@ func (c *Client) progress(ctx context.Context) func(context.Context, *protocol.P
 }
 
 // refreshes reports whether a call is not to be answered from the cache.
-func refreshes(ctx context.Context) bool { return ctx.Value(refreshKey{}) != nil }
+func bypassesCache(ctx context.Context) bool { return ctx.Value(refreshKey{}) != nil }

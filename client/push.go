@@ -13,12 +13,12 @@ import (
 
 // errCancelledByServer is the cause with which the context of a handler ends
 // when the server withdraws its question.
-var errCancelledByServer = errors.New("client: server has withdrawn the question")
+var errQuestionWithdrawn = errors.New("client: server has withdrawn the question")
 
 // pushes are the requests that a legacy server has sent and that are being
 // answered. They go to the same handlers as the questions of modern servers,
 // past the same checks.
-type pushes struct {
+type pushHandler struct {
 	session *session
 
 	mu      sync.Mutex
@@ -27,7 +27,7 @@ type pushes struct {
 }
 
 // call answers one request. An error means that no answer is to be sent.
-func (p *pushes) call(ctx context.Context, origin Origin, req *protocol.Request) (*protocol.Response, error) {
+func (p *pushHandler) answerPush(ctx context.Context, origin Origin, req *protocol.Request) (*protocol.Response, error) {
 	if req == nil || req.ID.IsZero() {
 		return nil, errors.New("client: request without id")
 	}
@@ -39,26 +39,26 @@ func (p *pushes) call(ctx context.Context, origin Origin, req *protocol.Request)
 	}
 	c := p.session.client
 	origin.Key = idText(req.ID)
-	t, refusal, err := p.read(origin, req)
+	t, refusal, err := p.preparePush(origin, req)
 	if err != nil {
-		c.pushFailed(ctx, err)
+		c.reportPushFailure(ctx, err)
 	}
 	if refusal != nil {
 		return refuse(refusal)
 	}
-	ctx, done, refusal := p.begin(ctx, req.ID)
+	ctx, done, refusal := p.beginPush(ctx, req.ID)
 	if refusal != nil {
 		return refuse(refusal)
 	}
 	defer done()
 	var result json.RawMessage
-	t.run(ctx, func(r json.RawMessage, e error) { result, err = r, e })
+	t.runHandler(ctx, func(r json.RawMessage, e error) { result, err = r, e })
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx) // whatever came of it, nobody wants it
 	}
 	if err != nil {
-		c.pushFailed(ctx, err)
-		return refuse(unanswered(err))
+		c.reportPushFailure(ctx, err)
+		return refuse(errorForServer(err))
 	}
 	return &protocol.Response{ID: req.ID, Result: result}, nil
 }
@@ -74,7 +74,7 @@ func idText(id protocol.ID) string {
 // unanswered is what a server hears about a question that got no answer. What
 // a handler failed with is the business of this side alone, unless it is an
 // error of the protocol, which was made to be sent.
-func unanswered(err error) *protocol.Error {
+func errorForServer(err error) *protocol.Error {
 	if said, ok := protocol.AsError(err); ok {
 		if _, panicked := errors.AsType[*PanicError](err); !panicked {
 			return said
@@ -84,7 +84,7 @@ func unanswered(err error) *protocol.Error {
 }
 
 // pushFailed tells whoever wants to know. A panic there has nobody to go to.
-func (c *Client) pushFailed(ctx context.Context, err error) {
+func (c *Client) reportPushFailure(ctx context.Context, err error) {
 	if c.opts.PushFailed == nil {
 		return
 	}
@@ -94,10 +94,10 @@ func (c *Client) pushFailed(ctx context.Context, err error) {
 
 // read checks a request and binds it to its handler. A refusal is for the
 // server, the error beside it for whoever is behind the client.
-func (p *pushes) read(origin Origin, req *protocol.Request) (t task, refusal *protocol.Error, err error) {
+func (p *pushHandler) preparePush(origin Origin, req *protocol.Request) (t questionTask, refusal *protocol.Error, err error) {
 	c := p.session.client
-	version := p.session.version()
-	if !c.takes(version, req.Method) {
+	version := p.session.agreedVersion()
+	if !c.declaresMethod(version, req.Method) {
 		return t, protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %.64q", req.Method), nil
 	}
 	q, err := protocol.DecodeInputRequest(req.Method, req.Params)
@@ -112,7 +112,7 @@ func (p *pushes) read(origin Origin, req *protocol.Request) (t task, refusal *pr
 			return t, protocol.Errorf(protocol.CodeInvalidParams, "invalid params: elicitationId: must be present"), nil
 		}
 	}
-	t, err = c.prepare(origin, q)
+	t, err = c.prepareQuestion(origin, q)
 	if err != nil {
 		// Modes that were not declared are invalid parameters, and so is what
 		// nobody may be shown (client/elicitation, "Error Handling").
@@ -124,7 +124,7 @@ func (p *pushes) read(origin Origin, req *protocol.Request) (t task, refusal *pr
 
 // takes reports whether a method is one that was declared, in a revision that
 // has it. Before the server has chosen a revision it may only ping.
-func (c *Client) takes(v protocol.Version, method string) bool {
+func (c *Client) declaresMethod(v protocol.Version, method string) bool {
 	switch method {
 	case protocol.MethodElicit:
 		return c.caps.Elicitation != nil && v >= protocol.V20250618
@@ -137,7 +137,7 @@ func (c *Client) takes(v protocol.Version, method string) bool {
 }
 
 // begin counts a request as running under its id.
-func (p *pushes) begin(ctx context.Context, id protocol.ID) (context.Context, func(), *protocol.Error) {
+func (p *pushHandler) beginPush(ctx context.Context, id protocol.ID) (context.Context, func(), *protocol.Error) {
 	c := p.session.client
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,12 +157,12 @@ func (p *pushes) begin(ctx context.Context, id protocol.ID) (context.Context, fu
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
 	p.running[id] = cancel
-	c.asking.enter()
+	c.humanClock.startQuestion()
 	return ctx, func() {
 		p.mu.Lock()
 		delete(p.running, id)
 		p.mu.Unlock()
-		c.asking.leave()
+		c.humanClock.endQuestion()
 		stop()
 		cancel(nil)
 	}, nil
@@ -170,7 +170,7 @@ func (p *pushes) begin(ctx context.Context, id protocol.ID) (context.Context, fu
 
 // cancelled ends the handler of a question that the server withdraws. Others
 // are not touched by what cannot be read.
-func (p *pushes) cancelled(params []byte) {
+func (p *pushHandler) cancelPush(params []byte) {
 	var said protocol.Cancelled
 	if jsonx.Decode(params, &said) != nil {
 		return
@@ -178,7 +178,7 @@ func (p *pushes) cancelled(params []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if cancel := p.running[said.RequestID]; cancel != nil {
-		cancel(errPrefix.Errorf("%w: %.200q", errCancelledByServer, said.Reason))
+		cancel(errPrefix.Errorf("%w: %.200q", errQuestionWithdrawn, said.Reason))
 	} else {
 		p.early.Note(said.RequestID) // it may be waiting for its turn
 	}

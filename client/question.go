@@ -40,12 +40,12 @@ type FormQuestion struct {
 // q: the error names the field. Fields that are left out and have a default
 // count as filled in.
 func (q *FormQuestion) Check(content json.RawMessage) error {
-	_, err := q.fill(content)
+	_, err := q.completeContent(content)
 	return err
 }
 
 // fill completes content with defaults and validates it.
-func (q *FormQuestion) fill(content json.RawMessage) (json.RawMessage, error) {
+func (q *FormQuestion) completeContent(content json.RawMessage) (json.RawMessage, error) {
 	if len(content) == 0 {
 		content = json.RawMessage(`{}`)
 	}

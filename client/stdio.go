@@ -44,15 +44,15 @@ type CommandOptions struct {
 // A Process is a server that runs as a child process and is spoken to over its
 // standard input and output (basic/transports/stdio).
 type Process struct {
-	stream *Stream
-	cmd    *exec.Cmd
-	grace  time.Duration
-	stderr *tail
-	stdin  io.Closer
-	stdout io.Closer
-	exited chan struct{} // closed when the process has been waited for
-	status *ExitError    // set before exited is closed
-	once   sync.Once
+	stream    *Stream
+	cmd       *exec.Cmd
+	grace     time.Duration
+	stderr    *stderrTail
+	stdin     io.Closer
+	stdout    io.Closer
+	exited    chan struct{} // closed when the process has been waited for
+	status    *ExitError    // set before exited is closed
+	closeOnce sync.Once
 	// signalled: Close has sent a signal, so whatever the status is, it says
 	// nothing about the server.
 	signalled atomic.Bool
@@ -90,7 +90,7 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 		return nil, errors.Join(errPrefix.Errorf("command: %w", err), stdin.Close())
 	}
 	p := &Process{
-		cmd: cmd, grace: max(o.Grace, 0), stderr: &tail{next: cmd.Stderr},
+		cmd: cmd, grace: max(o.Grace, 0), stderr: &stderrTail{next: cmd.Stderr},
 		stdin: stdin, stdout: stdout, exited: make(chan struct{}),
 	}
 	cmd.Stdout, cmd.Stderr = out, p.stderr
@@ -103,8 +103,8 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 		_ = stdout.Close()
 		return nil, errPrefix.Errorf("command: %w", err)
 	}
-	p.stream = newStream(stdout, stdin, &o.Stream, p.explain)
-	go p.wait()
+	p.stream = newStream(stdout, stdin, &o.Stream, p.explainEnd)
+	go p.awaitExit()
 	return p, nil
 }
 
@@ -146,12 +146,12 @@ func (p *Process) Err() error {
 // other than 0. How it ended after a signal is no error: it was told to. Calls
 // may overlap; all of them wait, and return the same.
 func (p *Process) Close() error {
-	p.once.Do(func() {
-		p.stream.end(ErrClosed)
+	p.closeOnce.Do(func() {
+		p.stream.endStream(ErrClosed)
 		_ = p.stdin.Close()
-		if !p.within(p.grace) {
+		if !p.exitsWithin(p.grace) {
 			p.signalled.Store(true)
-			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil || !p.within(p.grace) {
+			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil || !p.exitsWithin(p.grace) {
 				_ = p.cmd.Process.Kill()
 			}
 		}
@@ -163,7 +163,7 @@ func (p *Process) Close() error {
 }
 
 // within reports whether the process exits in time.
-func (p *Process) within(limit time.Duration) bool {
+func (p *Process) exitsWithin(limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
@@ -176,7 +176,7 @@ func (p *Process) within(limit time.Duration) bool {
 
 // wait waits for the process. What it has written before it exited is still
 // read, but not for longer than it takes.
-func (p *Process) wait() {
+func (p *Process) awaitExit() {
 	err := p.cmd.Wait()
 	p.status = &ExitError{State: p.cmd.ProcessState, Stderr: p.stderr.String()}
 	if p.status.State == nil {
@@ -193,8 +193,8 @@ func (p *Process) wait() {
 }
 
 // explain says why the stream has ended: most often because the process has.
-func (p *Process) explain(err error) error {
-	if p.within(exitDelay) {
+func (p *Process) explainEnd(err error) error {
+	if p.exitsWithin(exitDelay) {
 		return p.status
 	}
 	return err
@@ -240,7 +240,7 @@ func (e *ExitError) Unwrap() []error {
 }
 
 // tail passes on what is written and keeps the end of it.
-type tail struct {
+type stderrTail struct {
 	next io.Writer // nil: nowhere
 
 	mu   sync.Mutex
@@ -249,7 +249,7 @@ type tail struct {
 
 // Write never fails: a process whose standard error cannot be passed on must
 // not die of it.
-func (t *tail) Write(b []byte) (int, error) {
+func (t *stderrTail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	t.kept = append(t.kept, b[max(0, len(b)-maxStderrTail):]...)
 	t.kept = t.kept[max(0, len(t.kept)-maxStderrTail):]
@@ -260,7 +260,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (t *tail) String() string {
+func (t *stderrTail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.kept)

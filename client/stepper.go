@@ -26,11 +26,11 @@ import (
 // to be called again are. Nothing comes from the cache and nothing is kept in
 // it. Errors are those of [Client.CallTool].
 func (c *Client) Begin(ctx context.Context, p protocol.Params) (protocol.Result, *Pending, error) {
-	l, err := callLeg(p)
+	l, err := newLeg(p)
 	if err != nil {
 		return nil, nil, err
 	}
-	return c.step(ctx, c.newFlow(l))
+	return c.stepCall(ctx, c.newCall(l))
 }
 
 // Resume sends a pending call again with its answers, its state and a new id,
@@ -50,40 +50,40 @@ func (c *Client) Resume(ctx context.Context, p *Pending) (protocol.Result, *Pend
 		return nil, nil, &RoundsExceededError{Rounds: call.round - 1, Last: call.asked}
 	}
 	for _, q := range call.asked.InputRequests {
-		if _, err := c.fit(q); err != nil {
+		if _, err := c.checkQuestion(q); err != nil {
 			return nil, nil, err
 		}
 	}
 	if open := p.Unanswered(); len(open) > 0 {
 		return nil, nil, errPrefix.Errorf("pending call: question %.64q is not answered", open[0])
 	}
-	l, err := call.leg()
+	l, err := call.decodeLeg()
 	if err != nil {
 		return nil, nil, err
 	}
 	// The ids of a flow must differ, wherever its requests come from
 	// (basic/patterns/mrtr).
 	c.skipIDs(call.lastID)
-	f := c.newFlow(l)
+	f := c.newCall(l)
 	f.round = call.round
-	f.answer(call.responses(), call.asked.RequestState)
-	return c.step(ctx, f)
+	f.recordAnswers(call.collectResponses(), call.asked.RequestState)
+	return c.stepCall(ctx, f)
 }
 
 // step takes a call to its result or to its next questions.
-func (c *Client) step(ctx context.Context, f *flow) (protocol.Result, *Pending, error) {
-	ctx, done := c.begin(ctx)
+func (c *Client) stepCall(ctx context.Context, f *call) (protocol.Result, *Pending, error) {
+	ctx, done := c.beginCall(ctx)
 	defer done()
-	f.original.caps = c.manual()
-	result, asked, err := c.advance(ctx, f)
+	f.original.caps = c.manualCapabilities()
+	result, asked, err := c.advanceCall(ctx, f)
 	if err != nil || asked == nil {
 		return result, nil, err
 	}
-	if err := countable(f.original.method, asked.InputRequests); err != nil {
+	if err := checkQuestionCount(f.original.method, asked.InputRequests); err != nil {
 		return nil, nil, err
 	}
 	for i, q := range asked.InputRequests {
-		if asked.InputRequests[i].Request, err = c.fit(q); err != nil {
+		if asked.InputRequests[i].Request, err = c.checkQuestion(q); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -92,7 +92,7 @@ func (c *Client) step(ctx context.Context, f *flow) (protocol.Result, *Pending, 
 }
 
 // manual returns the capabilities that Begin and Resume declare.
-func (c *Client) manual() *protocol.ClientCapabilities {
+func (c *Client) manualCapabilities() *protocol.ClientCapabilities {
 	if c.opts.Manual != nil {
 		return c.opts.Manual
 	}
@@ -101,8 +101,8 @@ func (c *Client) manual() *protocol.ClientCapabilities {
 
 // fit checks that a question may be put to a person and returns it as it is to
 // be put.
-func (c *Client) fit(q protocol.KeyedRequest) (protocol.InputRequest, error) {
-	caps := c.manual()
+func (c *Client) checkQuestion(q protocol.KeyedRequest) (protocol.InputRequest, error) {
+	caps := c.manualCapabilities()
 	refuse := func(err error) (protocol.InputRequest, error) {
 		return nil, &QuestionError{Key: q.Key, Kind: q.Request.Kind(), Err: err}
 	}
@@ -139,7 +139,7 @@ func (c *Client) skipIDs(n int64) {
 }
 
 // callLeg returns the request that p are the parameters of.
-func callLeg(p protocol.Params) (leg, error) {
+func newLeg(p protocol.Params) (leg, error) {
 	switch p := p.(type) {
 	case *protocol.CallToolParams:
 		if p != nil {

@@ -37,7 +37,7 @@ const (
 	// maxQueued is how many notifications may wait for one receiver, and
 	// [StreamOptions.MaxLineBytes] how many bytes of them. Honest servers send
 	// a few a second.
-	maxQueued = 1024
+	maxQueuedNotifications = 1024
 	// resultGrace is how long a subscription that the server cancelled waits
 	// for its result, which comes right behind if at all.
 	resultGrace = time.Second
@@ -74,25 +74,25 @@ type StreamOptions struct {
 //	Handle ─▶ outbox ─▶ pump ─▶ w
 //	Handle ◀─ entry ◀─ route ◀─ r
 type Stream struct {
-	opts    StreamOptions
-	r       io.Reader
-	w       io.Writer
-	outbox  chan []byte   // to the pump, without a buffer
-	revoked chan struct{} // holds one: there are requests to cancel
-	ended   chan struct{} // closed when err is set
-	others  *inbox        // what belongs to no request
+	opts        StreamOptions
+	r           io.Reader
+	w           io.Writer
+	outgoing    chan []byte        // to the pump, without a buffer
+	cancelReady chan struct{}      // holds one: there are requests to cancel
+	ended       chan struct{}      // closed when err is set
+	unrelated   *notificationQueue // what belongs to no request
 	// explain, if set, says more about the end of the stream than reading and
 	// writing can know.
-	explain func(error) error
+	explainEnd func(error) error
 
-	mu      sync.Mutex
-	entries map[protocol.ID]*entry
-	session *streamSession // of a legacy revision; nil: none
-	opening *opening       // of a session; nil: none was tried, or it was refused
-	revoke  []protocol.ID  // requests to cancel
-	err     error          // why the stream has ended
-	closing sync.Once
-	failed  error // of closing
+	mu             sync.Mutex
+	requests       map[protocol.ID]*streamRequest
+	session        *streamSession  // of a legacy revision; nil: none
+	initialization *initialization // of a session; nil: none was tried, or it was refused
+	cancelIDs      []protocol.ID   // requests to cancel
+	err            error           // why the stream has ended
+	closeOnce      sync.Once
+	closeErr       error // of closing
 }
 
 var _ protocol.Peer = (*Stream)(nil)
@@ -106,11 +106,11 @@ func NewStream(r io.Reader, w io.Writer, opts *StreamOptions) *Stream {
 
 func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error) error) *Stream {
 	s := &Stream{
-		r: r, w: w, explain: explain,
-		outbox:  make(chan []byte),
-		revoked: make(chan struct{}, 1),
-		ended:   make(chan struct{}),
-		entries: map[protocol.ID]*entry{},
+		r: r, w: w, explainEnd: explain,
+		outgoing:    make(chan []byte),
+		cancelReady: make(chan struct{}, 1),
+		ended:       make(chan struct{}),
+		requests:    map[protocol.ID]*streamRequest{},
 	}
 	if opts != nil {
 		s.opts = *opts
@@ -121,11 +121,11 @@ func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error
 	if s.opts.ProbeTimeout <= 0 {
 		s.opts.ProbeTimeout = DefaultProbeTimeout
 	}
-	s.others = newInbox(s.opts.MaxLineBytes)
-	go s.pump(lineio.NewWriter(w))
-	go s.read(lineio.NewReader(r, s.opts.MaxLineBytes))
+	s.unrelated = newNotificationQueue(s.opts.MaxLineBytes)
+	go s.writeLines(lineio.NewWriter(w))
+	go s.readLines(lineio.NewReader(r, s.opts.MaxLineBytes))
 	if s.opts.Notification != nil {
-		go s.tell()
+		go s.deliverUnrelated()
 	}
 	return s
 }
@@ -143,29 +143,29 @@ func (s *Stream) Handle(ctx context.Context, req *protocol.Request, back protoco
 	if err != nil {
 		return nil, err
 	}
-	e, err := s.add(req, back)
+	e, err := s.addRequest(req, back)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.send(ctx, line); err != nil {
-		s.abandon(e)
+	if err := s.sendLine(ctx, line); err != nil {
+		s.abandonRequest(e)
 		return nil, err
 	}
-	s.sent(e)
+	s.markSent(e)
 	for {
 		select {
-		case <-e.inbox.wake:
-			if err := e.deliver(ctx); err != nil {
-				s.abandon(e)
+		case <-e.queue.wake:
+			if err := e.deliverQueued(ctx); err != nil {
+				s.abandonRequest(e)
 				return nil, err
 			}
 		case <-e.answered:
-			if err := e.deliver(ctx); err != nil {
+			if err := e.deliverQueued(ctx); err != nil {
 				return nil, err
 			}
 			return e.response, e.err
 		case <-ctx.Done():
-			s.abandon(e)
+			s.abandonRequest(e)
 			return nil, context.Cause(ctx)
 		}
 	}
@@ -177,13 +177,13 @@ func (s *Stream) Notify(ctx context.Context, n *protocol.Notification) error {
 	if err != nil {
 		return err
 	}
-	return s.send(ctx, line)
+	return s.sendLine(ctx, line)
 }
 
 // Close ends the stream. Requests that run fail with [ErrClosed]. The error is
 // that of closing what the stream was made of; further calls return the same.
 func (s *Stream) Close() error {
-	s.end(ErrClosed)
+	s.endStream(ErrClosed)
 	return s.closeEnds()
 }
 
@@ -212,12 +212,12 @@ func encodeLine(m protocol.Message) ([]byte, error) {
 }
 
 // send hands a line to the pump, unless ctx or the stream ends first.
-func (s *Stream) send(ctx context.Context, line []byte) error {
+func (s *Stream) sendLine(ctx context.Context, line []byte) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	select {
-	case s.outbox <- line:
+	case s.outgoing <- line:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -228,29 +228,29 @@ func (s *Stream) send(ctx context.Context, line []byte) error {
 
 // pump writes. A write may block for as long as the server does not read,
 // which is why it happens here and nowhere else.
-func (s *Stream) pump(lines *lineio.Writer) {
+func (s *Stream) writeLines(lines *lineio.Writer) {
 	for {
 		var err error
 		select {
-		case line := <-s.outbox:
+		case line := <-s.outgoing:
 			err = lines.Write(line)
-		case <-s.revoked:
-			err = s.writeCancelled(lines)
+		case <-s.cancelReady:
+			err = s.writeCancellations(lines)
 		case <-s.ended:
 			return
 		}
 		if err != nil {
-			s.fail(err)
+			s.failStream(err)
 			return
 		}
 	}
 }
 
 // writeCancelled tells the server about requests that were abandoned.
-func (s *Stream) writeCancelled(lines *lineio.Writer) error {
+func (s *Stream) writeCancellations(lines *lineio.Writer) error {
 	s.mu.Lock()
-	ids := s.revoke
-	s.revoke = nil
+	ids := s.cancelIDs
+	s.cancelIDs = nil
 	s.mu.Unlock()
 	for _, id := range ids {
 		line, err := protocol.AppendMessage(nil, &protocol.Notification{
@@ -268,7 +268,7 @@ func (s *Stream) writeCancelled(lines *lineio.Writer) error {
 }
 
 // fail ends the stream because it cannot be read or written any more.
-func (s *Stream) fail(err error) {
+func (s *Stream) failStream(err error) {
 	if s.Err() != nil {
 		return
 	}
@@ -277,34 +277,34 @@ func (s *Stream) fail(err error) {
 	} else {
 		err = errPrefix.Errorf("%w: %w", ErrStreamEnded, err)
 	}
-	if s.explain != nil {
-		err = s.explain(err)
+	if s.explainEnd != nil {
+		err = s.explainEnd(err)
 	}
-	s.end(err)
+	s.endStream(err)
 }
 
 // end ends the stream, once, and every request that runs.
-func (s *Stream) end(err error) {
+func (s *Stream) endStream(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return
 	}
 	s.err = err
-	for id := range s.entries {
-		s.resolve(id, nil, err)
+	for id := range s.requests {
+		s.finishRequestLocked(id, nil, err)
 	}
 	close(s.ended)
 }
 
 // closeEnds closes w first, for it is the server's sign to leave.
 func (s *Stream) closeEnds() error {
-	s.closing.Do(func() {
+	s.closeOnce.Do(func() {
 		for _, end := range []any{s.w, s.r} {
 			if c, ok := end.(io.Closer); ok {
-				s.failed = errors.Join(s.failed, c.Close())
+				s.closeErr = errors.Join(s.closeErr, c.Close())
 			}
 		}
 	})
-	return s.failed
+	return s.closeErr
 }

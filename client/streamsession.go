@@ -43,15 +43,15 @@ func (s *Stream) Probe(ctx context.Context, req *protocol.Request) (*protocol.Re
 // time, and one that has not ended is waited for.
 func (s *Stream) OpenSession(ctx context.Context, initialize *protocol.Request, back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
 	x := &streamSession{
-		stream: s, back: back, done: make(chan struct{}), left: make(chan struct{}),
-		calls: make(chan struct{}, protocol.MaxBackCalls), inbox: newInbox(s.opts.MaxLineBytes),
+		stream: s, back: back, done: make(chan struct{}), released: make(chan struct{}),
+		slots: make(chan struct{}, protocol.MaxBackCalls), queue: newNotificationQueue(s.opts.MaxLineBytes),
 	}
 	x.life, x.cancel = context.WithCancelCause(context.Background())
-	if err := s.enter(ctx, x); err != nil {
+	if err := s.claimSession(ctx, x); err != nil {
 		return nil, nil, err
 	}
-	go x.tell()
-	resp, err := s.initialize(ctx, initialize)
+	go x.deliverNotifications()
+	resp, err := s.sendInitialize(ctx, initialize)
 	if err != nil || resp.Error != nil {
 		_ = x.Close()
 		return nil, resp, err
@@ -60,7 +60,7 @@ func (s *Stream) OpenSession(ctx context.Context, initialize *protocol.Request, 
 }
 
 // enter makes x the session of the stream.
-func (s *Stream) enter(ctx context.Context, x *streamSession) error {
+func (s *Stream) claimSession(ctx context.Context, x *streamSession) error {
 	for {
 		s.mu.Lock()
 		other := s.session
@@ -72,7 +72,7 @@ func (s *Stream) enter(ctx context.Context, x *streamSession) error {
 			return nil
 		}
 		select {
-		case <-other.left: // the one that was to use it has given up, or is about to
+		case <-other.released: // the one that was to use it has given up, or is about to
 		case <-ctx.Done():
 			return errors.New("client: stream has a session already")
 		}
@@ -80,7 +80,7 @@ func (s *Stream) enter(ctx context.Context, x *streamSession) error {
 }
 
 // An opening is an initialize request on its way, and its outcome.
-type opening struct {
+type initialization struct {
 	params   []byte
 	done     chan struct{} // closed once response and err are set
 	response *protocol.Response
@@ -90,13 +90,13 @@ type opening struct {
 // initialize delivers an initialize request, unless the same has been delivered:
 // it cannot be cancelled (basic/lifecycle), so the server may have opened a
 // session for somebody who did not wait for it, and it need not open two.
-func (s *Stream) initialize(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
+func (s *Stream) sendInitialize(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
 	s.mu.Lock()
-	o := s.opening
+	o := s.initialization
 	if o == nil || !bytes.Equal(o.params, req.Params) {
-		o = &opening{params: req.Params, done: make(chan struct{})}
-		s.opening = o
-		go s.open(o, req)
+		o = &initialization{params: req.Params, done: make(chan struct{})}
+		s.initialization = o
+		go s.awaitInitialize(o, req)
 	}
 	s.mu.Unlock()
 	select {
@@ -114,12 +114,12 @@ func (s *Stream) initialize(ctx context.Context, req *protocol.Request) (*protoc
 
 // open waits for the answer as long as the stream lasts. A refusal does not
 // stand: another attempt may be taken.
-func (s *Stream) open(o *opening, req *protocol.Request) {
+func (s *Stream) awaitInitialize(o *initialization, req *protocol.Request) {
 	o.response, o.err = s.Handle(context.Background(), req, nil)
 	if o.err != nil || o.response.Error != nil {
 		s.mu.Lock()
-		if s.opening == o {
-			s.opening = nil
+		if s.initialization == o {
+			s.initialization = nil
 		}
 		s.mu.Unlock()
 	}
@@ -129,15 +129,15 @@ func (s *Stream) open(o *opening, req *protocol.Request) {
 // A streamSession is the session of a stream. All requests of the server come to
 // it: which of the client's they relate to, a stream does not say.
 type streamSession struct {
-	stream *Stream
-	back   protocol.BackCaller
-	calls  chan struct{} // holds one for each request of the server that runs
-	inbox  *inbox
-	life   context.Context // of the session; what the server asks ends with it
-	cancel context.CancelCauseFunc
-	done   chan struct{}
-	left   chan struct{} // closed when the stream can have another session
-	once   sync.Once
+	stream   *Stream
+	back     protocol.BackCaller
+	slots    chan struct{} // holds one for each request of the server that runs
+	queue    *notificationQueue
+	life     context.Context // of the session; what the server asks ends with it
+	cancel   context.CancelCauseFunc
+	done     chan struct{}
+	released chan struct{} // closed when the stream can have another session
+	once     sync.Once
 }
 
 // Handle implements [protocol.Peer].
@@ -159,18 +159,18 @@ func (x *streamSession) Notify(ctx context.Context, n *protocol.Notification) er
 // Close ends the session, not the stream; the server is not told. It waits for
 // nobody: it may be what is being told something that closes.
 func (x *streamSession) Close() error {
-	x.finish(ErrClosed)
+	x.endSession(ErrClosed)
 	x.stream.mu.Lock()
 	defer x.stream.mu.Unlock()
 	if x.stream.session == x {
 		x.stream.session = nil
-		close(x.left)
+		close(x.released)
 	}
 	return nil
 }
 
 // finish ends the session, once.
-func (x *streamSession) finish(err error) {
+func (x *streamSession) endSession(err error) {
 	x.once.Do(func() {
 		x.cancel(err)
 		close(x.done)
@@ -190,17 +190,17 @@ func (x *streamSession) Err() error {
 
 // tell hands on notifications, so that whoever takes them does not hold up the
 // goroutine that reads.
-func (x *streamSession) tell() {
+func (x *streamSession) deliverNotifications() {
 	for {
 		select {
-		case <-x.inbox.wake:
+		case <-x.queue.wake:
 		case <-x.done:
 			return
 		case <-x.stream.ended:
-			x.finish(x.stream.Err())
+			x.endSession(x.stream.Err())
 			return
 		}
-		for n := x.inbox.take(); n != nil && x.Err() == nil; n = x.inbox.take() {
+		for n := x.queue.dequeue(); n != nil && x.Err() == nil; n = x.queue.dequeue() {
 			_ = x.back.Notify(x.life, n)
 		}
 	}
@@ -208,35 +208,35 @@ func (x *streamSession) tell() {
 
 // notify takes a notification that belongs to no request. The withdrawal of a
 // question is not to wait behind others.
-func (x *streamSession) notify(n *protocol.Notification, size int) error {
+func (x *streamSession) queueNotification(n *protocol.Notification, size int) error {
 	if n.Method == protocol.NotifyCancelled {
 		return x.back.Notify(x.life, n)
 	}
-	if !x.inbox.put(n, size) {
+	if !x.queue.enqueue(n, size) {
 		return ErrOverrun
 	}
 	return nil
 }
 
 // ask takes a request of the server. It blocks while too many run.
-func (x *streamSession) ask(req *protocol.Request) {
+func (x *streamSession) answerRequest(req *protocol.Request) {
 	select {
-	case x.calls <- struct{}{}:
+	case x.slots <- struct{}{}:
 	case <-x.done:
 		return
 	case <-x.stream.ended:
 		return
 	}
 	go func() {
-		defer func() { <-x.calls }()
+		defer func() { <-x.slots }()
 		if resp, err := x.back.Call(x.life, req); err == nil {
-			x.answer(resp)
+			x.sendResponse(resp)
 		}
 	}()
 }
 
 // answer sends a response of the client's, unless the session ends first.
-func (x *streamSession) answer(resp *protocol.Response) {
+func (x *streamSession) sendResponse(resp *protocol.Response) {
 	line, err := protocol.AppendMessage(nil, resp)
 	if err == nil {
 		err = jsonx.Check(line)
@@ -246,26 +246,26 @@ func (x *streamSession) answer(resp *protocol.Response) {
 			ID: resp.ID, Error: protocol.Errorf(protocol.CodeInternalError, "internal error"),
 		})
 	}
-	_ = x.stream.send(x.life, line)
+	_ = x.stream.sendLine(x.life, line)
 }
 
 // malformed refuses a request that is none, if line can be told to be meant as
 // one: it names a method. It reports false otherwise.
-func (x *streamSession) malformed(line []byte, id protocol.ID, err error) bool {
+func (x *streamSession) refuseMalformed(line []byte, id protocol.ID, err error) bool {
 	said, ok := protocol.AsError(err)
 	if !ok || !namesMethod(line) {
 		return false
 	}
 	select {
-	case x.calls <- struct{}{}:
+	case x.slots <- struct{}{}:
 	case <-x.done:
 		return true
 	case <-x.stream.ended:
 		return true
 	}
 	go func() {
-		defer func() { <-x.calls }()
-		x.answer(&protocol.Response{ID: id, Error: said})
+		defer func() { <-x.slots }()
+		x.sendResponse(&protocol.Response{ID: id, Error: said})
 	}()
 	return true
 }
@@ -281,7 +281,7 @@ func namesMethod(line []byte) (found bool) {
 }
 
 // sessionNow returns the session of the stream, nil when there is none.
-func (s *Stream) sessionNow() *streamSession {
+func (s *Stream) currentSession() *streamSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.session

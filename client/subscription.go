@@ -64,7 +64,7 @@ func (ResourceUpdated) event()  {}
 // meantime would go unnoticed. A caller that does should wait a little longer
 // each time and, once acknowledged, read again what it relies on.
 func (c *Client) Listen(ctx context.Context, filter protocol.SubscriptionFilter, handler func(context.Context, Event)) error {
-	ctx, done := c.begin(ctx)
+	ctx, done := c.beginCall(ctx)
 	defer done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -77,24 +77,24 @@ func (c *Client) Listen(ctx context.Context, filter protocol.SubscriptionFilter,
 		sub.timer = time.AfterFunc(limit, func() { cancel(&TimeoutError{protocol.MethodListen, limit}) })
 		defer sub.timer.Stop()
 	}
-	conn, err := c.connection(ctx)
+	conn, err := c.connect(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
 		return err
-	case conn.legacy():
-		return c.listenLegacy(ctx, conn.session, sub)
+	case conn.isLegacy():
+		return c.listenInSession(ctx, conn.session, sub)
 	}
-	_, err = c.sendAgreed(ctx, leg{
-		method: protocol.MethodListen,
-		params: &protocol.ListenParams{Notifications: filter},
-		sub:    sub,
+	_, err = c.sendNegotiated(ctx, leg{
+		method:       protocol.MethodListen,
+		params:       &protocol.ListenParams{Notifications: filter},
+		subscription: sub,
 	}, nil)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return context.Cause(ctx)
-	case err == nil && !sub.acknowledged():
+	case err == nil && !sub.isAcknowledged():
 		return &ResponseError{protocol.MethodListen, errors.New("subscription ended without having been acknowledged")}
 	}
 	return err
@@ -108,22 +108,22 @@ type subscription struct {
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer // ends the wait for the acknowledgment; may be nil
 
-	events   sync.Mutex // held while an event is handled
+	handling sync.Mutex // held while an event is handled
 	mu       sync.Mutex
 	id       protocol.ID
 	honoured *protocol.SubscriptionFilter // nil before the acknowledgment
 }
 
 // open notes that the request goes out under id.
-func (s *subscription) open(id protocol.ID) {
+func (s *subscription) startRequest(id protocol.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.id, s.honoured = id, nil
 }
 
-func (s *subscription) acknowledged() bool { return s.filter() != nil }
+func (s *subscription) isAcknowledged() bool { return s.honouredFilter() != nil }
 
-func (s *subscription) filter() *protocol.SubscriptionFilter {
+func (s *subscription) honouredFilter() *protocol.SubscriptionFilter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.honoured
@@ -140,19 +140,19 @@ type changeParams struct {
 // subscription's. Notifications that bear another id or none, come before the
 // acknowledgment, or were not asked for are dropped. An error ends the
 // subscription.
-func (s *subscription) take(ctx context.Context, n *protocol.Notification) (bool, error) {
+func (s *subscription) handleNotification(ctx context.Context, n *protocol.Notification) (bool, error) {
 	switch n.Method {
 	case protocol.NotifyAcknowledged, protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
 		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated:
 	default:
 		return false, nil
 	}
-	s.events.Lock()
-	defer s.events.Unlock()
-	if !s.owns(n) {
+	s.handling.Lock()
+	defer s.handling.Unlock()
+	if !s.ownsNotification(n) {
 		return true, nil
 	}
-	event, err := s.read(n)
+	event, err := s.readEvent(n)
 	if err != nil {
 		s.cancel(err)
 		return true, err
@@ -160,16 +160,16 @@ func (s *subscription) take(ctx context.Context, n *protocol.Notification) (bool
 	if event == nil {
 		return true, nil
 	}
-	s.client.forget(event)
+	s.client.forgetChanged(event)
 	if s.handler == nil {
 		return true, nil
 	}
-	return true, s.handle(ctx, event)
+	return true, s.callHandler(ctx, event)
 }
 
 // handle calls the handler. Its panic ends the request too, which the peer
 // need not do by itself.
-func (s *subscription) handle(ctx context.Context, event Event) (err error) {
+func (s *subscription) callHandler(ctx context.Context, event Event) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = errPrefix.Errorf("subscription: %w", &PanicError{v, debug.Stack()})
@@ -181,8 +181,8 @@ func (s *subscription) handle(ctx context.Context, event Event) (err error) {
 }
 
 // owns reports whether a notification bears the id of the subscription.
-func (s *subscription) owns(n *protocol.Notification) bool {
-	raw, ok := metaIn(n.Params).Get(protocol.MetaSubscriptionID)
+func (s *subscription) ownsNotification(n *protocol.Notification) bool {
+	raw, ok := metadataOf(n.Params).Get(protocol.MetaSubscriptionID)
 	if !ok {
 		return false
 	}
@@ -193,10 +193,10 @@ func (s *subscription) owns(n *protocol.Notification) bool {
 }
 
 // read returns the event that a notification stands for, nil for none.
-func (s *subscription) read(n *protocol.Notification) (Event, error) {
+func (s *subscription) readEvent(n *protocol.Notification) (Event, error) {
 	var p changeParams
 	err := jsonx.Decode(n.Params, &p)
-	filter := s.filter()
+	filter := s.honouredFilter()
 	if n.Method == protocol.NotifyAcknowledged {
 		if filter != nil {
 			return nil, nil
@@ -207,7 +207,7 @@ func (s *subscription) read(n *protocol.Notification) (Event, error) {
 		if err != nil {
 			return nil, &ResponseError{protocol.MethodListen, fmt.Errorf("acknowledgment: %w", err)}
 		}
-		return s.acknowledge(p.Notifications), nil
+		return s.acknowledgeFilter(p.Notifications), nil
 	}
 	switch {
 	case filter == nil || err != nil:
@@ -224,7 +224,7 @@ func (s *subscription) read(n *protocol.Notification) (Event, error) {
 }
 
 // acknowledge notes what the server honours of what was asked for.
-func (s *subscription) acknowledge(said *protocol.SubscriptionFilter) Event {
+func (s *subscription) acknowledgeFilter(said *protocol.SubscriptionFilter) Event {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
@@ -251,14 +251,14 @@ func (s *subscription) acknowledge(said *protocol.SubscriptionFilter) Event {
 }
 
 // forget drops what the cache holds of what changed.
-func (c *Client) forget(event Event) {
+func (c *Client) forgetChanged(event Event) {
 	switch event := event.(type) {
 	case ToolsChanged:
-		c.cache.forget(protocol.MethodListTools)
+		c.cache.forgetMethods(protocol.MethodListTools)
 	case PromptsChanged:
-		c.cache.forget(protocol.MethodListPrompts)
+		c.cache.forgetMethods(protocol.MethodListPrompts)
 	case ResourcesChanged:
-		c.cache.forget(protocol.MethodListResources, protocol.MethodListResourceTemplates)
+		c.cache.forgetMethods(protocol.MethodListResources, protocol.MethodListResourceTemplates)
 	case ResourceUpdated:
 		c.cache.forgetResource(event.URI)
 	}

@@ -10,18 +10,18 @@ import (
 // such list (server/tools, "Capabilities"), nil when the server is to be asked.
 // What a legacy server declared holds for its session; what a modern one did,
 // for as long as that is fresh.
-func (c *Client) emptyList(ctx context.Context, conn *connection, method string) protocol.Result {
+func (c *Client) undeclaredList(ctx context.Context, conn *connection, method string) protocol.Result {
 	empty := newEmptyList(method)
 	if empty == nil {
 		return nil
 	}
-	if conn.legacy() {
+	if conn.isLegacy() {
 		if declaresList(&conn.session.agreed.Capabilities, method) {
 			return nil
 		}
 		return empty
 	}
-	if caps := c.freshCapabilities(ctx); caps == nil || declaresList(caps, method) {
+	if caps := c.cachedCapabilities(ctx); caps == nil || declaresList(caps, method) {
 		return nil
 	}
 	return empty
@@ -29,9 +29,9 @@ func (c *Client) emptyList(ctx context.Context, conn *connection, method string)
 
 // freshCapabilities returns what a modern server declared as long as it said
 // that this holds, else nil.
-func (c *Client) freshCapabilities(ctx context.Context) *protocol.ServerCapabilities {
+func (c *Client) cachedCapabilities(ctx context.Context) *protocol.ServerCapabilities {
 	l := leg{method: protocol.MethodDiscover, params: &protocol.DiscoverParams{}}
-	if found, ok := c.entry(ctx, l).fresh(ctx).(*protocol.DiscoverResult); ok {
+	if found, ok := c.cacheSlot(ctx, l).loadFresh(ctx).(*protocol.DiscoverResult); ok {
 		return &found.Capabilities
 	}
 	return nil
@@ -41,7 +41,7 @@ func (c *Client) freshCapabilities(ctx context.Context) *protocol.ServerCapabili
 // server does not know the method, if the server does not declare the list
 // either; else nil. A modern server that was never asked what it declares is
 // asked now.
-func (c *Client) refusedList(ctx context.Context, conn *connection, method string, err error) protocol.Result {
+func (c *Client) unknownList(ctx context.Context, conn *connection, method string, err error) protocol.Result {
 	said, ok := protocol.AsError(err)
 	if !ok || said.Code != protocol.CodeMethodNotFound {
 		return nil
@@ -52,21 +52,21 @@ func (c *Client) refusedList(ctx context.Context, conn *connection, method strin
 		return nil
 	case method == protocol.MethodListResourceTemplates:
 		return empty // no capability of its own says that there are none
-	case conn.legacy():
+	case conn.isLegacy():
 		return nil // it declares what it does not know
 	}
-	declared := c.freshCapabilities(ctx)
+	declared := c.cachedCapabilities(ctx)
 	if declared == nil {
-		declared = conn.declared.Load()
+		declared = conn.capabilities.Load()
 	}
 	if declared == nil {
-		result, err := c.send(ctx, conn, leg{method: protocol.MethodDiscover, params: &protocol.DiscoverParams{}}, nil)
+		result, err := c.sendOnce(ctx, conn, leg{method: protocol.MethodDiscover, params: &protocol.DiscoverParams{}}, nil)
 		found, ok := result.(*protocol.DiscoverResult)
 		if err != nil || !ok {
 			return nil
 		}
 		declared = &found.Capabilities
-		conn.declared.Store(declared)
+		conn.capabilities.Store(declared)
 	}
 	if declaresList(declared, method) {
 		return nil
