@@ -39,7 +39,8 @@ func New(peer protocol.Peer, opts *Options) *Client {
 	varied, ok := peer.(interface{ CredentialsVary() bool })
 	c.cache = newCache(c.opts.Cache, ok && varied.CredentialsVary())
 	c.life, c.endLife = context.WithCancelCause(context.Background())
-	c.presetConnection()
+	c.negotiator.client = c
+	c.negotiator.presetConnection()
 	return c
 }
 
@@ -56,6 +57,8 @@ func (c *Client) Close() error {
 	}
 	return c.peer.Close()
 }
+
+func (c *Client) nextID() protocol.ID { return protocol.IntID(c.lastID.Add(1)) }
 
 // A leg is one request as it goes out, of a call that may take several.
 type leg struct {

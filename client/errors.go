@@ -115,6 +115,31 @@ func (e *TimeoutError) Unwrap() error { return context.DeadlineExceeded }
 // Timeout returns true, as net.Error would.
 func (e *TimeoutError) Timeout() bool { return true }
 
+// A NegotiationError says that a server speaks neither a modern nor a legacy
+// revision that this client does, as far as can be told. It is no verdict: the
+// next call tries again.
+type NegotiationError struct {
+	// Modern is how it refused to say what it speaks (server/discover).
+	Modern error
+	// Legacy is how it refused to open a session (initialize).
+	Legacy error
+}
+
+// Error names both reasons, and the option that may help. Some servers can only
+// be spoken to in legacy revisions if nothing else was tried before: bridges
+// open a session of their own for the first message that is no initialize, and
+// refuse the client's.
+func (e *NegotiationError) Error() string {
+	hint := "if the server speaks a legacy revision, behind a bridge for example, set Options.Era to protocol.Legacy"
+	if errors.Is(e.Modern, context.DeadlineExceeded) {
+		hint += "; if it only starts slowly, raise StreamOptions.ProbeTimeout"
+	}
+	return fmt.Sprintf("client: no common revision: modern: %s; legacy: %s; %s", errPrefix.Text(e.Modern), errPrefix.Text(e.Legacy), hint)
+}
+
+// Unwrap returns both.
+func (e *NegotiationError) Unwrap() []error { return []error{e.Legacy, e.Modern} }
+
 // A RoundsExceededError says that a server asked again after as many rounds as
 // [Options.MaxRounds] allows. Nobody was asked the last questions.
 type RoundsExceededError struct {

@@ -77,7 +77,7 @@ func (c *Client) Listen(ctx context.Context, filter protocol.SubscriptionFilter,
 		sub.timer = time.AfterFunc(limit, func() { cancel(&TimeoutError{protocol.MethodListen, limit}) })
 		defer sub.timer.Stop()
 	}
-	conn, err := c.connect(ctx)
+	conn, err := c.negotiator.connect(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return context.Cause(ctx)
