@@ -106,19 +106,20 @@ type cacheSlot struct {
 	epoch   uint64   // when the request began
 }
 
-// entry returns the place of a request, none when its result may not be kept.
-func (c *Client) cacheSlot(ctx context.Context, l leg) cacheSlot {
+// slotFor returns the slot of a request, the zero slot if its result must not be
+// kept. The slot must be taken before the request is sent.
+func (c *cache) slotFor(ctx context.Context, version protocol.Version, l leg) cacheSlot {
 	target, ok := cacheTarget(l.params)
-	if c.cache == nil || !ok {
+	if c == nil || !ok {
 		return cacheSlot{}
 	}
 	key := cacheKey{scope: string(protocol.CachePrivate), method: l.method, target: target}
-	if c.cache.partition != nil {
-		key.partition = c.cache.partition(ctx)
+	if c.partition != nil {
+		key.partition = c.partition(ctx)
 	}
-	c.cache.mu.Lock()
-	defer c.cache.mu.Unlock()
-	return cacheSlot{c.cache, c.version, key, c.cache.epoch}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return cacheSlot{c, version, key, c.epoch}
 }
 
 // cacheTarget returns the parameters that a result depends on, beside the
@@ -306,5 +307,19 @@ func (c *cache) forgetMatching(old func(cacheKey) bool) {
 		if old(key) {
 			c.removeLocked(at)
 		}
+	}
+}
+
+// forget drops what the cache holds of what changed.
+func (c *cache) forgetChanged(event Event) {
+	switch event := event.(type) {
+	case ToolsChanged:
+		c.forgetMethods(protocol.MethodListTools)
+	case PromptsChanged:
+		c.forgetMethods(protocol.MethodListPrompts)
+	case ResourcesChanged:
+		c.forgetMethods(protocol.MethodListResources, protocol.MethodListResourceTemplates)
+	case ResourceUpdated:
+		c.forgetResource(event.URI)
 	}
 }

@@ -18,6 +18,7 @@ type Client struct {
 	version    protocol.Version // the modern one
 	lastID     atomic.Int64
 	negotiator negotiator
+	questions  questionHandlers
 	humanClock humanClock
 	mirrors    mirrors
 	cache      *cache // nil: nothing is reused
@@ -36,6 +37,7 @@ func New(peer protocol.Peer, opts *Options) *Client {
 	}
 	c := &Client{peer: peer, opts: opts.withDefaults(), version: protocol.Latest}
 	c.caps = c.opts.capabilities()
+	c.questions = questionHandlers{&c.opts, &c.caps}
 	varied, ok := peer.(interface{ CredentialsVary() bool })
 	c.cache = newCache(c.opts.Cache, ok && varied.CredentialsVary())
 	c.life, c.endLife = context.WithCancelCause(context.Background())

@@ -21,7 +21,7 @@ import (
 func (c *Client) driveCall(ctx context.Context, original leg) (protocol.Result, error) {
 	ctx, done := c.beginCall(ctx)
 	defer done()
-	entry := c.cacheSlot(ctx, original)
+	entry := c.cache.slotFor(ctx, c.version, original)
 	if result := entry.loadFresh(ctx); result != nil {
 		return result, nil
 	}
@@ -38,7 +38,7 @@ func (c *Client) driveCall(ctx context.Context, original leg) (protocol.Result, 
 			return result, nil
 		}
 		origin := Origin{Method: original.method, Target: original.target, Round: f.round}
-		answers, err := c.answerQuestions(ctx, origin, asked.InputRequests)
+		answers, err := c.questions.answerQuestions(ctx, origin, asked.InputRequests)
 		if err != nil {
 			return nil, preferClosed(ctx, err)
 		}

@@ -13,6 +13,13 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
+// questionHandlers checks the questions of a server and puts them to the
+// handlers of Options, for rounds of modern calls and for pushed questions alike.
+type questionHandlers struct {
+	opts *Options
+	caps *protocol.ClientCapabilities // what the handlers can answer
+}
+
 // A task is one question that has been found fit to be asked.
 type questionTask struct {
 	origin Origin
@@ -36,7 +43,7 @@ func checkQuestionCount(method string, questions protocol.InputRequests) error {
 // fulfil answers the questions of one round. All of them are checked before
 // anybody is asked one; then they are asked at the same time, and the first
 // failure cancels the others. It returns when every handler has.
-func (c *Client) answerQuestions(ctx context.Context, origin Origin, questions protocol.InputRequests) (protocol.InputResponses, error) {
+func (h *questionHandlers) answerQuestions(ctx context.Context, origin Origin, questions protocol.InputRequests) (protocol.InputResponses, error) {
 	if err := checkQuestionCount(origin.Method, questions); err != nil {
 		return nil, err
 	}
@@ -44,7 +51,7 @@ func (c *Client) answerQuestions(ctx context.Context, origin Origin, questions p
 	for i, q := range questions {
 		origin.Key = q.Key
 		var err error
-		if tasks[i], err = c.prepareQuestion(origin, q.Request); err != nil {
+		if tasks[i], err = h.prepareQuestion(origin, q.Request); err != nil {
 			return nil, &QuestionError{Key: q.Key, Kind: q.Request.Kind(), Err: err}
 		}
 	}
@@ -92,9 +99,9 @@ func (t *questionTask) runHandler(ctx context.Context, report func(json.RawMessa
 }
 
 // prepare checks one question and binds it to its handler.
-func (c *Client) prepareQuestion(origin Origin, req protocol.InputRequest) (questionTask, error) {
+func (h *questionHandlers) prepareQuestion(origin Origin, req protocol.InputRequest) (questionTask, error) {
 	t := questionTask{origin: origin, kind: req.Kind()}
-	if missing := c.caps.Missing(req); !missing.IsZero() {
+	if missing := h.caps.Missing(req); !missing.IsZero() {
 		return t, fmt.Errorf("%s: %w", missing, ErrUndeclared)
 	}
 	switch req := req.(type) {
@@ -104,40 +111,40 @@ func (c *Client) prepareQuestion(origin Origin, req protocol.InputRequest) (ques
 			return t, fmt.Errorf("requestedSchema: %w", err)
 		}
 		q := &FormQuestion{origin, req.Message, req.Schema, req.Meta, f}
-		t.ask = func(ctx context.Context) (json.RawMessage, error) { return c.askForm(ctx, q) }
+		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askForm(ctx, q) }
 	case *protocol.ElicitURL:
-		if err := c.checkURL(req); err != nil {
+		if err := h.checkURL(req); err != nil {
 			return t, err
 		}
 		q := &URLQuestion{origin, req.Message, req.URL, req.Meta}
-		t.ask = func(ctx context.Context) (json.RawMessage, error) { return c.askURL(ctx, q) }
+		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askURL(ctx, q) }
 	case *protocol.CreateMessage:
 		q := &SamplingQuestion{origin, *req}
-		if !c.opts.SamplingContext {
+		if !h.opts.SamplingContext {
 			// A server should not have asked for context that was not offered;
 			// nobody is to think that it may be given.
 			q.Request.IncludeContext = ""
 		}
-		t.ask = func(ctx context.Context) (json.RawMessage, error) { return c.askModel(ctx, q) }
+		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askModel(ctx, q) }
 	case *protocol.ListRoots:
 		q := &RootsQuestion{origin, req.Meta}
-		t.ask = func(ctx context.Context) (json.RawMessage, error) { return c.askRoots(ctx, q) }
+		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askRoots(ctx, q) }
 	default:
 		return t, fmt.Errorf("unknown kind of question: %T", req)
 	}
 	return t, nil
 }
 
-func (c *Client) askForm(ctx context.Context, q *FormQuestion) (json.RawMessage, error) {
-	r, err := c.opts.ElicitForm(ctx, q)
+func (h *questionHandlers) askForm(ctx context.Context, q *FormQuestion) (json.RawMessage, error) {
+	r, err := h.opts.ElicitForm(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	return encodeElicitResult(r, q.completeContent)
 }
 
-func (c *Client) askURL(ctx context.Context, q *URLQuestion) (json.RawMessage, error) {
-	r, err := c.opts.ElicitURL(ctx, q)
+func (h *questionHandlers) askURL(ctx context.Context, q *URLQuestion) (json.RawMessage, error) {
+	r, err := h.opts.ElicitURL(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -168,8 +175,8 @@ func encodeElicitResult(r *protocol.ElicitResult, fill func(json.RawMessage) (js
 	return out.MarshalJSON()
 }
 
-func (c *Client) askModel(ctx context.Context, q *SamplingQuestion) (json.RawMessage, error) {
-	r, err := c.opts.CreateMessage(ctx, q)
+func (h *questionHandlers) askModel(ctx context.Context, q *SamplingQuestion) (json.RawMessage, error) {
+	r, err := h.opts.CreateMessage(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -192,8 +199,8 @@ func encodeMessageResult(r *protocol.CreateMessageResult) (json.RawMessage, erro
 	return data, nil
 }
 
-func (c *Client) askRoots(ctx context.Context, q *RootsQuestion) (json.RawMessage, error) {
-	roots, err := c.opts.ListRoots(ctx, q)
+func (h *questionHandlers) askRoots(ctx context.Context, q *RootsQuestion) (json.RawMessage, error) {
+	roots, err := h.opts.ListRoots(ctx, q)
 	if err != nil {
 		return nil, err
 	}

@@ -235,7 +235,7 @@ func (c *Client) visitURLs(ctx context.Context, origin Origin, visits []*protoco
 		questions[i] = protocol.KeyedRequest{Key: v.ElicitationID, Request: v}
 	}
 	c.humanClock.startQuestion()
-	answers, err := c.answerQuestions(ctx, origin, questions)
+	answers, err := c.questions.answerQuestions(ctx, origin, questions)
 	c.humanClock.endQuestion()
 	if err != nil {
 		return err

@@ -81,7 +81,7 @@ func (s *subscription) reportEvent(ctx context.Context, event Event) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	s.client.forgetChanged(event)
+	s.client.cache.forgetChanged(event)
 	if s.handler == nil {
 		return nil
 	}
@@ -175,7 +175,7 @@ func (b *subscribers) publishNotification(n *protocol.Notification) bool {
 	if event == nil {
 		return false
 	}
-	b.session.client.forgetChanged(event)
+	b.session.client.cache.forgetChanged(event)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	taken := false

@@ -322,7 +322,7 @@ func (g *negotiator) probeServer(
 	if err != nil {
 		return nil, false, errPrefix.Errorf("%s: %w", l.method, err)
 	}
-	slot := c.cacheSlot(ctx, l)
+	slot := c.cache.slotFor(ctx, c.version, l)
 	req := &protocol.Request{
 		ID: id, Method: l.method, Params: params,
 		Mirror: protocol.Mirror{Version: c.version},

@@ -41,7 +41,7 @@ func (p *pushHandler) answerPush(ctx context.Context, origin Origin, req *protoc
 	origin.Key = idText(req.ID)
 	t, refusal, err := p.preparePush(origin, req)
 	if err != nil {
-		c.reportPushFailure(ctx, err)
+		c.questions.reportPushFailure(ctx, err)
 	}
 	if refusal != nil {
 		return refuse(refusal)
@@ -57,7 +57,7 @@ func (p *pushHandler) answerPush(ctx context.Context, origin Origin, req *protoc
 		return nil, context.Cause(ctx) // whatever came of it, nobody wants it
 	}
 	if err != nil {
-		c.reportPushFailure(ctx, err)
+		c.questions.reportPushFailure(ctx, err)
 		return refuse(errorForServer(err))
 	}
 	return &protocol.Response{ID: req.ID, Result: result}, nil
@@ -84,12 +84,12 @@ func errorForServer(err error) *protocol.Error {
 }
 
 // pushFailed tells whoever wants to know. A panic there has nobody to go to.
-func (c *Client) reportPushFailure(ctx context.Context, err error) {
-	if c.opts.PushFailed == nil {
+func (h *questionHandlers) reportPushFailure(ctx context.Context, err error) {
+	if h.opts.PushFailed == nil {
 		return
 	}
 	defer func() { _ = recover() }()
-	c.opts.PushFailed(ctx, err)
+	h.opts.PushFailed(ctx, err)
 }
 
 // read checks a request and binds it to its handler. A refusal is for the
@@ -97,7 +97,7 @@ func (c *Client) reportPushFailure(ctx context.Context, err error) {
 func (p *pushHandler) preparePush(origin Origin, req *protocol.Request) (t questionTask, refusal *protocol.Error, err error) {
 	c := p.session.client
 	version := p.session.agreedVersion()
-	if !c.declaresMethod(version, req.Method) {
+	if !c.questions.declaresMethod(version, req.Method) {
 		return t, protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %.64q", req.Method), nil
 	}
 	q, err := protocol.DecodeInputRequest(req.Method, req.Params)
@@ -112,7 +112,7 @@ func (p *pushHandler) preparePush(origin Origin, req *protocol.Request) (t quest
 			return t, protocol.Errorf(protocol.CodeInvalidParams, "invalid params: elicitationId: must be present"), nil
 		}
 	}
-	t, err = c.prepareQuestion(origin, q)
+	t, err = c.questions.prepareQuestion(origin, q)
 	if err != nil {
 		// Modes that were not declared are invalid parameters, and so is what
 		// nobody may be shown (client/elicitation, "Error Handling").
@@ -124,14 +124,14 @@ func (p *pushHandler) preparePush(origin Origin, req *protocol.Request) (t quest
 
 // takes reports whether a method is one that was declared, in a revision that
 // has it. Before the server has chosen a revision it may only ping.
-func (c *Client) declaresMethod(v protocol.Version, method string) bool {
+func (h *questionHandlers) declaresMethod(v protocol.Version, method string) bool {
 	switch method {
 	case protocol.MethodElicit:
-		return c.caps.Elicitation != nil && v >= protocol.V20250618
+		return h.caps.Elicitation != nil && v >= protocol.V20250618
 	case protocol.MethodCreateMessage:
-		return c.caps.Sampling != nil && v != ""
+		return h.caps.Sampling != nil && v != ""
 	case protocol.MethodListRoots:
-		return c.caps.Roots != nil && v != ""
+		return h.caps.Roots != nil && v != ""
 	}
 	return false
 }

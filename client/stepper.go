@@ -115,7 +115,7 @@ func (c *Client) checkQuestion(q protocol.KeyedRequest) (protocol.InputRequest, 
 			return refuse(fmt.Errorf("requestedSchema: %w", err))
 		}
 	case *protocol.ElicitURL:
-		if err := c.checkURL(req); err != nil {
+		if err := c.questions.checkURL(req); err != nil {
 			return refuse(err)
 		}
 	case *protocol.CreateMessage:

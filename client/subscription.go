@@ -160,7 +160,7 @@ func (s *subscription) handleNotification(ctx context.Context, n *protocol.Notif
 	if event == nil {
 		return true, nil
 	}
-	s.client.forgetChanged(event)
+	s.client.cache.forgetChanged(event)
 	if s.handler == nil {
 		return true, nil
 	}
@@ -248,18 +248,4 @@ func (s *subscription) acknowledgeFilter(said *protocol.SubscriptionFilter) Even
 	copied := honoured
 	copied.ResourceSubscriptions = slices.Clone(honoured.ResourceSubscriptions)
 	return Acknowledged{copied}
-}
-
-// forget drops what the cache holds of what changed.
-func (c *Client) forgetChanged(event Event) {
-	switch event := event.(type) {
-	case ToolsChanged:
-		c.cache.forgetMethods(protocol.MethodListTools)
-	case PromptsChanged:
-		c.cache.forgetMethods(protocol.MethodListPrompts)
-	case ResourcesChanged:
-		c.cache.forgetMethods(protocol.MethodListResources, protocol.MethodListResourceTemplates)
-	case ResourceUpdated:
-		c.cache.forgetResource(event.URI)
-	}
 }

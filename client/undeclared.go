@@ -31,7 +31,7 @@ func (c *Client) undeclaredList(ctx context.Context, conn *connection, method st
 // that this holds, else nil.
 func (c *Client) cachedCapabilities(ctx context.Context) *protocol.ServerCapabilities {
 	l := leg{method: protocol.MethodDiscover, params: &protocol.DiscoverParams{}}
-	if found, ok := c.cacheSlot(ctx, l).loadFresh(ctx).(*protocol.DiscoverResult); ok {
+	if found, ok := c.cache.slotFor(ctx, c.version, l).loadFresh(ctx).(*protocol.DiscoverResult); ok {
 		return &found.Capabilities
 	}
 	return nil

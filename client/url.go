@@ -7,10 +7,10 @@ import (
 
 // checkURL decides whether a person may be asked to visit what a server sent
 // (client/elicitation, "URL Mode", safe URL handling).
-func (c *Client) checkURL(q *protocol.ElicitURL) error {
+func (h *questionHandlers) checkURL(q *protocol.ElicitURL) error {
 	u, err := urlrule.Parse(q.URL)
 	if err != nil {
 		return err
 	}
-	return c.opts.AllowURL(u)
+	return h.opts.AllowURL(u)
 }
