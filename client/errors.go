@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +24,24 @@ var (
 	// ErrUndeclared is within a [*QuestionError] whose question needs a
 	// capability that this client does not declare.
 	ErrUndeclared = errors.New("capability is not declared by this client")
+)
+
+var (
+	// ErrStreamEnded is within the errors of a [Stream] whose server has closed
+	// its end, or which can no longer be read or written. What ran is lost and
+	// may be repeated on another stream (basic/transports/stdio, "Unexpected
+	// Termination").
+	ErrStreamEnded = errors.New("client: stream has ended; start the server again")
+	// ErrSubscriptionEnded says that the server ended a subscription without
+	// answering its request.
+	ErrSubscriptionEnded = errors.New("client: server has ended the subscription; subscribe again")
+	// ErrMessageTooLong is within the error for a message above
+	// [StreamOptions.MaxLineBytes].
+	ErrMessageTooLong = errors.New("client: message is too long; see StreamOptions.MaxLineBytes")
+	// ErrOverrun says that a subscription was given up because notifications
+	// came faster than they were taken. Subscribe anew and look at everything:
+	// what was lost is not known.
+	ErrOverrun = errors.New("client: notifications come faster than they are taken; subscribe again and read everything anew")
 )
 
 // A TransportError says that a request got no response: what went wrong on the
@@ -140,6 +159,22 @@ func (e *NegotiationError) Error() string {
 // Unwrap returns both.
 func (e *NegotiationError) Unwrap() []error { return []error{e.Legacy, e.Modern} }
 
+// A PagesError says that a list does not end: a cursor came twice, or there
+// are more than [MaxPages] pages.
+type PagesError struct {
+	Method string
+	// Cursor is the one that came twice, empty when none did.
+	Cursor string
+}
+
+// Error names the method and what is wrong.
+func (e *PagesError) Error() string {
+	if e.Cursor != "" {
+		return fmt.Sprintf("client: %s: server sent cursor %.64q twice; the list before it is whole: tell those who run the server", e.Method, e.Cursor)
+	}
+	return fmt.Sprintf("client: %s: more than %d pages; the list before them can be used", e.Method, MaxPages)
+}
+
 // A RoundsExceededError says that a server asked again after as many rounds as
 // [Options.MaxRounds] allows. Nobody was asked the last questions.
 type RoundsExceededError struct {
@@ -221,6 +256,45 @@ func (e *PanicError) Error() string { return fmt.Sprintf("handler panicked: %v",
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
+}
+
+// An ExitError says that a server's process has exited, of itself or because
+// it was killed. It is an [ErrStreamEnded].
+type ExitError struct {
+	// State is how it ended, nil when the system could not tell.
+	State *os.ProcessState
+	// Stderr is the end of what it wrote to standard error, at most 4 KiB. It
+	// must not be trusted, and may hold anything.
+	Stderr string
+	// Err is set when State is nil.
+	Err error
+}
+
+// Success reports whether the status is 0.
+func (e *ExitError) Success() bool { return e.State != nil && e.State.Success() }
+
+// Error names the exit status and quotes the last line of standard error.
+func (e *ExitError) Error() string {
+	text := "client: server process has ended: "
+	if e.State != nil {
+		text += e.State.String()
+	} else {
+		text += errPrefix.Text(e.Err)
+	}
+	last := strings.TrimSpace(e.Stderr)
+	last = last[strings.LastIndexByte(last, '\n')+1:]
+	if last != "" {
+		text += fmt.Sprintf(": %.200q", last)
+	}
+	return text + "; start it again"
+}
+
+// Unwrap returns [ErrStreamEnded] and, if there is one, Err.
+func (e *ExitError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{ErrStreamEnded}
+	}
+	return []error{ErrStreamEnded, e.Err}
 }
 
 // explainRefusal returns what the server said, with a hint where the code alone would

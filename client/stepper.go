@@ -64,22 +64,22 @@ func (c *Client) Resume(ctx context.Context, p *Pending) (protocol.Result, *Pend
 	// The ids of a flow must differ, wherever its requests come from
 	// (basic/patterns/mrtr).
 	c.skipIDs(call.lastID)
-	f := c.newCall(l)
-	f.round = call.round
-	f.recordAnswers(call.collectResponses(), call.asked.RequestState)
-	return c.stepCall(ctx, f)
+	k := c.newCall(l)
+	k.round = call.round
+	k.recordAnswers(call.collectResponses(), call.asked.RequestState)
+	return c.stepCall(ctx, k)
 }
 
 // step takes a call to its result or to its next questions.
-func (c *Client) stepCall(ctx context.Context, f *call) (protocol.Result, *Pending, error) {
+func (c *Client) stepCall(ctx context.Context, k *call) (protocol.Result, *Pending, error) {
 	ctx, done := c.beginCall(ctx)
 	defer done()
-	f.original.caps = c.manualCapabilities()
-	result, asked, err := c.advanceCall(ctx, f)
+	k.original.caps = c.manualCapabilities()
+	result, asked, err := c.advanceCall(ctx, k)
 	if err != nil || asked == nil {
 		return result, nil, err
 	}
-	if err := checkQuestionCount(f.original.method, asked.InputRequests); err != nil {
+	if err := checkQuestionCount(k.original.method, asked.InputRequests); err != nil {
 		return nil, nil, err
 	}
 	for i, q := range asked.InputRequests {
@@ -87,7 +87,7 @@ func (c *Client) stepCall(ctx context.Context, f *call) (protocol.Result, *Pendi
 			return nil, nil, err
 		}
 	}
-	p, err := newPending(f.original, f.round, c.lastID.Load(), asked)
+	p, err := newPending(k.original, k.round, c.lastID.Load(), asked)
 	return nil, p, err
 }
 

@@ -12,24 +12,6 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-var (
-	// ErrStreamEnded is within the errors of a [Stream] whose server has closed
-	// its end, or which can no longer be read or written. What ran is lost and
-	// may be repeated on another stream (basic/transports/stdio, "Unexpected
-	// Termination").
-	ErrStreamEnded = errors.New("client: stream has ended; start the server again")
-	// ErrSubscriptionEnded says that the server ended a subscription without
-	// answering its request.
-	ErrSubscriptionEnded = errors.New("client: server has ended the subscription; subscribe again")
-	// ErrMessageTooLong is within the error for a message above
-	// [StreamOptions.MaxLineBytes].
-	ErrMessageTooLong = errors.New("client: message is too long; see StreamOptions.MaxLineBytes")
-	// ErrOverrun says that a subscription was given up because notifications
-	// came faster than they were taken. Subscribe anew and look at everything:
-	// what was lost is not known.
-	ErrOverrun = errors.New("client: notifications come faster than they are taken; subscribe again and read everything anew")
-)
-
 const (
 	// DefaultMaxLineBytes is the longest message that a server may send on a
 	// line stream, the same as over HTTP.
@@ -307,4 +289,132 @@ func (s *Stream) closeEnds() error {
 		}
 	})
 	return s.closeErr
+}
+
+// An entry is a request that runs on a stream. Whoever takes it out of the
+// entries of its stream decides how it ends.
+type streamRequest struct {
+	id        protocol.ID
+	method    string
+	token     protocol.ProgressToken // zero: wants no progress
+	level     protocol.LoggingLevel  // empty: wants no log messages
+	back      protocol.Back          // nil: wants nothing
+	queue     *notificationQueue
+	sent      bool          // the server may know of it
+	cancelled bool          // to be cancelled, once it is out
+	timer     *time.Timer   // ends a subscription that the server cancelled
+	answered  chan struct{} // closed once response and err are set
+	response  *protocol.Response
+	err       error
+}
+
+// add takes a request in.
+func (s *Stream) addRequest(req *protocol.Request, back protocol.Back) (*streamRequest, error) {
+	e := &streamRequest{id: req.ID, method: req.Method, back: back, queue: newNotificationQueue(s.opts.MaxLineBytes), answered: make(chan struct{})}
+	if back != nil {
+		e.token, e.level = readWanted(req.Params)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, s.err
+	}
+	if _, taken := s.requests[e.id]; taken {
+		return nil, errPrefix.Errorf("a request with id %s is running", e.id)
+	}
+	s.requests[e.id] = e
+	return e, nil
+}
+
+// wanted reads which notifications a request asks for.
+func readWanted(params []byte) (token protocol.ProgressToken, level protocol.LoggingLevel) {
+	meta := metadataOf(params)
+	if raw, ok := meta.Get(protocol.MetaProgressToken); ok {
+		token, _ = protocol.ParseID(raw)
+	}
+	if raw, ok := meta.Get(protocol.MetaLogLevel); ok {
+		text, _ := jsonx.Text(raw)
+		level = protocol.LoggingLevel(text)
+	}
+	return token, level
+}
+
+// metaIn returns the _meta of parameters, nil when there is none.
+func metadataOf(params []byte) (meta protocol.Meta) {
+	if params == nil {
+		return nil
+	}
+	_ = jsonx.Members(params, func(key, value []byte) error {
+		if string(key) == "_meta" {
+			meta = protocol.Meta(value)
+		}
+		return nil
+	})
+	return meta
+}
+
+// deliver hands over what has arrived for the request, in order.
+func (e *streamRequest) deliverQueued(ctx context.Context) error {
+	for {
+		n := e.queue.dequeue()
+		if n == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := e.back.Notify(ctx, n); err != nil {
+			return err
+		}
+	}
+}
+
+// resolve ends a request, once. It is called with mu held.
+func (s *Stream) finishRequestLocked(id protocol.ID, response *protocol.Response, err error) {
+	e := s.requests[id]
+	if e == nil {
+		return
+	}
+	delete(s.requests, id)
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	e.response, e.err = response, err
+	close(e.answered)
+}
+
+// sent notes that a request is out.
+func (s *Stream) markSent(e *streamRequest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.sent = true
+	if e.cancelled {
+		s.cancelRequestLocked(e)
+	}
+}
+
+// abandon ends a request and has the server told, unless it has been answered
+// or never was sent (basic/patterns/cancellation).
+func (s *Stream) abandonRequest(e *streamRequest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.requests[e.id] != e {
+		return
+	}
+	s.finishRequestLocked(e.id, nil, ErrClosed)
+	s.cancelRequestLocked(e)
+}
+
+// cancel has the pump tell the server, as soon as it knows of the request: what
+// it sends may overtake the news that the request is out. An initialize request
+// cannot be cancelled. It is called with mu held.
+func (s *Stream) cancelRequestLocked(e *streamRequest) {
+	if e.cancelled = true; !e.sent || e.method == protocol.MethodInitialize {
+		return
+	}
+	s.cancelIDs = append(s.cancelIDs, e.id)
+	select {
+	case s.cancelReady <- struct{}{}:
+	default:
+	}
 }

@@ -40,11 +40,15 @@ type ResourceUpdated struct {
 	URI string
 }
 
-func (Acknowledged) event()     {}
-func (ToolsChanged) event()     {}
-func (PromptsChanged) event()   {}
+func (Acknowledged) event() {}
+
+func (ToolsChanged) event() {}
+
+func (PromptsChanged) event() {}
+
 func (ResourcesChanged) event() {}
-func (ResourceUpdated) event()  {}
+
+func (ResourceUpdated) event() {}
 
 // Listen opens a subscription and reports to handler what changes, until the
 // server or ctx ends it (basic/patterns/subscriptions). Changes also drop what
@@ -165,6 +169,18 @@ func (s *subscription) handleNotification(ctx context.Context, n *protocol.Notif
 		return true, nil
 	}
 	return true, s.callHandler(ctx, event)
+}
+
+// report drops what the cache holds of an event and hands it to the handler.
+func (s *subscription) reportEvent(ctx context.Context, event Event) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	s.client.cache.forgetChanged(event)
+	if s.handler == nil {
+		return nil
+	}
+	return s.callHandler(ctx, event)
 }
 
 // handle calls the handler. Its panic ends the request too, which the peer

@@ -76,18 +76,6 @@ func isServerError(err error) bool {
 	return said
 }
 
-// report drops what the cache holds of an event and hands it to the handler.
-func (s *subscription) reportEvent(ctx context.Context, event Event) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	s.client.cache.forgetChanged(event)
-	if s.handler == nil {
-		return nil
-	}
-	return s.callHandler(ctx, event)
-}
-
 // offered returns the part of a filter that the server has declared.
 func (s *session) limitFilter(wanted protocol.SubscriptionFilter) (f protocol.SubscriptionFilter) {
 	has := s.agreed.Capabilities

@@ -286,13 +286,3 @@ func (s *Stream) currentSession() *streamSession {
 	defer s.mu.Unlock()
 	return s.session
 }
-
-// Probe implements [protocol.LegacyPeer] as [Stream.Probe] does.
-func (p *Process) Probe(ctx context.Context, req *protocol.Request) (*protocol.Response, bool, error) {
-	return p.stream.Probe(ctx, req)
-}
-
-// OpenSession implements [protocol.LegacyPeer] as [Stream.OpenSession] does.
-func (p *Process) OpenSession(ctx context.Context, initialize *protocol.Request, back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
-	return p.stream.OpenSession(ctx, initialize, back)
-}

@@ -3,11 +3,9 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -119,6 +117,16 @@ func (p *Process) Notify(ctx context.Context, n *protocol.Notification) error {
 	return p.stream.Notify(ctx, n)
 }
 
+// Probe implements [protocol.LegacyPeer] as [Stream.Probe] does.
+func (p *Process) Probe(ctx context.Context, req *protocol.Request) (*protocol.Response, bool, error) {
+	return p.stream.Probe(ctx, req)
+}
+
+// OpenSession implements [protocol.LegacyPeer] as [Stream.OpenSession] does.
+func (p *Process) OpenSession(ctx context.Context, initialize *protocol.Request, back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
+	return p.stream.OpenSession(ctx, initialize, back)
+}
+
 // Done returns a channel that is closed when the process has exited and been
 // waited for.
 func (p *Process) Done() <-chan struct{} { return p.exited }
@@ -198,45 +206,6 @@ func (p *Process) explainEnd(err error) error {
 		return p.status
 	}
 	return err
-}
-
-// An ExitError says that a server's process has exited, of itself or because
-// it was killed. It is an [ErrStreamEnded].
-type ExitError struct {
-	// State is how it ended, nil when the system could not tell.
-	State *os.ProcessState
-	// Stderr is the end of what it wrote to standard error, at most 4 KiB. It
-	// must not be trusted, and may hold anything.
-	Stderr string
-	// Err is set when State is nil.
-	Err error
-}
-
-// Success reports whether the status is 0.
-func (e *ExitError) Success() bool { return e.State != nil && e.State.Success() }
-
-// Error names the exit status and quotes the last line of standard error.
-func (e *ExitError) Error() string {
-	text := "client: server process has ended: "
-	if e.State != nil {
-		text += e.State.String()
-	} else {
-		text += errPrefix.Text(e.Err)
-	}
-	last := strings.TrimSpace(e.Stderr)
-	last = last[strings.LastIndexByte(last, '\n')+1:]
-	if last != "" {
-		text += fmt.Sprintf(": %.200q", last)
-	}
-	return text + "; start it again"
-}
-
-// Unwrap returns [ErrStreamEnded] and, if there is one, Err.
-func (e *ExitError) Unwrap() []error {
-	if e.Err == nil {
-		return []error{ErrStreamEnded}
-	}
-	return []error{ErrStreamEnded, e.Err}
 }
 
 // tail passes on what is written and keeps the end of it.
