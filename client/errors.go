@@ -41,7 +41,8 @@ var (
 	// ErrOverrun says that a subscription was given up because notifications
 	// came faster than they were taken. Subscribe anew and look at everything:
 	// what was lost is not known.
-	ErrOverrun = errors.New("client: notifications come faster than they are taken; subscribe again and read everything anew")
+	ErrOverrun = errors.New("client: notifications come faster than they are taken; " +
+		"subscribe again and read everything anew")
 )
 
 // A TransportError says that a request got no response: what went wrong on the
@@ -69,7 +70,8 @@ func (e *TransportError) nextStep() string {
 	switch {
 	case errors.Is(e.Err, protocol.ErrSessionGone):
 		return "the next call opens a new session"
-	case errors.Is(e.Err, ErrClosed), errors.Is(e.Err, ErrStreamEnded), errors.Is(e.Err, ErrMessageTooLong):
+	case errors.Is(e.Err, ErrClosed), errors.Is(e.Err, ErrStreamEnded),
+		errors.Is(e.Err, ErrMessageTooLong):
 		return ""
 	case e.Method == protocol.MethodCallTool:
 		return "the tool may have run: look before you call it again"
@@ -109,7 +111,10 @@ type ResponseError struct {
 
 // Error names the method and what is wrong.
 func (e *ResponseError) Error() string {
-	return fmt.Sprintf("client: %s: unusable response: %s; the server is at fault: tell those who run it", e.Method, errPrefix.Text(e.Err))
+	return fmt.Sprintf(
+		"client: %s: unusable response: %s; the server is at fault: tell those who run it",
+		e.Method, errPrefix.Text(e.Err),
+	)
 }
 
 // Unwrap returns what is wrong.
@@ -125,7 +130,10 @@ type TimeoutError struct {
 
 // Error names the method and the limit.
 func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("client: %s: server took longer than %v; call again, or raise Options.Timeout", e.Method, e.Limit)
+	return fmt.Sprintf(
+		"client: %s: server took longer than %v; call again, or raise Options.Timeout",
+		e.Method, e.Limit,
+	)
 }
 
 // Unwrap returns [context.DeadlineExceeded].
@@ -149,11 +157,15 @@ type NegotiationError struct {
 // open a session of their own for the first message that is no initialize, and
 // refuse the client's.
 func (e *NegotiationError) Error() string {
-	hint := "if the server speaks a legacy revision, behind a bridge for example, set Options.Era to protocol.Legacy"
+	hint := "if the server speaks a legacy revision, behind a bridge for example, " +
+		"set Options.Era to protocol.Legacy"
 	if errors.Is(e.Modern, context.DeadlineExceeded) {
 		hint += "; if it only starts slowly, raise StreamOptions.ProbeTimeout"
 	}
-	return fmt.Sprintf("client: no common revision: modern: %s; legacy: %s; %s", errPrefix.Text(e.Modern), errPrefix.Text(e.Legacy), hint)
+	return fmt.Sprintf(
+		"client: no common revision: modern: %s; legacy: %s; %s",
+		errPrefix.Text(e.Modern), errPrefix.Text(e.Legacy), hint,
+	)
 }
 
 // Unwrap returns both.
@@ -170,9 +182,15 @@ type PagesError struct {
 // Error names the method and what is wrong.
 func (e *PagesError) Error() string {
 	if e.Cursor != "" {
-		return fmt.Sprintf("client: %s: server sent cursor %.64q twice; the list before it is whole: tell those who run the server", e.Method, e.Cursor)
+		return fmt.Sprintf(
+			"client: %s: server sent cursor %.64q twice; "+
+				"the list before it is whole: tell those who run the server",
+			e.Method, e.Cursor,
+		)
 	}
-	return fmt.Sprintf("client: %s: more than %d pages; the list before them can be used", e.Method, MaxPages)
+	return fmt.Sprintf(
+		"client: %s: more than %d pages; the list before them can be used", e.Method, MaxPages,
+	)
 }
 
 // A RoundsExceededError says that a server asked again after as many rounds as
@@ -187,7 +205,11 @@ type RoundsExceededError struct {
 
 // Error names the number of rounds.
 func (e *RoundsExceededError) Error() string {
-	return fmt.Sprintf("client: server still requires input after %d rounds; start the call again, or raise Options.MaxRounds", e.Rounds)
+	return fmt.Sprintf(
+		"client: server still requires input after %d rounds; "+
+			"start the call again, or raise Options.MaxRounds",
+		e.Rounds,
+	)
 }
 
 // A QuestionError says that a server asked something that this client puts to
@@ -202,7 +224,9 @@ type QuestionError struct {
 
 // Error names the question and the reason.
 func (e *QuestionError) Error() string {
-	text := fmt.Sprintf("client: question %.64q (%s) refused: %s", e.Key, e.Kind, errPrefix.Text(e.Err))
+	text := fmt.Sprintf(
+		"client: question %.64q (%s) refused: %s", e.Key, e.Kind, errPrefix.Text(e.Err),
+	)
 	switch {
 	case errors.Is(e.Err, ErrUndeclared):
 		return text + "; give Options its handler, or Options.Manual the capability"
@@ -229,7 +253,10 @@ type AnswerError struct {
 
 // Error names the question and the reason.
 func (e *AnswerError) Error() string {
-	return fmt.Sprintf("client: no answer to question %.64q (%s): %s; nothing was sent: start the call again", e.Key, e.Kind, errPrefix.Text(e.Err))
+	return fmt.Sprintf(
+		"client: no answer to question %.64q (%s): %s; nothing was sent: start the call again",
+		e.Key, e.Kind, errPrefix.Text(e.Err),
+	)
 }
 
 // Unwrap returns the reason.
@@ -306,12 +333,21 @@ func (c *Client) explainRefusal(e *protocol.Error) error {
 	supported := e.SupportedVersions()
 	switch {
 	case slices.Contains(supported, c.version):
-		return errPrefix.Errorf("server refuses %s although it claims to speak it: %w; tell those who run the server", c.version, e)
+		return errPrefix.Errorf(
+			"server refuses %s although it claims to speak it: %w; tell those who run the server",
+			c.version, e,
+		)
 	case len(supported) > 0:
-		return errPrefix.Errorf("server does not speak %s, only %s: %w; one of the two needs an update", c.version, versionList(supported), e)
+		return errPrefix.Errorf(
+			"server does not speak %s, only %s: %w; one of the two needs an update",
+			c.version, versionList(supported), e,
+		)
 	}
 	if reference, refused := refusedState(e); refused {
-		return errPrefix.Errorf("%w: what the server remembered of this call is no longer valid; start the call again%s", e, reference)
+		return errPrefix.Errorf(
+			"%w: what the server remembered of this call is no longer valid; start the call again%s",
+			e, reference,
+		)
 	}
 	return e
 }
@@ -329,11 +365,14 @@ func refusedState(e *protocol.Error) (reference string, refused bool) {
 		Reason    string `json:"reason"`
 		Reference string `json:"reference"`
 	}
-	if e.Code != protocol.CodeInvalidParams || e.Data == nil || jsonx.Check(e.Data) != nil || jsonx.Decode(e.Data, &data) != nil || data.Reason != reasonRefusedState {
+	if e.Code != protocol.CodeInvalidParams || e.Data == nil || jsonx.Check(e.Data) != nil ||
+		jsonx.Decode(e.Data, &data) != nil || data.Reason != reasonRefusedState {
 		return "", false
 	}
 	if data.Reference != "" {
-		reference = fmt.Sprintf(" (the server's log has the reason under reference %.64q)", data.Reference)
+		reference = fmt.Sprintf(
+			" (the server's log has the reason under reference %.64q)", data.Reference,
+		)
 	}
 	return reference, true
 }

@@ -315,7 +315,7 @@ func (g *negotiator) probeServer(
 	ctx context.Context, peer protocol.LegacyPeer,
 ) (conn *connection, tryLegacy bool, err error) {
 	c := g.client
-	l := leg{method: protocol.MethodDiscover, params: &protocol.DiscoverParams{}}
+	l := discoverLeg()
 	id := c.nextID()
 	c.fillMetadata(l.params.RequestMetadata(), id, false)
 	params, err := protocol.EncodeParams(l.params)

@@ -9,20 +9,27 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// back is the way back for one request. It is nil when nobody listens.
+// A notificationReceiver passes the notifications for one request to their
+// handlers. It is the [protocol.Back] of the request; nil if no handler wants
+// any.
 type notificationReceiver struct {
 	opts         *Options
-	token        protocol.ProgressToken
-	progress     func(context.Context, *protocol.Progress) // nil: nobody wants it
-	subscription *subscription                             // nil: the request is none
+	token        protocol.ProgressToken                    // of the request
+	progress     func(context.Context, *protocol.Progress) // nil: not wanted
+	subscription *subscription                             // nil: the request opens none
 
 	mu           sync.Mutex
-	ended        bool
-	lastProgress *float64 // the progress so far
-	firstErr     error    // of the first notification that failed
+	ended        bool     // the request has ended
+	lastProgress *float64 // nil: none yet
+	firstErr     error    // of a notification that failed
 }
 
-func (c *Client) newReceiver(token protocol.ProgressToken, progress func(context.Context, *protocol.Progress), sub *subscription) *notificationReceiver {
+// newReceiver returns the receiver for one request, nil if no handler wants its
+// notifications.
+func (c *Client) newReceiver(
+	token protocol.ProgressToken, progress func(context.Context, *protocol.Progress),
+	sub *subscription,
+) *notificationReceiver {
 	o := &c.opts
 	if progress == nil && o.Log == nil && o.Notification == nil && sub == nil {
 		return nil
@@ -30,7 +37,8 @@ func (c *Client) newReceiver(token protocol.ProgressToken, progress func(context
 	return &notificationReceiver{opts: o, token: token, progress: progress, subscription: sub}
 }
 
-// peer returns b for the peer: a nil interface, not an interface of nil.
+// asBack returns b as an interface value, which is nil if b is: a nil pointer
+// in an interface would not be.
 func (b *notificationReceiver) asBack() protocol.Back {
 	if b == nil {
 		return nil
@@ -38,7 +46,8 @@ func (b *notificationReceiver) asBack() protocol.Back {
 	return b
 }
 
-// end closes the way back: a peer in the same process may still hold it.
+// stopReceiving refuses later notifications. A peer in the same process may
+// still hold b after the request has ended.
 func (b *notificationReceiver) stopReceiving() {
 	if b != nil {
 		b.mu.Lock()
@@ -47,6 +56,7 @@ func (b *notificationReceiver) stopReceiving() {
 	}
 }
 
+// firstError returns the error of the first notification that failed.
 func (b *notificationReceiver) firstError() error {
 	if b == nil {
 		return nil
@@ -56,8 +66,8 @@ func (b *notificationReceiver) firstError() error {
 	return b.firstErr
 }
 
-// Notify hands a notification to the handler it is for. The panic of a handler
-// fails the request that it belongs to.
+// Notify implements [protocol.Back]. If a handler panics, the request fails
+// with a [*PanicError].
 func (b *notificationReceiver) Notify(ctx context.Context, n *protocol.Notification) (err error) {
 	b.mu.Lock()
 	ended, failed := b.ended, b.firstErr
@@ -66,7 +76,7 @@ func (b *notificationReceiver) Notify(ctx context.Context, n *protocol.Notificat
 		return errPrefix.Errorf("the request has ended")
 	}
 	if failed != nil && b.subscription != nil {
-		return failed // the subscription is over, whether the peer cares or not
+		return failed // the subscription has ended; the peer may not have noticed
 	}
 	if n == nil {
 		return errPrefix.Errorf("nil notification")
@@ -92,13 +102,14 @@ func (b *notificationReceiver) Notify(ctx context.Context, n *protocol.Notificat
 	return nil
 }
 
+// dispatchNotification calls the handler for n. It drops malformed progress and
+// progress of other requests (basic/patterns/progress).
 func (b *notificationReceiver) dispatchNotification(ctx context.Context, n *protocol.Notification) {
 	switch {
 	case n.Method == protocol.NotifyProgress && b.progress != nil:
 		p := &protocol.Progress{}
-		// Progress that is malformed or about another request is nobody's
-		// (basic/patterns/progress).
-		if jsonx.Decode(n.Params, p) == nil && !p.Token.IsZero() && p.Token == b.token && b.acceptProgress(p.Progress) {
+		valid := jsonx.Decode(n.Params, p) == nil && !p.Token.IsZero() && p.Token == b.token
+		if valid && b.acceptProgress(p.Progress) {
 			b.progress(ctx, p)
 		}
 	case n.Method == protocol.NotifyMessage && b.opts.Log != nil:
@@ -111,8 +122,8 @@ func (b *notificationReceiver) dispatchNotification(ctx context.Context, n *prot
 	}
 }
 
-// advances reports whether progress is more than all before it. What is not
-// breaks the rules and is dropped (basic/patterns/progress).
+// acceptProgress reports whether progress is higher than all before it. Other
+// values break the rules and are dropped (basic/patterns/progress).
 func (b *notificationReceiver) acceptProgress(progress float64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

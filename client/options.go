@@ -188,7 +188,9 @@ func (o *Options) withDefaults() Options {
 func (o *Options) capabilities() protocol.ClientCapabilities {
 	caps := protocol.ClientCapabilities{Experimental: o.Experimental, Extensions: o.Extensions}
 	if o.ElicitForm != nil || o.ElicitURL != nil {
-		caps.Elicitation = &protocol.ElicitationCapability{Form: o.ElicitForm != nil, URL: o.ElicitURL != nil}
+		caps.Elicitation = &protocol.ElicitationCapability{
+			Form: o.ElicitForm != nil, URL: o.ElicitURL != nil,
+		}
 	}
 	if o.CreateMessage != nil {
 		caps.Sampling = &protocol.SamplingCapability{Context: o.SamplingContext, Tools: o.SamplingTools}

@@ -39,8 +39,13 @@ type pendingCall struct {
 }
 
 // newPending returns the pending call of one round.
-func newPending(l leg, round int, lastID int64, asked *protocol.InputRequiredResult) (*Pending, error) {
-	call := &pendingCall{method: l.method, target: l.target, round: round, lastID: lastID, asked: asked, answers: map[string]json.RawMessage{}}
+func newPending(
+	l leg, round int, lastID int64, asked *protocol.InputRequiredResult,
+) (*Pending, error) {
+	call := &pendingCall{
+		method: l.method, target: l.target, round: round, lastID: lastID, asked: asked,
+		answers: map[string]json.RawMessage{},
+	}
 	original := copyParams(l.params)
 	setRetry(original, protocol.Retry{})
 	meta := original.RequestMetadata()
@@ -171,7 +176,10 @@ func (p *pendingCall) collectResponses() protocol.InputResponses {
 
 // String names the call and counts its questions.
 func (p Pending) String() string {
-	return fmt.Sprintf("pending %s %.64q, round %d, %d questions", p.Method(), p.Target(), p.Round(), len(p.Questions()))
+	return fmt.Sprintf(
+		"pending %s %.64q, round %d, %d questions",
+		p.Method(), p.Target(), p.Round(), len(p.Questions()),
+	)
 }
 
 // Format prints [Pending.String] for every verb.
@@ -210,7 +218,9 @@ func (p Pending) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, errPrefix.Errorf("pending call: %w", err)
 	}
-	return jsonx.Encode(pendingText{pendingFormat, call.method, call.params, call.round, call.lastID, asked, call.answers})
+	return jsonx.Encode(pendingText{
+		pendingFormat, call.method, call.params, call.round, call.lastID, asked, call.answers,
+	})
 }
 
 // UnmarshalJSON reads what MarshalJSON returned. Text that is not such, or has

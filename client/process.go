@@ -108,7 +108,9 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 
 // Handle implements [protocol.Peer] as [Stream.Handle] does. When the process
 // has exited the error is an [*ExitError].
-func (p *Process) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+func (p *Process) Handle(
+	ctx context.Context, req *protocol.Request, back protocol.Back,
+) (*protocol.Response, error) {
 	return p.stream.Handle(ctx, req, back)
 }
 
@@ -118,12 +120,16 @@ func (p *Process) Notify(ctx context.Context, n *protocol.Notification) error {
 }
 
 // Probe implements [protocol.LegacyPeer] as [Stream.Probe] does.
-func (p *Process) Probe(ctx context.Context, req *protocol.Request) (*protocol.Response, bool, error) {
+func (p *Process) Probe(
+	ctx context.Context, req *protocol.Request,
+) (*protocol.Response, bool, error) {
 	return p.stream.Probe(ctx, req)
 }
 
 // OpenSession implements [protocol.LegacyPeer] as [Stream.OpenSession] does.
-func (p *Process) OpenSession(ctx context.Context, initialize *protocol.Request, back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
+func (p *Process) OpenSession(
+	ctx context.Context, initialize *protocol.Request, back protocol.BackCaller,
+) (protocol.LegacySession, *protocol.Response, error) {
 	return p.stream.OpenSession(ctx, initialize, back)
 }
 

@@ -65,7 +65,9 @@ func (c *Client) openSession(ctx context.Context, peer protocol.LegacyPeer) (*co
 }
 
 // accept takes the server's choice and says that the session may begin.
-func (s *session) finishHandshake(ctx context.Context, req *protocol.Request, resp *protocol.Response) error {
+func (s *session) finishHandshake(
+	ctx context.Context, req *protocol.Request, resp *protocol.Response,
+) error {
 	c := s.client
 	result, err := c.decodeResponse(protocol.V20251125, req, resp)
 	if err != nil {
@@ -76,19 +78,22 @@ func (s *session) finishHandshake(ctx context.Context, req *protocol.Request, re
 		return &ResponseError{req.Method, fmt.Errorf("unexpected result %T", result)}
 	}
 	if v := agreed.ProtocolVersion; !v.Known() || v.Era() != protocol.Legacy {
-		return &ResponseError{req.Method, fmt.Errorf("server chooses revision %.32q, which this client does not speak", v)}
+		err := fmt.Errorf("server chooses revision %.32q, which this client does not speak", v)
+		return &ResponseError{req.Method, err}
 	}
 	s.mu.Lock()
 	s.agreed = agreed
 	s.mu.Unlock()
-	if err := s.peer.Notify(ctx, &protocol.Notification{Method: protocol.NotifyInitialized}); err != nil {
+	ready := &protocol.Notification{Method: protocol.NotifyInitialized}
+	if err := s.peer.Notify(ctx, ready); err != nil {
 		return &TransportError{protocol.NotifyInitialized, err}
 	}
 	if c.opts.LogLevel == "" || agreed.Capabilities.Logging == nil {
 		return nil
 	}
 	// A server that refuses sends what it likes; that is no reason to fail.
-	_, err = s.sendRequest(ctx, protocol.MethodSetLevel, &protocol.SetLevelParams{Level: c.opts.LogLevel})
+	level := &protocol.SetLevelParams{Level: c.opts.LogLevel}
+	_, err = s.sendRequest(ctx, protocol.MethodSetLevel, level)
 	if _, said := protocol.AsError(err); said {
 		return nil
 	}
@@ -106,12 +111,16 @@ func (s *session) agreedVersion() protocol.Version {
 }
 
 // request sends a request of the session's own.
-func (s *session) sendRequest(ctx context.Context, method string, p protocol.Params) (protocol.Result, error) {
+func (s *session) sendRequest(
+	ctx context.Context, method string, p protocol.Params,
+) (protocol.Result, error) {
 	return s.sendLeg(ctx, leg{method: method, params: p}, nil)
 }
 
 // send sends one request as legacy revisions spell it.
-func (s *session) sendLeg(ctx context.Context, l leg, back *sessionReceiver) (protocol.Result, error) {
+func (s *session) sendLeg(
+	ctx context.Context, l leg, back *sessionReceiver,
+) (protocol.Result, error) {
 	params, err := protocol.EncodeParams(l.params)
 	if err != nil {
 		return nil, errPrefix.Errorf("%s: %w", l.method, err)
@@ -181,7 +190,9 @@ func (s *session) findByProgress(n *protocol.Notification) (r runningLeg, ok boo
 
 // sendLegacy sends one leg in a session, as often as it takes until the person
 // has visited what the server wants visited.
-func (c *Client) sendInSession(ctx context.Context, conn *connection, l leg) (protocol.Result, error) {
+func (c *Client) sendInSession(
+	ctx context.Context, conn *connection, l leg,
+) (protocol.Result, error) {
 	s := conn.session
 	if l.method == protocol.MethodDiscover {
 		return s.discoverResult(), nil
@@ -196,7 +207,9 @@ func (c *Client) sendInSession(ctx context.Context, conn *connection, l leg) (pr
 	}
 	visited := map[string]bool{}
 	for round := 1; ; round++ {
-		back := &sessionReceiver{session: s, leg: l, notifications: c.newReceiver(meta.ProgressToken, progress, nil)}
+		back := &sessionReceiver{
+			session: s, leg: l, notifications: c.newReceiver(meta.ProgressToken, progress, nil),
+		}
 		result, err := s.sendLeg(ctx, l, back)
 		back.notifications.stopReceiving()
 		if err == nil {
@@ -222,11 +235,15 @@ func (c *Client) sendInSession(ctx context.Context, conn *connection, l leg) (pr
 // request (-32042; client/elicitation of revision 2025-11-25, "URL Elicitation
 // Required Error"). The same visit is not asked for twice: who did not get there
 // the first time must call again.
-func (c *Client) visitURLs(ctx context.Context, origin Origin, visits []*protocol.ElicitURL, visited map[string]bool, said error) error {
+func (c *Client) visitURLs(
+	ctx context.Context, origin Origin, visits []*protocol.ElicitURL, visited map[string]bool,
+	said error,
+) error {
 	questions := make(protocol.InputRequests, len(visits))
 	for i, v := range visits {
 		if v.ElicitationID == "" {
-			return &ResponseError{origin.Method, fmt.Errorf("elicitations[%d].elicitationId: must be present", i)}
+			err := fmt.Errorf("elicitations[%d].elicitationId: must be present", i)
+			return &ResponseError{origin.Method, err}
 		}
 		if visited[v.ElicitationID] {
 			return said
@@ -241,7 +258,8 @@ func (c *Client) visitURLs(ctx context.Context, origin Origin, visits []*protoco
 		return err
 	}
 	for _, a := range answers {
-		if r, err := protocol.DecodeElicitResult(a.Result); err != nil || r.Action != protocol.ActionAccept {
+		r, err := protocol.DecodeElicitResult(a.Result)
+		if err != nil || r.Action != protocol.ActionAccept {
 			return errPrefix.Errorf("person would not visit a URL: %w", said)
 		}
 	}
@@ -261,7 +279,9 @@ func (s *session) stripModernFields(p protocol.Params) error {
 		retry = p.Retry
 	}
 	if _, state := retry.RequestState.Text(); state || retry.InputResponses != nil {
-		return errPrefix.Errorf("answers and state cannot be sent: %w", errors.New("server speaks revision "+string(s.agreedVersion())))
+		return errPrefix.Errorf(
+			"answers and state cannot be sent: server speaks revision %s", s.agreedVersion(),
+		)
 	}
 	meta := p.RequestMetadata()
 	meta.Version, meta.ClientInfo, meta.Capabilities, meta.LogLevel = "", nil, nil, ""
@@ -346,7 +366,9 @@ func (b *sessionReceiver) Notify(ctx context.Context, n *protocol.Notification) 
 }
 
 // Call implements [protocol.BackCaller].
-func (b *sessionReceiver) Call(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
+func (b *sessionReceiver) Call(
+	ctx context.Context, req *protocol.Request,
+) (*protocol.Response, error) {
 	b.mu.Lock()
 	b.questions++
 	origin := Origin{Method: b.leg.method, Target: b.leg.target, Round: b.questions}

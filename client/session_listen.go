@@ -35,7 +35,9 @@ type subscriber struct {
 // listenLegacy is Listen in a session (server/resources of revision 2025-11-25,
 // "Subscriptions").
 func (c *Client) listenInSession(ctx context.Context, s *session, sub *subscription) error {
-	me := &subscriber{events: make(chan Event, maxQueuedNotifications), overflowed: make(chan struct{})}
+	me := &subscriber{
+		events: make(chan Event, maxQueuedNotifications), overflowed: make(chan struct{}),
+	}
 	me.honoured = s.limitFilter(sub.wanted)
 	uris := me.honoured.ResourceSubscriptions
 	me.honoured.ResourceSubscriptions = nil
@@ -81,7 +83,8 @@ func (s *session) limitFilter(wanted protocol.SubscriptionFilter) (f protocol.Su
 	has := s.agreed.Capabilities
 	f.ToolsListChanged = wanted.ToolsListChanged && has.Tools != nil && has.Tools.ListChanged
 	f.PromptsListChanged = wanted.PromptsListChanged && has.Prompts != nil && has.Prompts.ListChanged
-	f.ResourcesListChanged = wanted.ResourcesListChanged && has.Resources != nil && has.Resources.ListChanged
+	f.ResourcesListChanged = wanted.ResourcesListChanged && has.Resources != nil &&
+		has.Resources.ListChanged
 	if has.Resources != nil && has.Resources.Subscribe {
 		for _, uri := range wanted.ResourceSubscriptions {
 			if !slices.Contains(f.ResourceSubscriptions, uri) {

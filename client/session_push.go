@@ -27,7 +27,9 @@ type pushHandler struct {
 }
 
 // call answers one request. An error means that no answer is to be sent.
-func (p *pushHandler) answerPush(ctx context.Context, origin Origin, req *protocol.Request) (*protocol.Response, error) {
+func (p *pushHandler) answerPush(
+	ctx context.Context, origin Origin, req *protocol.Request,
+) (*protocol.Response, error) {
 	if req == nil || req.ID.IsZero() {
 		return nil, errors.New("client: request without id")
 	}
@@ -80,7 +82,9 @@ func errorForServer(err error) *protocol.Error {
 			return said
 		}
 	}
-	return protocol.Errorf(protocol.CodeInternalError, "internal error: question could not be answered")
+	return protocol.Errorf(
+		protocol.CodeInternalError, "internal error: question could not be answered",
+	)
 }
 
 // pushFailed tells whoever wants to know. A panic there has nobody to go to.
@@ -94,7 +98,9 @@ func (h *questionHandlers) reportPushFailure(ctx context.Context, err error) {
 
 // read checks a request and binds it to its handler. A refusal is for the
 // server, the error beside it for whoever is behind the client.
-func (p *pushHandler) preparePush(origin Origin, req *protocol.Request) (t questionTask, refusal *protocol.Error, err error) {
+func (p *pushHandler) preparePush(
+	origin Origin, req *protocol.Request,
+) (t questionTask, refusal *protocol.Error, err error) {
 	c := p.session.client
 	version := p.session.agreedVersion()
 	if !c.questions.declaresMethod(version, req.Method) {
@@ -107,9 +113,13 @@ func (p *pushHandler) preparePush(origin Origin, req *protocol.Request) (t quest
 	if u, ok := q.(*protocol.ElicitURL); ok {
 		switch {
 		case version < protocol.V20251125:
-			return t, protocol.Errorf(protocol.CodeInvalidParams, "invalid params: mode: revision %s has no URL mode", version), nil
+			return t, protocol.Errorf(
+				protocol.CodeInvalidParams, "invalid params: mode: revision %s has no URL mode", version,
+			), nil
 		case u.ElicitationID == "":
-			return t, protocol.Errorf(protocol.CodeInvalidParams, "invalid params: elicitationId: must be present"), nil
+			return t, protocol.Errorf(
+				protocol.CodeInvalidParams, "invalid params: elicitationId: must be present",
+			), nil
 		}
 	}
 	t, err = c.questions.prepareQuestion(origin, q)
@@ -137,19 +147,27 @@ func (h *questionHandlers) declaresMethod(v protocol.Version, method string) boo
 }
 
 // begin counts a request as running under its id.
-func (p *pushHandler) beginPush(ctx context.Context, id protocol.ID) (context.Context, func(), *protocol.Error) {
+func (p *pushHandler) beginPush(
+	ctx context.Context, id protocol.ID,
+) (context.Context, func(), *protocol.Error) {
 	c := p.session.client
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, taken := p.running[id]; taken {
-		return nil, nil, protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: a request with id %s is running", id)
+		return nil, nil, protocol.Errorf(
+			protocol.CodeInvalidRequest, "invalid request: a request with id %s is running", id,
+		)
 	}
 	if p.early.Take(id) {
 		// Answered, lest a server wait that uses its ids more than once.
-		return nil, nil, protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: it was cancelled before it began")
+		return nil, nil, protocol.Errorf(
+			protocol.CodeInvalidRequest, "invalid request: it was cancelled before it began",
+		)
 	}
 	if len(p.running) >= c.opts.MaxPushes {
-		return nil, nil, protocol.Errorf(protocol.CodeBusy, "too many questions at the same time: at most %d", c.opts.MaxPushes)
+		return nil, nil, protocol.Errorf(
+			protocol.CodeBusy, "too many questions at the same time: at most %d", c.opts.MaxPushes,
+		)
 	}
 	if p.running == nil {
 		p.running = map[protocol.ID]context.CancelCauseFunc{}

@@ -154,5 +154,7 @@ func newLeg(p protocol.Params) (leg, error) {
 			return leg{method: protocol.MethodReadResource, target: p.URI, params: p}, nil
 		}
 	}
-	return leg{}, errPrefix.Errorf("%T are not the parameters of a request that may take several rounds", p)
+	return leg{}, errPrefix.Errorf(
+		"%T are not the parameters of a request that may take several rounds", p,
+	)
 }

@@ -120,7 +120,9 @@ func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error
 // [ErrMessageTooLong] and, for subscriptions, [ErrSubscriptionEnded] and
 // [ErrOverrun] stand for, a [*ResponseError], and the error of back, which
 // abandons the request.
-func (s *Stream) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+func (s *Stream) Handle(
+	ctx context.Context, req *protocol.Request, back protocol.Back,
+) (*protocol.Response, error) {
 	line, err := encodeLine(req)
 	if err != nil {
 		return nil, err
@@ -310,7 +312,10 @@ type streamRequest struct {
 
 // add takes a request in.
 func (s *Stream) addRequest(req *protocol.Request, back protocol.Back) (*streamRequest, error) {
-	e := &streamRequest{id: req.ID, method: req.Method, back: back, queue: newNotificationQueue(s.opts.MaxLineBytes), answered: make(chan struct{})}
+	e := &streamRequest{
+		id: req.ID, method: req.Method, back: back,
+		queue: newNotificationQueue(s.opts.MaxLineBytes), answered: make(chan struct{}),
+	}
 	if back != nil {
 		e.token, e.level = readWanted(req.Params)
 	}

@@ -138,7 +138,9 @@ func (s *Stream) routeNotification(n *protocol.Notification, size int) {
 
 // deliver is called with mu held. Losing progress does no harm; a subscription
 // that loses something is worth nothing any more.
-func (s *Stream) queueNotificationLocked(receivers []*streamRequest, n *protocol.Notification, size int) (report error) {
+func (s *Stream) queueNotificationLocked(
+	receivers []*streamRequest, n *protocol.Notification, size int,
+) (report error) {
 	for _, e := range receivers {
 		if e.queue.enqueue(n, size) {
 			continue
@@ -157,7 +159,8 @@ func (s *Stream) queueNotificationLocked(receivers []*streamRequest, n *protocol
 func (s *Stream) findReceiversLocked(n *protocol.Notification) (receivers []*streamRequest) {
 	if raw, ok := metadataOf(n.Params).Get(protocol.MetaSubscriptionID); ok {
 		id, err := protocol.ParseID(raw)
-		if e := s.requests[id]; err == nil && e != nil && e.back != nil && e.method == protocol.MethodListen {
+		e := s.requests[id]
+		if err == nil && e != nil && e.back != nil && e.method == protocol.MethodListen {
 			receivers = append(receivers, e)
 		}
 		return receivers
@@ -175,7 +178,9 @@ func (s *Stream) findReceiversLocked(n *protocol.Notification) (receivers []*str
 		if jsonx.Decode(n.Params, &m) != nil {
 			return nil
 		}
-		belongs = func(e *streamRequest) bool { return e.level.Valid() && m.Level.Severity() >= e.level.Severity() }
+		belongs = func(e *streamRequest) bool {
+			return e.level.Valid() && m.Level.Severity() >= e.level.Severity()
+		}
 	default:
 		return nil
 	}

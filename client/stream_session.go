@@ -25,7 +25,9 @@ var (
 // Probe implements [protocol.LegacyPeer]. On a stream every error that is not
 // one of a modern revision is a sign of a legacy server, and so is silence
 // (basic/transports/stdio, "Backward Compatibility").
-func (s *Stream) Probe(ctx context.Context, req *protocol.Request) (*protocol.Response, bool, error) {
+func (s *Stream) Probe(
+	ctx context.Context, req *protocol.Request,
+) (*protocol.Response, bool, error) {
 	limited, cancel := context.WithTimeout(ctx, s.opts.ProbeTimeout)
 	defer cancel()
 	resp, err := s.Handle(limited, req, nil)
@@ -33,7 +35,11 @@ func (s *Stream) Probe(ctx context.Context, req *protocol.Request) (*protocol.Re
 	case err == nil:
 		return resp, resp.Error != nil && !resp.Error.EraEvidence(), nil
 	case limited.Err() != nil && ctx.Err() == nil:
-		return nil, true, errPrefix.Errorf("no answer within %v, the StreamOptions.ProbeTimeout; a server that starts slowly needs a longer one: %w", s.opts.ProbeTimeout, context.DeadlineExceeded)
+		return nil, true, errPrefix.Errorf(
+			"no answer within %v, the StreamOptions.ProbeTimeout; "+
+				"a server that starts slowly needs a longer one: %w",
+			s.opts.ProbeTimeout, context.DeadlineExceeded,
+		)
 	}
 	_, garbled := errors.AsType[*ResponseError](err)
 	return nil, garbled, err
@@ -41,10 +47,13 @@ func (s *Stream) Probe(ctx context.Context, req *protocol.Request) (*protocol.Re
 
 // OpenSession implements [protocol.LegacyPeer]. A stream has one session at a
 // time, and one that has not ended is waited for.
-func (s *Stream) OpenSession(ctx context.Context, initialize *protocol.Request, back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
+func (s *Stream) OpenSession(
+	ctx context.Context, initialize *protocol.Request, back protocol.BackCaller,
+) (protocol.LegacySession, *protocol.Response, error) {
 	x := &streamSession{
 		stream: s, back: back, done: make(chan struct{}), released: make(chan struct{}),
-		slots: make(chan struct{}, protocol.MaxBackCalls), queue: newNotificationQueue(s.opts.MaxLineBytes),
+		slots: make(chan struct{}, protocol.MaxBackCalls),
+		queue: newNotificationQueue(s.opts.MaxLineBytes),
 	}
 	x.life, x.cancel = context.WithCancelCause(context.Background())
 	if err := s.claimSession(ctx, x); err != nil {
@@ -90,7 +99,9 @@ type initialization struct {
 // initialize delivers an initialize request, unless the same has been delivered:
 // it cannot be cancelled (basic/lifecycle), so the server may have opened a
 // session for somebody who did not wait for it, and it need not open two.
-func (s *Stream) sendInitialize(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
+func (s *Stream) sendInitialize(
+	ctx context.Context, req *protocol.Request,
+) (*protocol.Response, error) {
 	s.mu.Lock()
 	o := s.initialization
 	if o == nil || !bytes.Equal(o.params, req.Params) {
@@ -141,7 +152,9 @@ type streamSession struct {
 }
 
 // Handle implements [protocol.Peer].
-func (x *streamSession) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+func (x *streamSession) Handle(
+	ctx context.Context, req *protocol.Request, back protocol.Back,
+) (*protocol.Response, error) {
 	if err := x.Err(); err != nil {
 		return nil, err
 	}

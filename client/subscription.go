@@ -40,15 +40,11 @@ type ResourceUpdated struct {
 	URI string
 }
 
-func (Acknowledged) event() {}
-
-func (ToolsChanged) event() {}
-
-func (PromptsChanged) event() {}
-
+func (Acknowledged) event()     {}
+func (ToolsChanged) event()     {}
+func (PromptsChanged) event()   {}
 func (ResourcesChanged) event() {}
-
-func (ResourceUpdated) event() {}
+func (ResourceUpdated) event()  {}
 
 // Listen opens a subscription and reports to handler what changes, until the
 // server or ctx ends it (basic/patterns/subscriptions). Changes also drop what
@@ -67,7 +63,9 @@ func (ResourceUpdated) event() {}
 // here, and [ErrClosed]. It never subscribes anew by itself: changes in the
 // meantime would go unnoticed. A caller that does should wait a little longer
 // each time and, once acknowledged, read again what it relies on.
-func (c *Client) Listen(ctx context.Context, filter protocol.SubscriptionFilter, handler func(context.Context, Event)) error {
+func (c *Client) Listen(
+	ctx context.Context, filter protocol.SubscriptionFilter, handler func(context.Context, Event),
+) error {
 	ctx, done := c.beginCall(ctx)
 	defer done()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -99,7 +97,8 @@ func (c *Client) Listen(ctx context.Context, filter protocol.SubscriptionFilter,
 	case err != nil && ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err == nil && !sub.isAcknowledged():
-		return &ResponseError{protocol.MethodListen, errors.New("subscription ended without having been acknowledged")}
+		err := errors.New("subscription ended without having been acknowledged")
+		return &ResponseError{protocol.MethodListen, err}
 	}
 	return err
 }
@@ -144,7 +143,9 @@ type changeParams struct {
 // subscription's. Notifications that bear another id or none, come before the
 // acknowledgment, or were not asked for are dropped. An error ends the
 // subscription.
-func (s *subscription) handleNotification(ctx context.Context, n *protocol.Notification) (bool, error) {
+func (s *subscription) handleNotification(
+	ctx context.Context, n *protocol.Notification,
+) (bool, error) {
 	switch n.Method {
 	case protocol.NotifyAcknowledged, protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
 		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated:
@@ -233,7 +234,8 @@ func (s *subscription) readEvent(n *protocol.Notification) (Event, error) {
 		return PromptsChanged{}, nil
 	case n.Method == protocol.NotifyResourcesChanged && filter.ResourcesListChanged:
 		return ResourcesChanged{}, nil
-	case n.Method == protocol.NotifyResourceUpdated && len(filter.ResourceSubscriptions) > 0 && p.URI != "":
+	case n.Method == protocol.NotifyResourceUpdated && len(filter.ResourceSubscriptions) > 0 &&
+		p.URI != "":
 		return ResourceUpdated{p.URI}, nil
 	}
 	return nil, nil
