@@ -11,8 +11,8 @@ import (
 )
 
 // A session is a connection of a legacy revision: opened by initialize, and
-// used by both sides (basic/lifecycle of revision 2025-11-25). It is the way
-// back for whatever belongs to no request.
+// used by both sides (basic/lifecycle of revision 2025-11-25). As the
+// [protocol.BackCaller] of the peer it receives what belongs to no request.
 type session struct {
 	client      *Client
 	peer        protocol.LegacySession
@@ -21,25 +21,25 @@ type session struct {
 	subscribers subscribers
 
 	mu      sync.Mutex
-	running map[protocol.ID]runningLeg
+	running map[protocol.ID]runningLeg // by the id of the request
 }
 
-// A running leg has been sent and not been answered.
+// A runningLeg has been sent and not been answered.
 type runningLeg struct {
-	ctx      context.Context // of the call, for what turns up on another stream
+	ctx      context.Context // of the call, for progress that arrives on another stream
 	receiver *sessionReceiver
 }
 
 var _ protocol.BackCaller = (*session)(nil)
 
-// initialize opens a session. It offers the newest legacy revision and takes
-// what the server chooses, if this client speaks it.
+// openSession opens a session. It offers the newest legacy revision and accepts
+// any other that the server chooses and this client speaks.
 func (c *Client) openSession(ctx context.Context, peer protocol.LegacyPeer) (*connection, error) {
 	s := &session{client: c, running: map[protocol.ID]runningLeg{}}
 	s.pushes.session = s
 	s.subscribers.session = s
 	caps := c.caps
-	caps.Extensions = nil // younger than every legacy revision
+	caps.Extensions = nil // legacy revisions do not have them
 	params, err := protocol.EncodeParams(&protocol.InitializeParams{
 		ProtocolVersion: protocol.V20251125, Capabilities: caps, ClientInfo: c.opts.Info,
 	})
@@ -64,7 +64,8 @@ func (c *Client) openSession(ctx context.Context, peer protocol.LegacyPeer) (*co
 	return &connection{version: s.agreed.ProtocolVersion, peer: opened, session: s}, nil
 }
 
-// accept takes the server's choice and says that the session may begin.
+// finishHandshake checks the server's choice of revision, sends
+// notifications/initialized and sets the log level.
 func (s *session) finishHandshake(
 	ctx context.Context, req *protocol.Request, resp *protocol.Response,
 ) error {
@@ -91,7 +92,7 @@ func (s *session) finishHandshake(
 	if c.opts.LogLevel == "" || agreed.Capabilities.Logging == nil {
 		return nil
 	}
-	// A server that refuses sends what it likes; that is no reason to fail.
+	// A refusal only means that the server chooses the level itself.
 	level := &protocol.SetLevelParams{Level: c.opts.LogLevel}
 	_, err = s.sendRequest(ctx, protocol.MethodSetLevel, level)
 	if _, said := protocol.AsError(err); said {
@@ -100,7 +101,8 @@ func (s *session) finishHandshake(
 	return err
 }
 
-// version is empty until the server has chosen.
+// agreedVersion returns the server's choice of revision, empty until it has
+// made one.
 func (s *session) agreedVersion() protocol.Version {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,14 +112,15 @@ func (s *session) agreedVersion() protocol.Version {
 	return s.agreed.ProtocolVersion
 }
 
-// request sends a request of the session's own.
+// sendRequest sends a request that belongs to no call.
 func (s *session) sendRequest(
 	ctx context.Context, method string, p protocol.Params,
 ) (protocol.Result, error) {
 	return s.sendLeg(ctx, leg{method: method, params: p}, nil)
 }
 
-// send sends one request as legacy revisions spell it.
+// sendLeg sends one request in the form of legacy revisions. A nil back gets a
+// receiver that has no handlers for notifications.
 func (s *session) sendLeg(
 	ctx context.Context, l leg, back *sessionReceiver,
 ) (protocol.Result, error) {
@@ -157,8 +160,9 @@ func (s *session) removeRunning(id protocol.ID) {
 	delete(s.running, id)
 }
 
-// origin returns what a push that comes by itself belongs to, as far as that is
-// beyond doubt: the one request that runs.
+// soleOrigin returns the origin of a pushed question that arrives outside of
+// any request. If exactly one request runs, the question must belong to it;
+// else the origin is empty.
 func (s *session) soleOrigin() (o Origin) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,8 +174,8 @@ func (s *session) soleOrigin() (o Origin) {
 	return o
 }
 
-// reported returns the leg that n reports the progress of, if it runs. Some
-// servers send such reports on the stream that is for what belongs to no
+// findByProgress returns the running leg that n reports the progress of. Some
+// servers send progress on the session's own stream instead of that of the
 // request.
 func (s *session) findByProgress(n *protocol.Notification) (r runningLeg, ok bool) {
 	var p protocol.Progress
@@ -188,8 +192,9 @@ func (s *session) findByProgress(n *protocol.Notification) (r runningLeg, ok boo
 	return runningLeg{}, false
 }
 
-// sendLegacy sends one leg in a session, as often as it takes until the person
-// has visited what the server wants visited.
+// sendInSession sends one leg in a session. If the server refuses it until the
+// person has visited a URL (-32042), it asks for the visit and sends the leg
+// again.
 func (c *Client) sendInSession(
 	ctx context.Context, conn *connection, l leg,
 ) (protocol.Result, error) {
@@ -213,7 +218,7 @@ func (c *Client) sendInSession(
 		result, err := s.sendLeg(ctx, l, back)
 		back.notifications.stopReceiving()
 		if err == nil {
-			// Legacy revisions have no such hints, whatever a result says.
+			// Legacy revisions have no cache hints: ignore what looks like them.
 			if hints := cacheHintsOf(result); hints != nil {
 				*hints = protocol.CacheHints{}
 			}
@@ -231,10 +236,11 @@ func (c *Client) sendInSession(
 	}
 }
 
-// visit has the person visit what the server wants visited before it serves a
-// request (-32042; client/elicitation of revision 2025-11-25, "URL Elicitation
-// Required Error"). The same visit is not asked for twice: who did not get there
-// the first time must call again.
+// visitURLs asks the person to visit what the server wants visited before it
+// serves a request (-32042; client/elicitation of revision 2025-11-25, "URL
+// Elicitation Required Error"). It returns said if the server wants the same
+// visit a second time: the person did not complete it, and the caller must call
+// again. Visited holds the visits of the call so far.
 func (c *Client) visitURLs(
 	ctx context.Context, origin Origin, visits []*protocol.ElicitURL, visited map[string]bool,
 	said error,
@@ -266,8 +272,8 @@ func (c *Client) visitURLs(
 	return nil
 }
 
-// strip takes off what legacy revisions do not know. A retry cannot be sent:
-// they have none.
+// stripModernFields removes what legacy revisions do not have. It refuses
+// retries, which legacy revisions cannot express.
 func (s *session) stripModernFields(p protocol.Params) error {
 	var retry protocol.Retry
 	switch p := p.(type) {
@@ -288,8 +294,8 @@ func (s *session) stripModernFields(p protocol.Params) error {
 	return nil
 }
 
-// discovered says what is known of the server in the form of the answer to
-// server/discover, which legacy revisions do not have.
+// discoverResult returns what initialize said as a result of server/discover,
+// which legacy revisions do not have.
 func (s *session) discoverResult() *protocol.DiscoverResult {
 	a := s.agreed
 	meta, err := protocol.Meta(nil).With(protocol.MetaServerInfo, a.ServerInfo)
@@ -304,7 +310,7 @@ func (s *session) discoverResult() *protocol.DiscoverResult {
 	}
 }
 
-// Notify takes what the server says outside of any request.
+// Notify implements [protocol.Back] for notifications outside of any request.
 func (s *session) Notify(ctx context.Context, n *protocol.Notification) error {
 	if n == nil {
 		return errors.New("client: nil notification")
@@ -313,7 +319,7 @@ func (s *session) Notify(ctx context.Context, n *protocol.Notification) error {
 		return nil
 	}
 	if r, ok := s.findByProgress(n); ok {
-		_ = r.receiver.Notify(r.ctx, n) // a failure is the call's, and not the stream's
+		_ = r.receiver.Notify(r.ctx, n) // the call reports the error; the stream goes on
 		return nil
 	}
 	back := s.client.newReceiver(protocol.ID{}, nil, nil)
@@ -323,8 +329,9 @@ func (s *session) Notify(ctx context.Context, n *protocol.Notification) error {
 	return back.Notify(ctx, n)
 }
 
-// take handles what belongs to the session wherever it is said. It reports
-// false for all else.
+// handleOwnNotification handles the notifications that belong to the session on
+// whichever stream they arrive: withdrawn questions and changes. It reports
+// false for all others, and for changes that nobody listens for.
 func (s *session) handleOwnNotification(n *protocol.Notification) bool {
 	switch n.Method {
 	case protocol.NotifyCancelled:
@@ -337,19 +344,20 @@ func (s *session) handleOwnNotification(n *protocol.Notification) bool {
 	return false
 }
 
-// Call answers what the server asks outside of any request.
+// Call implements [protocol.BackCaller] for questions outside of any request.
 func (s *session) Call(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
 	return s.pushes.answerPush(ctx, s.soleOrigin(), req)
 }
 
-// legacyBack is the way back for one request of a session.
+// A sessionReceiver receives the notifications and pushed questions for one
+// request of a session.
 type sessionReceiver struct {
 	session       *session
 	leg           leg
-	notifications *notificationReceiver // nil: nobody listens
+	notifications *notificationReceiver // nil: no handler wants any
 
 	mu        sync.Mutex
-	questions int
+	questions int // how many the server has pushed
 }
 
 var _ protocol.BackCaller = (*sessionReceiver)(nil)

@@ -10,30 +10,30 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// unsubscribeLimit is how long a server may take to hear that nobody listens any
-// more.
+// unsubscribeLimit is the time limit of resources/unsubscribe, whose outcome
+// the caller of Listen does not need.
 const unsubscribeLimit = 5 * time.Second
 
-// subscribers are those who listen in a session. Legacy revisions announce
-// changes of lists to everybody and changes of resources to a session, so it is
-// here that they are told apart.
+// subscribers are the calls of Listen in a session. Legacy servers announce
+// changes of lists to every client and changes of resources once a session, so
+// the client distributes them to its listeners.
 type subscribers struct {
 	session *session
 
 	mu        sync.Mutex
 	list      []*subscriber
-	uriCounts map[string]int // how many listen to each
+	uriCounts map[string]int // number of listeners by resource
 }
 
 // A subscriber is one call of Listen.
 type subscriber struct {
 	honoured   protocol.SubscriptionFilter
 	events     chan Event
-	overflowed chan struct{} // closed when events had no room
+	overflowed chan struct{} // closed when an event found no room in events
 }
 
-// listenLegacy is Listen in a session (server/resources of revision 2025-11-25,
-// "Subscriptions").
+// listenInSession is Listen in a session (server/resources of revision
+// 2025-11-25, "Subscriptions").
 func (c *Client) listenInSession(ctx context.Context, s *session, sub *subscription) error {
 	me := &subscriber{
 		events: make(chan Event, maxQueuedNotifications), overflowed: make(chan struct{}),
@@ -78,7 +78,8 @@ func isServerError(err error) bool {
 	return said
 }
 
-// offered returns the part of a filter that the server has declared.
+// limitFilter returns the part of a filter that the server has declared,
+// without repeated URIs.
 func (s *session) limitFilter(wanted protocol.SubscriptionFilter) (f protocol.SubscriptionFilter) {
 	has := s.agreed.Capabilities
 	f.ToolsListChanged = wanted.ToolsListChanged && has.Tools != nil && has.Tools.ListChanged
@@ -121,8 +122,9 @@ func (b *subscribers) honouredFilter(me *subscriber) protocol.SubscriptionFilter
 	return f
 }
 
-// subscribe subscribes to a resource. It asks the server each time: to subscribe
-// twice does no harm, and what another listener was told may be out of date.
+// subscribeURI subscribes to a resource and counts the listener. It sends the
+// request for every listener: a second subscription does no harm, and an
+// earlier one may no longer hold.
 func (b *subscribers) subscribeURI(ctx context.Context, uri string) error {
 	b.mu.Lock()
 	if b.uriCounts == nil {
@@ -137,7 +139,8 @@ func (b *subscribers) subscribeURI(ctx context.Context, uri string) error {
 	return err
 }
 
-// drop reports whether nobody listens to a resource any more.
+// releaseURI removes one listener of a resource and reports whether it was the
+// last.
 func (b *subscribers) releaseURI(uri string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -148,8 +151,9 @@ func (b *subscribers) releaseURI(uri string) bool {
 	return true
 }
 
-// unsubscribe tells the server, if it was the last who listened and the session
-// goes on. That it may fail does no harm.
+// unsubscribeURI removes one listener of a resource. If it was the last and the
+// session still runs, it tells the server. Failure does no harm: further
+// updates are ignored.
 func (b *subscribers) unsubscribeURI(ctx context.Context, uri string) {
 	if !b.releaseURI(uri) || b.session.client.life.Err() != nil || b.session.peer.Err() != nil {
 		return
@@ -159,8 +163,9 @@ func (b *subscribers) unsubscribeURI(ctx context.Context, uri string) {
 	_, _ = b.session.sendRequest(ctx, protocol.MethodUnsubscribe, &protocol.SubscribeParams{URI: uri})
 }
 
-// publish hands an announcement to all who listen for it. It reports false when
-// nobody does. The cache is cleared all the same.
+// publishNotification drops the cached results that a change makes out of date,
+// and queues the event for all listeners that want it. It reports false when
+// none does. It does not block: a listener without room ends with [ErrOverrun].
 func (b *subscribers) publishNotification(n *protocol.Notification) bool {
 	event := legacyEvent(n)
 	if event == nil {
@@ -206,8 +211,9 @@ func legacyEvent(n *protocol.Notification) Event {
 	return nil
 }
 
-// wants reports whether a filter lets an event through. A changed resource may
-// be a part of one that was subscribed to; which, the server knows.
+// filterMatches reports whether a filter includes an event. An updated resource
+// may be a part of one that was subscribed to, and only the server knows which,
+// so every ResourceUpdated matches if the filter has any URI.
 func filterMatches(f *protocol.SubscriptionFilter, event Event) bool {
 	switch event.(type) {
 	case ToolsChanged:

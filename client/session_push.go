@@ -11,22 +11,23 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// errCancelledByServer is the cause with which the context of a handler ends
+// errQuestionWithdrawn is the cause with which the context of a handler ends
 // when the server withdraws its question.
 var errQuestionWithdrawn = errors.New("client: server has withdrawn the question")
 
-// pushes are the requests that a legacy server has sent and that are being
-// answered. They go to the same handlers as the questions of modern servers,
-// past the same checks.
+// A pushHandler answers the questions that a legacy server pushes: requests of
+// its own, while a call runs. They pass the same checks and go to the same
+// handlers as the questions of modern servers.
 type pushHandler struct {
 	session *session
 
 	mu      sync.Mutex
-	running map[protocol.ID]context.CancelCauseFunc
-	early   overtaken.Set // withdrawals that came before their questions
+	running map[protocol.ID]context.CancelCauseFunc // by id of the request
+	early   overtaken.Set                           // withdrawals that arrived before their questions
 }
 
-// call answers one request. An error means that no answer is to be sent.
+// answerPush answers one request of the server. An error means that no response
+// is to be sent.
 func (p *pushHandler) answerPush(
 	ctx context.Context, origin Origin, req *protocol.Request,
 ) (*protocol.Response, error) {
@@ -56,7 +57,7 @@ func (p *pushHandler) answerPush(
 	var result json.RawMessage
 	t.runHandler(ctx, func(r json.RawMessage, e error) { result, err = r, e })
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx) // whatever came of it, nobody wants it
+		return nil, context.Cause(ctx) // withdrawn: the server expects no response
 	}
 	if err != nil {
 		c.questions.reportPushFailure(ctx, err)
@@ -65,7 +66,8 @@ func (p *pushHandler) answerPush(
 	return &protocol.Response{ID: req.ID, Result: result}, nil
 }
 
-// idText is an id as a key: the text of a string, the digits of a number.
+// idText returns an id as a question key: the text of a string, the digits of a
+// number.
 func idText(id protocol.ID) string {
 	if text, err := jsonx.Text([]byte(id.String())); err == nil {
 		return text
@@ -73,9 +75,9 @@ func idText(id protocol.ID) string {
 	return id.String()
 }
 
-// unanswered is what a server hears about a question that got no answer. What
-// a handler failed with is the business of this side alone, unless it is an
-// error of the protocol, which was made to be sent.
+// errorForServer returns what the server is told when a question gets no
+// answer. Errors of handlers stay on this side, unless they are protocol
+// errors, which are made to be sent.
 func errorForServer(err error) *protocol.Error {
 	if said, ok := protocol.AsError(err); ok {
 		if _, panicked := errors.AsType[*PanicError](err); !panicked {
@@ -87,7 +89,8 @@ func errorForServer(err error) *protocol.Error {
 	)
 }
 
-// pushFailed tells whoever wants to know. A panic there has nobody to go to.
+// reportPushFailure calls Options.PushFailed. It ignores panics, since no call
+// can fail with them.
 func (h *questionHandlers) reportPushFailure(ctx context.Context, err error) {
 	if h.opts.PushFailed == nil {
 		return
@@ -96,8 +99,8 @@ func (h *questionHandlers) reportPushFailure(ctx context.Context, err error) {
 	h.opts.PushFailed(ctx, err)
 }
 
-// read checks a request and binds it to its handler. A refusal is for the
-// server, the error beside it for whoever is behind the client.
+// preparePush checks a request and binds it to its handler. The refusal is for
+// the server, err for Options.PushFailed.
 func (p *pushHandler) preparePush(
 	origin Origin, req *protocol.Request,
 ) (t questionTask, refusal *protocol.Error, err error) {
@@ -124,16 +127,17 @@ func (p *pushHandler) preparePush(
 	}
 	t, err = c.questions.prepareQuestion(origin, q)
 	if err != nil {
-		// Modes that were not declared are invalid parameters, and so is what
-		// nobody may be shown (client/elicitation, "Error Handling").
+		// Undeclared modes are invalid parameters, and so are questions that must
+		// not be shown to a person (client/elicitation, "Error Handling").
 		return t, protocol.Errorf(protocol.CodeInvalidParams, "invalid params: %v", err),
 			&QuestionError{Key: origin.Key, Kind: q.Kind(), Err: err}
 	}
 	return t, nil, nil
 }
 
-// takes reports whether a method is one that was declared, in a revision that
-// has it. Before the server has chosen a revision it may only ping.
+// declaresMethod reports whether the client has declared the capability for a
+// method, in a revision that has it. Until the server has chosen a revision (v
+// is empty) none is declared.
 func (h *questionHandlers) declaresMethod(v protocol.Version, method string) bool {
 	switch method {
 	case protocol.MethodElicit:
@@ -146,7 +150,8 @@ func (h *questionHandlers) declaresMethod(v protocol.Version, method string) boo
 	return false
 }
 
-// begin counts a request as running under its id.
+// beginPush counts a request as running under its id. The returned function
+// must be called when it has been answered.
 func (p *pushHandler) beginPush(
 	ctx context.Context, id protocol.ID,
 ) (context.Context, func(), *protocol.Error) {
@@ -159,7 +164,7 @@ func (p *pushHandler) beginPush(
 		)
 	}
 	if p.early.Take(id) {
-		// Answered, lest a server wait that uses its ids more than once.
+		// The server gets a response, in case it uses ids more than once and waits.
 		return nil, nil, protocol.Errorf(
 			protocol.CodeInvalidRequest, "invalid request: it was cancelled before it began",
 		)
@@ -186,8 +191,8 @@ func (p *pushHandler) beginPush(
 	}, nil
 }
 
-// cancelled ends the handler of a question that the server withdraws. Others
-// are not touched by what cannot be read.
+// cancelPush cancels the handler of a question that the server withdraws. It
+// ignores params that cannot be decoded.
 func (p *pushHandler) cancelPush(params []byte) {
 	var said protocol.Cancelled
 	if jsonx.Decode(params, &said) != nil {
@@ -198,6 +203,6 @@ func (p *pushHandler) cancelPush(params []byte) {
 	if cancel := p.running[said.RequestID]; cancel != nil {
 		cancel(errPrefix.Errorf("%w: %.200q", errQuestionWithdrawn, said.Reason))
 	} else {
-		p.early.Note(said.RequestID) // it may be waiting for its turn
+		p.early.Note(said.RequestID) // the question may arrive later
 	}
 }

@@ -13,25 +13,25 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An Event is what a subscription reports: [Acknowledged], [ToolsChanged],
+// An Event is a report of a subscription: [Acknowledged], [ToolsChanged],
 // [PromptsChanged], [ResourcesChanged] or [ResourceUpdated].
 type Event interface{ event() }
 
 // Acknowledged is the first event of every subscription.
 type Acknowledged struct {
-	// Filter is the part of the requested filter that the server honours. What
-	// is missing there will never be reported.
+	// Filter is the part of the requested filter that the server honours.
+	// Changes outside of it are not reported.
 	Filter protocol.SubscriptionFilter
 }
 
-// ToolsChanged says that tools/list would answer something else now.
+// ToolsChanged says that the result of tools/list has changed.
 type ToolsChanged struct{}
 
-// PromptsChanged says that prompts/list would answer something else now.
+// PromptsChanged says that the result of prompts/list has changed.
 type PromptsChanged struct{}
 
-// ResourcesChanged says that resources/list or resources/templates/list would
-// answer something else now.
+// ResourcesChanged says that the result of resources/list or
+// resources/templates/list has changed.
 type ResourcesChanged struct{}
 
 // ResourceUpdated says that the contents of a resource changed.
@@ -46,23 +46,23 @@ func (PromptsChanged) event()   {}
 func (ResourcesChanged) event() {}
 func (ResourceUpdated) event()  {}
 
-// Listen opens a subscription and reports to handler what changes, until the
-// server or ctx ends it (basic/patterns/subscriptions). Changes also drop what
-// the cache holds of it, before handler hears of them; a nil handler is told
-// nothing and serves that purpose alone.
+// Listen opens a subscription and reports changes to handler, until the server
+// or ctx ends it (basic/patterns/subscriptions). Before it calls handler, it
+// drops the cached results that a change makes out of date. A nil handler is
+// for that purpose alone.
 //
-// Calls of handler do not overlap, and while one runs the next event waits; it
-// may call the client. Its panic ends the subscription. The context that it
-// gets ends with the subscription.
+// Calls of handler do not overlap: while one runs, the next event waits. The
+// handler may call the client. If it panics, the subscription ends. Its context
+// ends with the subscription.
 //
 // Listen returns nil when the server ends the subscription in good order. It
 // returns the cause of ctx when that ends, a [*TransportError] when the
 // connection is lost, a [*protocol.Error] when the server refuses, a
-// [*ResponseError] when it does not keep to the rules, a [*TimeoutError] when
-// it does not acknowledge within [Options.Timeout], which limits nothing else
-// here, and [ErrClosed]. It never subscribes anew by itself: changes in the
-// meantime would go unnoticed. A caller that does should wait a little longer
-// each time and, once acknowledged, read again what it relies on.
+// [*ResponseError] when it breaks the rules, a [*TimeoutError] when it does not
+// acknowledge within [Options.Timeout] (which limits nothing else here), and
+// [ErrClosed]. It does not subscribe again by itself, since changes in the
+// meantime would be lost without notice. A caller that does should wait a
+// little longer each time and, once acknowledged, read again what it relies on.
 func (c *Client) Listen(
 	ctx context.Context, filter protocol.SubscriptionFilter, handler func(context.Context, Event),
 ) error {
@@ -111,13 +111,14 @@ type subscription struct {
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer // ends the wait for the acknowledgment; may be nil
 
-	handling sync.Mutex // held while an event is handled
+	handling sync.Mutex // held while an event is handled, so that handler calls do not overlap
 	mu       sync.Mutex
-	id       protocol.ID
+	id       protocol.ID                  // of the request
 	honoured *protocol.SubscriptionFilter // nil before the acknowledgment
 }
 
-// open notes that the request goes out under id.
+// startRequest notes that the request is sent under id, the first time or
+// again.
 func (s *subscription) startRequest(id protocol.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,17 +133,17 @@ func (s *subscription) honouredFilter() *protocol.SubscriptionFilter {
 	return s.honoured
 }
 
-// changeParams are the parameters of everything that a subscription sends.
+// changeParams are the parameters of all notifications of a subscription.
 type changeParams struct {
 	Meta          protocol.Meta                `json:"_meta"`
 	Notifications *protocol.SubscriptionFilter `json:"notifications"`
 	URI           string                       `json:"uri"`
 }
 
-// take handles a notification, or reports false when it is none of a
-// subscription's. Notifications that bear another id or none, come before the
-// acknowledgment, or were not asked for are dropped. An error ends the
-// subscription.
+// handleNotification handles a notification of a subscription. It reports false
+// when n is of another kind. It drops notifications with another subscription
+// id or none, before the acknowledgment, or outside the filter. An error ends
+// the subscription.
 func (s *subscription) handleNotification(
 	ctx context.Context, n *protocol.Notification,
 ) (bool, error) {
@@ -172,7 +173,8 @@ func (s *subscription) handleNotification(
 	return true, s.callHandler(ctx, event)
 }
 
-// report drops what the cache holds of an event and hands it to the handler.
+// reportEvent drops cached results that the event makes out of date, and calls
+// the handler.
 func (s *subscription) reportEvent(ctx context.Context, event Event) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -184,8 +186,8 @@ func (s *subscription) reportEvent(ctx context.Context, event Event) error {
 	return s.callHandler(ctx, event)
 }
 
-// handle calls the handler. Its panic ends the request too, which the peer
-// need not do by itself.
+// callHandler calls the handler. A panic ends the subscription with a
+// [*PanicError]; it cancels the request here because the peer need not do so.
 func (s *subscription) callHandler(ctx context.Context, event Event) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -197,7 +199,8 @@ func (s *subscription) callHandler(ctx context.Context, event Event) (err error)
 	return nil
 }
 
-// owns reports whether a notification bears the id of the subscription.
+// ownsNotification reports whether a notification has the id of the
+// subscription.
 func (s *subscription) ownsNotification(n *protocol.Notification) bool {
 	raw, ok := metadataOf(n.Params).Get(protocol.MetaSubscriptionID)
 	if !ok {
@@ -209,7 +212,7 @@ func (s *subscription) ownsNotification(n *protocol.Notification) bool {
 	return err == nil && id == s.id
 }
 
-// read returns the event that a notification stands for, nil for none.
+// readEvent returns the event that a notification stands for, nil for none.
 func (s *subscription) readEvent(n *protocol.Notification) (Event, error) {
 	var p changeParams
 	err := jsonx.Decode(n.Params, &p)
@@ -241,7 +244,8 @@ func (s *subscription) readEvent(n *protocol.Notification) (Event, error) {
 	return nil, nil
 }
 
-// acknowledge notes what the server honours of what was asked for.
+// acknowledgeFilter notes which part of the wanted filter the server honours,
+// and returns the event that reports it.
 func (s *subscription) acknowledgeFilter(said *protocol.SubscriptionFilter) Event {
 	if s.timer != nil {
 		s.timer.Stop()
