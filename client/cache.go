@@ -25,7 +25,7 @@ const (
 	MaxCacheTTL = 24 * time.Hour
 )
 
-// entryOverhead is what an entry costs beside its bytes, roughly.
+// entryOverhead is roughly the memory that an entry takes besides its bytes.
 const entryOverhead = 256
 
 // CacheOptions configure the reuse of results (server/utilities/caching).
@@ -37,7 +37,7 @@ const entryOverhead = 256
 // carried answers or state, and results of requests with metadata of the
 // caller's own beside trace context.
 type CacheOptions struct {
-	// Disabled keeps nothing.
+	// Disabled turns the cache off.
 	Disabled bool
 	// MaxEntries and MaxBytes limit what is kept; the least recently used goes
 	// first. Defaults: [DefaultCacheEntries], [DefaultCacheBytes].
@@ -51,23 +51,24 @@ type CacheOptions struct {
 	Partition func(context.Context) string
 }
 
-// cache keeps results as JSON text, so that nobody can change what others get.
-// A nil cache keeps nothing.
+// A cache keeps results as JSON text and decodes them for each caller, so that
+// no caller can change what another gets. A nil cache keeps nothing.
 type cache struct {
 	maxEntries, maxBytes int
 	partition            func(context.Context) string
-	publicOnly           bool // it is not known whose a private result is
+	publicOnly           bool // credentials vary, but there is no partition to tell users apart
 
 	mu      sync.Mutex
-	entries map[cacheKey]*lru.Element // of *cached
+	entries map[cacheKey]*lru.Element // of *cacheEntry
 	recent  *lru.List                 // most recently used first
-	bytes   int
-	epoch   uint64 // counts what was forgotten
+	bytes   int                       // total of byteSize
+	epoch   uint64                    // number of invalidations
 }
 
 // A cacheKey is what a result depends on. Public results have no partition.
 type cacheKey struct{ partition, scope, method, target string }
 
+// A cacheEntry is one result in the cache.
 type cacheEntry struct {
 	key    cacheKey
 	result json.RawMessage
@@ -97,13 +98,13 @@ func newCache(o *CacheOptions, credentialsVary bool) *cache {
 	return c
 }
 
-// A cacheEntry is the place of one request in the cache. The zero cacheEntry
-// is no place.
+// A cacheSlot is the place of one request in the cache, taken when the request
+// begins. The zero cacheSlot keeps nothing.
 type cacheSlot struct {
 	cache   *cache
 	version protocol.Version
 	key     cacheKey // of the private result
-	epoch   uint64   // when the request began
+	epoch   uint64   // of the cache when the request began
 }
 
 // slotFor returns the slot of a request, the zero slot if its result must not be
@@ -122,8 +123,8 @@ func (c *cache) slotFor(ctx context.Context, version protocol.Version, l leg) ca
 	return cacheSlot{c, version, key, c.epoch}
 }
 
-// cacheTarget returns the parameters that a result depends on, beside the
-// method. It reports false when the result is not one to keep.
+// cacheTarget returns the parameter that a result depends on besides the
+// method. It reports false when the result must not be kept.
 func cacheTarget(p protocol.Params) (string, bool) {
 	if !onlyTraceContext(p.RequestMetadata().Extra) {
 		return "", false
@@ -140,8 +141,8 @@ func cacheTarget(p protocol.Params) (string, bool) {
 	return "", false
 }
 
-// onlyTraceContext reports whether metadata is such that no result depends on
-// it. Nobody can tell of keys that this package does not know.
+// onlyTraceContext reports whether meta has no keys but those of trace context,
+// which no result depends on. Any other key may change the result.
 func onlyTraceContext(meta protocol.Meta) bool {
 	if len(meta) == 0 {
 		return true
@@ -158,13 +159,13 @@ func onlyTraceContext(meta protocol.Meta) bool {
 	return only && err == nil
 }
 
-// public is the key of the result that all partitions share.
+// publicKey returns the key of the result that all partitions share.
 func (e cacheSlot) publicKey() cacheKey {
 	return cacheKey{scope: string(protocol.CachePublic), method: e.key.method, target: e.key.target}
 }
 
-// fresh returns the result if there is one that is fresh, else nil. Its hints
-// say how long it is fresh from now on.
+// loadFresh returns the cached result if it is fresh, else nil. It sets the
+// hints of the result to the time that is left.
 func (e cacheSlot) loadFresh(ctx context.Context) protocol.Result {
 	if e.cache == nil || bypassesCache(ctx) || ctx.Err() != nil {
 		return nil
@@ -176,7 +177,7 @@ func (e cacheSlot) loadFresh(ctx context.Context) protocol.Result {
 		}
 		result, err := protocol.DecodeResult(e.version, e.key.method, raw)
 		if err != nil {
-			continue // it was encoded here, so this does not happen
+			continue // cannot happen: storeResult encoded it
 		}
 		if hints := cacheHintsOf(result); hints != nil {
 			hints.TTLMillis = left.Milliseconds()
@@ -186,14 +187,15 @@ func (e cacheSlot) loadFresh(ctx context.Context) protocol.Result {
 	return nil
 }
 
-// keep notes a result that has just been received.
+// storeResult keeps a result that has just been received. A result that must
+// not be kept removes the cached one, which is older.
 func (e cacheSlot) storeResult(result protocol.Result) {
 	hints := cacheHintsOf(result)
 	if e.cache == nil || hints == nil {
 		return
 	}
 	if hints.TTLMillis <= 0 || (e.cache.publicOnly && hints.Scope != protocol.CachePublic) {
-		e.cache.storeEntry(&cacheEntry{key: e.key}, e.publicKey(), e.epoch) // what was there is old
+		e.cache.storeEntry(&cacheEntry{key: e.key}, e.publicKey(), e.epoch) // remove the older result
 		return
 	}
 	ttl := time.Duration(min(hints.TTLMillis, MaxCacheTTL.Milliseconds())) * time.Millisecond
@@ -208,7 +210,7 @@ func (e cacheSlot) storeResult(result protocol.Result) {
 	e.cache.storeEntry(&cacheEntry{key, raw, time.Now().Add(ttl)}, other, e.epoch)
 }
 
-// hintsOf returns the hints of a result, nil when it can have none.
+// cacheHintsOf returns the hints of a result, nil when its type has none.
 func cacheHintsOf(r protocol.Result) *protocol.CacheHints {
 	switch r := r.(type) {
 	case *protocol.DiscoverResult:
@@ -227,8 +229,8 @@ func cacheHintsOf(r protocol.Result) *protocol.CacheHints {
 	return nil
 }
 
-// get returns a copy of the result at key and how long it is fresh, nil when
-// there is none.
+// loadResult returns a copy of the result at key and how long it stays fresh,
+// nil when there is none.
 func (c *cache) loadResult(key cacheKey) (json.RawMessage, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -246,8 +248,9 @@ func (c *cache) loadResult(key cacheKey) (json.RawMessage, time.Duration) {
 	return append(json.RawMessage(nil), e.result...), left
 }
 
-// put keeps e in the place of whatever was at its key and at other. When
-// something was forgotten since epoch, e may be older than that.
+// storeEntry replaces the entries at e.key and other with e; an e without a
+// result only removes them. It does nothing if there was an invalidation since
+// epoch: then the result may be older than the change.
 func (c *cache) storeEntry(e *cacheEntry, other cacheKey, epoch uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -269,14 +272,14 @@ func (c *cache) storeEntry(e *cacheEntry, other cacheKey, epoch uint64) {
 	c.bytes += e.byteSize()
 }
 
-// remove is called with mu held.
+// removeLocked removes one entry. The caller holds c.mu.
 func (c *cache) removeLocked(at *lru.Element) {
 	e := c.recent.Remove(at).(*cacheEntry)
 	delete(c.entries, e.key)
 	c.bytes -= e.byteSize()
 }
 
-// forget drops the results of the given methods.
+// forgetMethods drops the results of the given methods.
 func (c *cache) forgetMethods(methods ...string) {
 	c.forgetMatching(func(key cacheKey) bool {
 		for _, method := range methods {
@@ -288,14 +291,16 @@ func (c *cache) forgetMethods(methods ...string) {
 	})
 }
 
-// forgetResource drops what was read of a resource and of those above it,
-// which may contain it.
+// forgetResource drops the cached contents of a resource and of those that may
+// contain it: their URIs are prefixes of its own.
 func (c *cache) forgetResource(uri string) {
 	c.forgetMatching(func(key cacheKey) bool {
 		return key.method == protocol.MethodReadResource && strings.HasPrefix(uri, key.target)
 	})
 }
 
+// forgetMatching drops the entries whose keys match, and makes requests in
+// flight keep nothing.
 func (c *cache) forgetMatching(old func(cacheKey) bool) {
 	if c == nil {
 		return
@@ -310,7 +315,7 @@ func (c *cache) forgetMatching(old func(cacheKey) bool) {
 	}
 }
 
-// forget drops what the cache holds of what changed.
+// forgetChanged drops the results that an event makes out of date.
 func (c *cache) forgetChanged(event Event) {
 	switch event := event.(type) {
 	case ToolsChanged:

@@ -24,9 +24,6 @@ var (
 	// ErrUndeclared is within a [*QuestionError] whose question needs a
 	// capability that this client does not declare.
 	ErrUndeclared = errors.New("capability is not declared by this client")
-)
-
-var (
 	// ErrStreamEnded is within the errors of a [Stream] whose server has closed
 	// its end, or which can no longer be read or written. What ran is lost and
 	// may be repeated on another stream (basic/transports/stdio, "Unexpected

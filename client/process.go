@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// DefaultExitGrace is how long a process may take to exit after its input
-	// has been closed, and again after SIGTERM. Servers exit promptly; this is
-	// for those that must finish writing first. Some never look at their input
-	// once it has ended, and programs that end should not wait long for those.
+	// DefaultExitGrace is how long a process may take to exit after its
+	// input has been closed, and again after SIGTERM. Servers exit
+	// promptly, or after they have finished writing. Some do not notice the
+	// end of their input, and the client should not wait long for those.
 	DefaultExitGrace = 2 * time.Second
-	// maxStderrTail is how much of its standard error an [ExitError] keeps: the
-	// last words of a process that fails, little enough to log.
+	// maxStderrTail is how much of the end of standard error an [ExitError]
+	// keeps: enough for the reason of a failure, little enough to log.
 	maxStderrTail = 4 << 10
-	// exitDelay is how much later than one another the exit of a process and
-	// the end of its output may be noticed. Longer than that and something
-	// else holds the output open, such as a process that it started.
+	// exitDelay is the longest time between the exit of a process and the
+	// end of its output. If it takes longer, another process holds the
+	// output open, such as a child of the server.
 	exitDelay = time.Second
 )
 
@@ -51,20 +51,20 @@ type Process struct {
 	exited    chan struct{} // closed when the process has been waited for
 	status    *ExitError    // set before exited is closed
 	closeOnce sync.Once
-	// signalled: Close has sent a signal, so whatever the status is, it says
-	// nothing about the server.
+	// signalled: Close has sent a signal, so the exit status says nothing
+	// about the server.
 	signalled atomic.Bool
 }
 
 var _ protocol.Peer = (*Process)(nil)
 
-// Command starts cmd and returns the server that it is. Nil options mean
-// defaults. Standard input and output of cmd must not be set; standard error
-// goes to cmd.Stderr, which as always is nobody when it is nil. What it writes
-// there says nothing about success, but its end is kept for [ExitError]. When
-// cmd was made with a context, the end of that context kills the process. A
-// WaitDelay of zero becomes half a second, so that a process which inherited
-// standard error cannot hide that the server has exited.
+// Command starts cmd and returns the server that it runs. Nil options mean
+// defaults. Standard input and output of cmd must not be set. Standard error
+// goes to cmd.Stderr if that is set; its end is kept for [ExitError], but it
+// says nothing about success. When cmd was made with a context, the end of that
+// context kills the process. A WaitDelay of zero is set to half a second, so
+// that a process which inherited standard error cannot hide that the server has
+// exited.
 //
 // The process is waited for as soon as it exits. [Process.Close] ends it.
 func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
@@ -82,7 +82,7 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 	if err != nil {
 		return nil, errPrefix.Errorf("command: %w", err)
 	}
-	// Not a StdoutPipe: Wait would close it before all has been read.
+	// Not a StdoutPipe: Wait would close that before all output has been read.
 	stdout, out, err := os.Pipe()
 	if err != nil {
 		return nil, errors.Join(errPrefix.Errorf("command: %w", err), stdin.Close())
@@ -93,7 +93,7 @@ func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
 	}
 	cmd.Stdout, cmd.Stderr = out, p.stderr
 	if cmd.WaitDelay == 0 {
-		cmd.WaitDelay = exitDelay / 2 // else whoever inherited stderr would hold Wait up
+		cmd.WaitDelay = exitDelay / 2 // else Wait blocks while a child of the server holds stderr open
 	}
 	err = cmd.Start()
 	_ = out.Close() // the process has its own
@@ -151,14 +151,14 @@ func (p *Process) Err() error {
 	return p.status
 }
 
-// Close ends the process and waits until it is gone. Requests that run fail
-// with [ErrClosed]. It closes the input of the process, which is the sign to
-// leave; a process that stays is sent SIGTERM, and killed when it stays even
-// then. Windows has no SIGTERM: there it is killed after the first wait.
+// Close ends the process and waits until it has exited. Requests that run fail
+// with [ErrClosed]. It closes the input of the process, which tells a server to
+// exit. A process that does not is sent SIGTERM, and killed if it does not exit
+// then either. Windows has no SIGTERM: there it is killed after the first wait.
 //
 // The error is an [*ExitError] if the process exited by itself with a status
-// other than 0. How it ended after a signal is no error: it was told to. Calls
-// may overlap; all of them wait, and return the same.
+// other than 0. A status after a signal of Close is no error. Concurrent calls
+// all wait and return the same.
 func (p *Process) Close() error {
 	p.closeOnce.Do(func() {
 		p.stream.endStream(ErrClosed)
@@ -176,7 +176,7 @@ func (p *Process) Close() error {
 	return p.Err()
 }
 
-// within reports whether the process exits in time.
+// exitsWithin reports whether the process exits within limit.
 func (p *Process) exitsWithin(limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -188,8 +188,8 @@ func (p *Process) exitsWithin(limit time.Duration) bool {
 	}
 }
 
-// wait waits for the process. What it has written before it exited is still
-// read, but not for longer than it takes.
+// awaitExit waits for the process. Output that it wrote before it exited is
+// still read, but for no longer than exitDelay.
 func (p *Process) awaitExit() {
 	err := p.cmd.Wait()
 	p.status = &ExitError{State: p.cmd.ProcessState, Stderr: p.stderr.String()}
@@ -206,7 +206,8 @@ func (p *Process) awaitExit() {
 	_ = p.stdout.Close()
 }
 
-// explain says why the stream has ended: most often because the process has.
+// explainEnd returns the exit status if the stream has ended because the
+// process has exited, else err.
 func (p *Process) explainEnd(err error) error {
 	if p.exitsWithin(exitDelay) {
 		return p.status
@@ -214,7 +215,7 @@ func (p *Process) explainEnd(err error) error {
 	return err
 }
 
-// tail passes on what is written and keeps the end of it.
+// A stderrTail passes on what is written to it and keeps the end.
 type stderrTail struct {
 	next io.Writer // nil: nowhere
 
@@ -222,8 +223,8 @@ type stderrTail struct {
 	kept []byte
 }
 
-// Write never fails: a process whose standard error cannot be passed on must
-// not die of it.
+// Write never fails: a process must not die because its standard error cannot
+// be passed on.
 func (t *stderrTail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	t.kept = append(t.kept, b[max(0, len(b)-maxStderrTail):]...)

@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	// DefaultMaxLineBytes is the longest message that a server may send on a
-	// line stream, the same as over HTTP.
+	// DefaultMaxLineBytes is the longest message that a server may send on
+	// a line stream, the same as over HTTP.
 	DefaultMaxLineBytes = 4 << 20
-	// maxQueued is how many notifications may wait for one receiver, and
-	// [StreamOptions.MaxLineBytes] how many bytes of them. Honest servers send
-	// a few a second.
+	// maxQueuedNotifications is how many notifications may wait for one
+	// receiver, and [StreamOptions.MaxLineBytes] how many bytes of them.
+	// Honest servers send a few a second.
 	maxQueuedNotifications = 1024
-	// resultGrace is how long a subscription that the server cancelled waits
-	// for its result, which comes right behind if at all.
+	// resultGrace is how long a subscription that the server cancelled
+	// waits for its result. Servers that send one send it right after the
+	// cancellation.
 	resultGrace = time.Second
 )
 
@@ -53,26 +54,28 @@ type StreamOptions struct {
 // (basic/transports/stdio): a process, a Unix socket, a TCP connection.
 // Requests run concurrently and are told apart by their ids.
 //
-//	Handle ─▶ outbox ─▶ pump ─▶ w
-//	Handle ◀─ entry ◀─ route ◀─ r
+//	Handle ─▶ outgoing ─▶ writeLines ─▶ w
+//	Handle ◀─ streamRequest ◀─ routeLine ◀─ readLines ◀─ r
+//
+// One goroutine runs writeLines and one readLines, until the stream has ended.
 type Stream struct {
 	opts        StreamOptions
 	r           io.Reader
 	w           io.Writer
-	outgoing    chan []byte        // to the pump, without a buffer
-	cancelReady chan struct{}      // holds one: there are requests to cancel
+	outgoing    chan []byte        // to writeLines, without a buffer
+	cancelReady chan struct{}      // holds one: cancelIDs is not empty
 	ended       chan struct{}      // closed when err is set
-	unrelated   *notificationQueue // what belongs to no request
-	// explain, if set, says more about the end of the stream than reading and
-	// writing can know.
+	unrelated   *notificationQueue // notifications that belong to no request
+	// explainEnd, if not nil, replaces the error with which reading or
+	// writing failed by one that says more.
 	explainEnd func(error) error
 
 	mu             sync.Mutex
-	requests       map[protocol.ID]*streamRequest
-	session        *streamSession  // of a legacy revision; nil: none
-	initialization *initialization // of a session; nil: none was tried, or it was refused
-	cancelIDs      []protocol.ID   // requests to cancel
-	err            error           // why the stream has ended
+	requests       map[protocol.ID]*streamRequest // that run
+	session        *streamSession                 // of a legacy revision; nil: none
+	initialization *initialization                // nil: none was sent, or the last was refused
+	cancelIDs      []protocol.ID                  // of requests to be cancelled
+	err            error                          // why the stream has ended
 	closeOnce      sync.Once
 	closeErr       error // of closing
 }
@@ -80,8 +83,8 @@ type Stream struct {
 var _ protocol.Peer = (*Stream)(nil)
 
 // NewStream returns the server that reads w and writes r. Nil options mean
-// defaults. Whichever of r and w has a Close method is closed by
-// [Stream.Close]; without one, a goroutine stays until r ends.
+// defaults. [Stream.Close] closes those of r and w that have a Close method. If
+// r has none, one goroutine stays until r ends.
 func NewStream(r io.Reader, w io.Writer, opts *StreamOptions) *Stream {
 	return newStream(r, w, opts, nil)
 }
@@ -112,13 +115,13 @@ func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error
 	return s
 }
 
-// Handle implements [protocol.Peer]. When ctx ends first it returns at once,
-// and the server is told that the request is cancelled. The id of the request
-// must differ from those that are running.
+// Handle implements [protocol.Peer]. If ctx ends first, it returns at once and
+// tells the server that the request is cancelled. The id of the request must
+// differ from those of running requests.
 //
-// Errors are the cause of ctx, [ErrClosed], what [ErrStreamEnded],
-// [ErrMessageTooLong] and, for subscriptions, [ErrSubscriptionEnded] and
-// [ErrOverrun] stand for, a [*ResponseError], and the error of back, which
+// Errors are the cause of ctx, [ErrClosed], [ErrStreamEnded],
+// [ErrMessageTooLong], a [*ResponseError], for subscriptions
+// [ErrSubscriptionEnded] and [ErrOverrun], and the error of back, which
 // abandons the request.
 func (s *Stream) Handle(
 	ctx context.Context, req *protocol.Request, back protocol.Back,
@@ -165,14 +168,14 @@ func (s *Stream) Notify(ctx context.Context, n *protocol.Notification) error {
 }
 
 // Close ends the stream. Requests that run fail with [ErrClosed]. The error is
-// that of closing what the stream was made of; further calls return the same.
+// that of closing r and w; further calls return the same.
 func (s *Stream) Close() error {
 	s.endStream(ErrClosed)
 	return s.closeEnds()
 }
 
-// Done returns a channel that is closed when the stream has ended, whoever
-// ended it. A server that is needed must then be started anew.
+// Done returns a channel that is closed when the stream has ended, for whatever
+// reason.
 func (s *Stream) Done() <-chan struct{} { return s.ended }
 
 // Err returns why the stream has ended, nil while it has not.
@@ -182,8 +185,8 @@ func (s *Stream) Err() error {
 	return s.err
 }
 
-// encodeLine returns the text of a message. Nothing that is no message may be
-// written, so what callers made of the parameters is checked.
+// encodeLine returns the text of a message. It checks the text, since the
+// caller of Handle chooses the parameters.
 func encodeLine(m protocol.Message) ([]byte, error) {
 	line, err := protocol.AppendMessage(nil, m)
 	if err == nil {
@@ -195,7 +198,7 @@ func encodeLine(m protocol.Message) ([]byte, error) {
 	return line, nil
 }
 
-// send hands a line to the pump, unless ctx or the stream ends first.
+// sendLine hands a line to writeLines, unless ctx or the stream ends first.
 func (s *Stream) sendLine(ctx context.Context, line []byte) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -210,8 +213,8 @@ func (s *Stream) sendLine(ctx context.Context, line []byte) error {
 	}
 }
 
-// pump writes. A write may block for as long as the server does not read,
-// which is why it happens here and nowhere else.
+// writeLines writes to w, on a goroutine of its own: a write blocks for as long
+// as the server does not read.
 func (s *Stream) writeLines(lines *lineio.Writer) {
 	for {
 		var err error
@@ -230,7 +233,7 @@ func (s *Stream) writeLines(lines *lineio.Writer) {
 	}
 }
 
-// writeCancelled tells the server about requests that were abandoned.
+// writeCancellations tells the server about requests that were abandoned.
 func (s *Stream) writeCancellations(lines *lineio.Writer) error {
 	s.mu.Lock()
 	ids := s.cancelIDs
@@ -251,7 +254,7 @@ func (s *Stream) writeCancellations(lines *lineio.Writer) error {
 	return nil
 }
 
-// fail ends the stream because it cannot be read or written any more.
+// failStream ends the stream after reading or writing has failed.
 func (s *Stream) failStream(err error) {
 	if s.Err() != nil {
 		return
@@ -267,7 +270,7 @@ func (s *Stream) failStream(err error) {
 	s.endStream(err)
 }
 
-// end ends the stream, once, and every request that runs.
+// endStream ends the stream, once, and fails every request that runs.
 func (s *Stream) endStream(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -281,7 +284,7 @@ func (s *Stream) endStream(err error) {
 	close(s.ended)
 }
 
-// closeEnds closes w first, for it is the server's sign to leave.
+// closeEnds closes w first: a server leaves when its input ends.
 func (s *Stream) closeEnds() error {
 	s.closeOnce.Do(func() {
 		for _, end := range []any{s.w, s.r} {
@@ -293,24 +296,24 @@ func (s *Stream) closeEnds() error {
 	return s.closeErr
 }
 
-// An entry is a request that runs on a stream. Whoever takes it out of the
-// entries of its stream decides how it ends.
+// A streamRequest is a request that runs on a stream. Whoever removes it from
+// Stream.requests decides its outcome.
 type streamRequest struct {
 	id        protocol.ID
 	method    string
 	token     protocol.ProgressToken // zero: wants no progress
 	level     protocol.LoggingLevel  // empty: wants no log messages
-	back      protocol.Back          // nil: wants nothing
+	back      protocol.Back          // nil: wants no notifications
 	queue     *notificationQueue
-	sent      bool          // the server may know of it
-	cancelled bool          // to be cancelled, once it is out
+	sent      bool          // the server may have read it
+	cancelled bool          // abandoned; the server is told once it is sent
 	timer     *time.Timer   // ends a subscription that the server cancelled
 	answered  chan struct{} // closed once response and err are set
 	response  *protocol.Response
 	err       error
 }
 
-// add takes a request in.
+// addRequest registers a request before it is sent.
 func (s *Stream) addRequest(req *protocol.Request, back protocol.Back) (*streamRequest, error) {
 	e := &streamRequest{
 		id: req.ID, method: req.Method, back: back,
@@ -331,7 +334,7 @@ func (s *Stream) addRequest(req *protocol.Request, back protocol.Back) (*streamR
 	return e, nil
 }
 
-// wanted reads which notifications a request asks for.
+// readWanted returns which notifications the parameters of a request ask for.
 func readWanted(params []byte) (token protocol.ProgressToken, level protocol.LoggingLevel) {
 	meta := metadataOf(params)
 	if raw, ok := meta.Get(protocol.MetaProgressToken); ok {
@@ -344,7 +347,7 @@ func readWanted(params []byte) (token protocol.ProgressToken, level protocol.Log
 	return token, level
 }
 
-// metaIn returns the _meta of parameters, nil when there is none.
+// metadataOf returns the _meta of parameters, nil when there is none.
 func metadataOf(params []byte) (meta protocol.Meta) {
 	if params == nil {
 		return nil
@@ -358,7 +361,7 @@ func metadataOf(params []byte) (meta protocol.Meta) {
 	return meta
 }
 
-// deliver hands over what has arrived for the request, in order.
+// deliverQueued passes the queued notifications to back, in order.
 func (e *streamRequest) deliverQueued(ctx context.Context) error {
 	for {
 		n := e.queue.dequeue()
@@ -374,7 +377,8 @@ func (e *streamRequest) deliverQueued(ctx context.Context) error {
 	}
 }
 
-// resolve ends a request, once. It is called with mu held.
+// finishRequestLocked sets the outcome of a request, once. The caller holds
+// s.mu.
 func (s *Stream) finishRequestLocked(id protocol.ID, response *protocol.Response, err error) {
 	e := s.requests[id]
 	if e == nil {
@@ -388,7 +392,8 @@ func (s *Stream) finishRequestLocked(id protocol.ID, response *protocol.Response
 	close(e.answered)
 }
 
-// sent notes that a request is out.
+// markSent notes that a request has been written, and cancels it if it was
+// abandoned meanwhile.
 func (s *Stream) markSent(e *streamRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -398,8 +403,8 @@ func (s *Stream) markSent(e *streamRequest) {
 	}
 }
 
-// abandon ends a request and has the server told, unless it has been answered
-// or never was sent (basic/patterns/cancellation).
+// abandonRequest ends a request that has no answer and cancels it on the server
+// (basic/patterns/cancellation).
 func (s *Stream) abandonRequest(e *streamRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -410,9 +415,10 @@ func (s *Stream) abandonRequest(e *streamRequest) {
 	s.cancelRequestLocked(e)
 }
 
-// cancel has the pump tell the server, as soon as it knows of the request: what
-// it sends may overtake the news that the request is out. An initialize request
-// cannot be cancelled. It is called with mu held.
+// cancelRequestLocked has writeLines tell the server that a request is
+// cancelled, after the request itself: markSent calls it again if the request
+// is not sent yet. An initialize request cannot be cancelled. The caller holds
+// s.mu.
 func (s *Stream) cancelRequestLocked(e *streamRequest) {
 	if e.cancelled = true; !e.sent || e.method == protocol.MethodInitialize {
 		return

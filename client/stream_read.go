@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// read takes lines until the stream ends.
+// readLines routes lines until the stream ends.
 func (s *Stream) readLines(lines *lineio.Reader) {
 	for {
 		line, err := lines.Next()
@@ -26,9 +26,9 @@ func (s *Stream) readLines(lines *lineio.Reader) {
 	}
 }
 
-// tooLong fails the requests that run: the message was the response to one of
-// them, most likely, and which one cannot be known. The result of a
-// subscription is never long.
+// failAfterLongLine fails all running requests except subscriptions, whose
+// results are short: the line that was too long was probably the response to
+// one of them, and which one cannot be known.
 func (s *Stream) failAfterLongLine() {
 	err := errPrefix.Errorf("%w: longer than %d bytes", ErrMessageTooLong, s.opts.MaxLineBytes)
 	s.mu.Lock()
@@ -42,13 +42,14 @@ func (s *Stream) failAfterLongLine() {
 	s.reportViolation(err)
 }
 
+// reportViolation calls StreamOptions.Violation if err is not nil.
 func (s *Stream) reportViolation(err error) {
 	if err != nil && s.opts.Violation != nil {
 		s.opts.Violation(err)
 	}
 }
 
-// route hands one message to whom it belongs.
+// routeLine passes one message to its receiver.
 func (s *Stream) routeLine(line []byte) {
 	message, err := protocol.DecodeMessage(line)
 	if err != nil {
@@ -58,7 +59,7 @@ func (s *Stream) routeLine(line []byte) {
 			return
 		}
 		if batch, is, bad := protocol.DecodeBatch(line); x != nil && is && bad == nil {
-			for _, one := range batch { // revision 2025-03-26
+			for _, one := range batch { // of revision 2025-03-26
 				s.routeLine(one)
 			}
 			return
@@ -84,8 +85,8 @@ func (s *Stream) routeLine(line []byte) {
 	}
 }
 
-// unusable fails the request that something which is no message bears the id
-// of. It reports false when none does.
+// failRequest fails the request whose id an invalid message has. It reports
+// false when there is no such request.
 func (s *Stream) failRequest(id protocol.ID, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +98,8 @@ func (s *Stream) failRequest(id protocol.ID, err error) bool {
 	return true
 }
 
-// answer ends the request that the response answers. A response to no request
-// that runs comes too late, and is dropped.
+// deliverResponse finishes the request that a response answers. It drops
+// responses to requests that do not run any more.
 func (s *Stream) deliverResponse(r *protocol.Response) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,8 +107,8 @@ func (s *Stream) deliverResponse(r *protocol.Response) {
 		s.finishRequestLocked(r.ID, r, nil)
 		return
 	}
-	// The server could not read the id. That is clear only while there is but
-	// one request it can mean.
+	// The server could not read the id. If only one request runs, it must be that
+	// one; else the response cannot be assigned.
 	if len(s.requests) == 1 {
 		for id := range s.requests {
 			s.finishRequestLocked(id, r, nil)
@@ -115,8 +116,8 @@ func (s *Stream) deliverResponse(r *protocol.Response) {
 	}
 }
 
-// notify hands a notification of size bytes to the requests it belongs to, or
-// to whoever takes nobody's.
+// routeNotification queues a notification of size bytes for the session, the
+// requests it belongs to, or StreamOptions.Notification.
 func (s *Stream) routeNotification(n *protocol.Notification, size int) {
 	s.mu.Lock()
 	var report error
@@ -136,8 +137,9 @@ func (s *Stream) routeNotification(n *protocol.Notification, size int) {
 	s.reportViolation(report)
 }
 
-// deliver is called with mu held. Losing progress does no harm; a subscription
-// that loses something is worth nothing any more.
+// queueNotificationLocked queues a notification for requests. If a queue is
+// full, the notification is lost; that ends a subscription, whose listener
+// would miss a change, but no other request. The caller holds s.mu.
 func (s *Stream) queueNotificationLocked(
 	receivers []*streamRequest, n *protocol.Notification, size int,
 ) (report error) {
@@ -154,8 +156,8 @@ func (s *Stream) queueNotificationLocked(
 	return report
 }
 
-// receivers returns the requests that a notification belongs to. It is called
-// with mu held.
+// findReceiversLocked returns the requests that a notification belongs to. The
+// caller holds s.mu.
 func (s *Stream) findReceiversLocked(n *protocol.Notification) (receivers []*streamRequest) {
 	if raw, ok := metadataOf(n.Params).Get(protocol.MetaSubscriptionID); ok {
 		id, err := protocol.ParseID(raw)
@@ -190,14 +192,14 @@ func (s *Stream) findReceiversLocked(n *protocol.Notification) (receivers []*str
 		}
 	}
 	if n.Method == protocol.NotifyMessage && len(receivers) > 1 {
-		return nil // a guess could show one caller what concerns another
+		return nil // a guess could show a message to the wrong caller
 	}
 	return receivers
 }
 
-// cancelledByServer handles the end of a subscription. Its result, which says
-// that it ended in good order, may come right behind. It is called with mu
-// held.
+// handleCancelledLocked handles the server's end of a subscription. It waits
+// resultGrace for the result, which says that the subscription ended in good
+// order. The caller holds s.mu.
 func (s *Stream) handleCancelledLocked(params []byte) error {
 	var c protocol.Cancelled
 	if err := jsonx.Decode(params, &c); err != nil {
@@ -206,7 +208,7 @@ func (s *Stream) handleCancelledLocked(params []byte) error {
 	e := s.requests[c.RequestID]
 	switch {
 	case e == nil || e.timer != nil:
-		return nil // it came too late
+		return nil // it has ended already
 	case e.method != protocol.MethodListen:
 		return errPrefix.Errorf("server cancelled a %.64q request: ignored", e.method)
 	}
@@ -220,7 +222,8 @@ func (s *Stream) handleCancelledLocked(params []byte) error {
 	return nil
 }
 
-// tell hands over what belongs to no request.
+// deliverUnrelated passes notifications that belong to no request to
+// StreamOptions.Notification, on a goroutine of its own.
 func (s *Stream) deliverUnrelated() {
 	for {
 		ended := false
@@ -238,12 +241,11 @@ func (s *Stream) deliverUnrelated() {
 	}
 }
 
-// An inbox holds notifications for a receiver that takes its time, so that the
-// goroutine that reads need not wait: the receiver may itself be waiting for a
-// response.
+// A notificationQueue decouples a receiver from readLines, which must not
+// block: the receiver may itself wait for a response.
 type notificationQueue struct {
 	maxBytes int           // bytes
-	wake     chan struct{} // holds one
+	wake     chan struct{} // holds one: the queue is not empty
 
 	mu    sync.Mutex
 	list  []queuedNotification
@@ -259,7 +261,8 @@ func newNotificationQueue(max int) *notificationQueue {
 	return &notificationQueue{maxBytes: max, wake: make(chan struct{}, 1)}
 }
 
-// put reports whether there was room.
+// enqueue reports whether there was room. An empty queue takes a notification
+// of any size.
 func (b *notificationQueue) enqueue(n *protocol.Notification, size int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -275,7 +278,7 @@ func (b *notificationQueue) enqueue(n *protocol.Notification, size int) bool {
 	return true
 }
 
-// take returns the oldest, nil when there is none.
+// dequeue returns the oldest notification, nil when there is none.
 func (b *notificationQueue) dequeue() *protocol.Notification {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 )
 
 // DefaultProbeTimeout is how long the server at the end of a line stream may
-// take to start and to say what it speaks. Servers of legacy revisions may well
-// be silent, and then every start of one costs that long, unless
-// [Options.Assume] or [Options.Era] spares it the question.
+// take to start and to answer server/discover. Legacy servers may not answer at
+// all, and then every connection takes that long, unless [Options.Assume] or
+// [Options.Era] makes the question unnecessary.
 const DefaultProbeTimeout = 5 * time.Second
 
 var (
@@ -23,7 +23,7 @@ var (
 )
 
 // Probe implements [protocol.LegacyPeer]. On a stream every error that is not
-// one of a modern revision is a sign of a legacy server, and so is silence
+// one of a modern revision indicates a legacy server, and so does silence
 // (basic/transports/stdio, "Backward Compatibility").
 func (s *Stream) Probe(
 	ctx context.Context, req *protocol.Request,
@@ -46,7 +46,7 @@ func (s *Stream) Probe(
 }
 
 // OpenSession implements [protocol.LegacyPeer]. A stream has one session at a
-// time, and one that has not ended is waited for.
+// time: OpenSession waits until an earlier one is closed.
 func (s *Stream) OpenSession(
 	ctx context.Context, initialize *protocol.Request, back protocol.BackCaller,
 ) (protocol.LegacySession, *protocol.Response, error) {
@@ -68,7 +68,8 @@ func (s *Stream) OpenSession(
 	return x, resp, nil
 }
 
-// enter makes x the session of the stream.
+// claimSession makes x the session of the stream, after the earlier one has
+// been closed.
 func (s *Stream) claimSession(ctx context.Context, x *streamSession) error {
 	for {
 		s.mu.Lock()
@@ -81,14 +82,14 @@ func (s *Stream) claimSession(ctx context.Context, x *streamSession) error {
 			return nil
 		}
 		select {
-		case <-other.released: // the one that was to use it has given up, or is about to
+		case <-other.released: // its user has given up, or is about to
 		case <-ctx.Done():
 			return errors.New("client: stream has a session already")
 		}
 	}
 }
 
-// An opening is an initialize request on its way, and its outcome.
+// An initialization is an initialize request in flight, or its result.
 type initialization struct {
 	params   []byte
 	done     chan struct{} // closed once response and err are set
@@ -96,9 +97,10 @@ type initialization struct {
 	err      error
 }
 
-// initialize delivers an initialize request, unless the same has been delivered:
-// it cannot be cancelled (basic/lifecycle), so the server may have opened a
-// session for somebody who did not wait for it, and it need not open two.
+// sendInitialize sends an initialize request and returns its response. If a
+// request with the same parameters was sent before, it returns the response to
+// that one: initialize cannot be cancelled (basic/lifecycle), so the server may
+// already have opened the session for a caller that has given up.
 func (s *Stream) sendInitialize(
 	ctx context.Context, req *protocol.Request,
 ) (*protocol.Response, error) {
@@ -123,8 +125,8 @@ func (s *Stream) sendInitialize(
 	return &resp, nil
 }
 
-// open waits for the answer as long as the stream lasts. A refusal does not
-// stand: another attempt may be taken.
+// awaitInitialize waits for the response as long as the stream lasts. After a
+// failure or refusal the next sendInitialize sends a new request.
 func (s *Stream) awaitInitialize(o *initialization, req *protocol.Request) {
 	o.response, o.err = s.Handle(context.Background(), req, nil)
 	if o.err != nil || o.response.Error != nil {
@@ -137,14 +139,15 @@ func (s *Stream) awaitInitialize(o *initialization, req *protocol.Request) {
 	close(o.done)
 }
 
-// A streamSession is the session of a stream. All requests of the server come to
-// it: which of the client's they relate to, a stream does not say.
+// A streamSession is the session of a stream. It receives all requests of the
+// server: on a stream they do not say to which request of the client they
+// relate.
 type streamSession struct {
 	stream   *Stream
 	back     protocol.BackCaller
 	slots    chan struct{} // holds one for each request of the server that runs
 	queue    *notificationQueue
-	life     context.Context // of the session; what the server asks ends with it
+	life     context.Context // of the session; answers to the server end with it
 	cancel   context.CancelCauseFunc
 	done     chan struct{}
 	released chan struct{} // closed when the stream can have another session
@@ -169,8 +172,8 @@ func (x *streamSession) Notify(ctx context.Context, n *protocol.Notification) er
 	return x.stream.Notify(ctx, n)
 }
 
-// Close ends the session, not the stream; the server is not told. It waits for
-// nobody: it may be what is being told something that closes.
+// Close ends the session, not the stream, and the server is not told. It does
+// not wait for handlers, which may be what calls Close.
 func (x *streamSession) Close() error {
 	x.endSession(ErrClosed)
 	x.stream.mu.Lock()
@@ -182,7 +185,7 @@ func (x *streamSession) Close() error {
 	return nil
 }
 
-// finish ends the session, once.
+// endSession ends the session, once.
 func (x *streamSession) endSession(err error) {
 	x.once.Do(func() {
 		x.cancel(err)
@@ -201,8 +204,8 @@ func (x *streamSession) Err() error {
 	}
 }
 
-// tell hands on notifications, so that whoever takes them does not hold up the
-// goroutine that reads.
+// deliverNotifications passes queued notifications to back, on a goroutine of
+// its own, so that handlers do not block readLines.
 func (x *streamSession) deliverNotifications() {
 	for {
 		select {
@@ -219,8 +222,8 @@ func (x *streamSession) deliverNotifications() {
 	}
 }
 
-// notify takes a notification that belongs to no request. The withdrawal of a
-// question is not to wait behind others.
+// queueNotification queues a notification for back. It passes cancellations on
+// at once: they must not wait behind others.
 func (x *streamSession) queueNotification(n *protocol.Notification, size int) error {
 	if n.Method == protocol.NotifyCancelled {
 		return x.back.Notify(x.life, n)
@@ -231,7 +234,8 @@ func (x *streamSession) queueNotification(n *protocol.Notification, size int) er
 	return nil
 }
 
-// ask takes a request of the server. It blocks while too many run.
+// answerRequest answers a request of the server on a goroutine of its own. It
+// blocks readLines while protocol.MaxBackCalls requests run.
 func (x *streamSession) answerRequest(req *protocol.Request) {
 	select {
 	case x.slots <- struct{}{}:
@@ -248,7 +252,8 @@ func (x *streamSession) answerRequest(req *protocol.Request) {
 	}()
 }
 
-// answer sends a response of the client's, unless the session ends first.
+// sendResponse sends a response, unless the session ends first. It replaces one
+// that is not valid JSON by an internal error.
 func (x *streamSession) sendResponse(resp *protocol.Response) {
 	line, err := protocol.AppendMessage(nil, resp)
 	if err == nil {
@@ -262,8 +267,8 @@ func (x *streamSession) sendResponse(resp *protocol.Response) {
 	_ = x.stream.sendLine(x.life, line)
 }
 
-// malformed refuses a request that is none, if line can be told to be meant as
-// one: it names a method. It reports false otherwise.
+// refuseMalformed refuses an invalid request. It reports false if line is no
+// request, because it names no method.
 func (x *streamSession) refuseMalformed(line []byte, id protocol.ID, err error) bool {
 	said, ok := protocol.AsError(err)
 	if !ok || !namesMethod(line) {
@@ -293,7 +298,7 @@ func namesMethod(line []byte) (found bool) {
 	return found
 }
 
-// sessionNow returns the session of the stream, nil when there is none.
+// currentSession returns the session of the stream, nil when there is none.
 func (s *Stream) currentSession() *streamSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
