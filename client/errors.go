@@ -15,7 +15,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// errPrefix is what every error of this package begins with, once.
+// errPrefix is the start of every error of this package. It occurs once in each
+// text.
 const errPrefix errprefix.Prefix = "client: "
 
 var (
@@ -24,10 +25,10 @@ var (
 	// ErrUndeclared is within a [*QuestionError] whose question needs a
 	// capability that this client does not declare.
 	ErrUndeclared = errors.New("capability is not declared by this client")
-	// ErrStreamEnded is within the errors of a [Stream] whose server has closed
-	// its end, or which can no longer be read or written. What ran is lost and
-	// may be repeated on another stream (basic/transports/stdio, "Unexpected
-	// Termination").
+	// ErrStreamEnded is within the errors of a [Stream] whose server has
+	// closed its end, or which can no longer be read or written. Requests
+	// that ran are lost and may be repeated on another stream
+	// (basic/transports/stdio, "Unexpected Termination").
 	ErrStreamEnded = errors.New("client: stream has ended; start the server again")
 	// ErrSubscriptionEnded says that the server ended a subscription without
 	// answering its request.
@@ -35,16 +36,17 @@ var (
 	// ErrMessageTooLong is within the error for a message above
 	// [StreamOptions.MaxLineBytes].
 	ErrMessageTooLong = errors.New("client: message is too long; see StreamOptions.MaxLineBytes")
-	// ErrOverrun says that a subscription was given up because notifications
-	// came faster than they were taken. Subscribe anew and look at everything:
-	// what was lost is not known.
+	// ErrOverrun says that a subscription was ended because the client
+	// received notifications faster than it handled them. Subscribe again
+	// and read everything that the subscription is about: which changes
+	// were lost is not known.
 	ErrOverrun = errors.New("client: notifications come faster than they are taken; " +
 		"subscribe again and read everything anew")
 )
 
-// A TransportError says that a request got no response: what went wrong on the
-// way, as opposed to what the server said, which is a [*protocol.Error]. The
-// server may or may not have acted on the request.
+// A TransportError says that a request got no response because of a failure on
+// the way, as opposed to an error of the server, which is a [*protocol.Error].
+// The server may have acted on the request or not.
 type TransportError struct {
 	Method string
 	Err    error
@@ -59,7 +61,8 @@ func (e *TransportError) Error() string {
 	return text
 }
 
-// nextStep is empty where the cause says it already.
+// nextStep returns what the caller can do, empty where the cause says it
+// already.
 func (e *TransportError) nextStep() string {
 	if step := stepAfterStatus(e.Err); step != "" {
 		return step
@@ -76,7 +79,8 @@ func (e *TransportError) nextStep() string {
 	return "see that the server can be reached and call again"
 }
 
-// stepAfterStatus says what to do about an HTTP status, empty where err is none.
+// stepAfterStatus returns what the caller can do about an HTTP status, empty
+// where err is none.
 func stepAfterStatus(err error) string {
 	status, ok := errors.AsType[interface {
 		error
@@ -99,8 +103,8 @@ func stepAfterStatus(err error) string {
 // Unwrap returns the cause.
 func (e *TransportError) Unwrap() error { return e.Err }
 
-// A ResponseError says that a response came which is not an answer to the
-// request: another id, a result of the wrong shape, an unknown resultType.
+// A ResponseError says that the server sent a response that is not an answer to
+// the request: another id, a result of the wrong shape, an unknown resultType.
 type ResponseError struct {
 	Method string
 	Err    error
@@ -118,8 +122,8 @@ func (e *ResponseError) Error() string {
 func (e *ResponseError) Unwrap() error { return e.Err }
 
 // A TimeoutError says that the server took longer over a call than
-// [Options.Timeout], not counting the time that people took. It is a
-// [context.DeadlineExceeded].
+// [Options.Timeout]. The time in which handlers answered questions does not
+// count. It is a [context.DeadlineExceeded].
 type TimeoutError struct {
 	Method string
 	Limit  time.Duration
@@ -139,20 +143,20 @@ func (e *TimeoutError) Unwrap() error { return context.DeadlineExceeded }
 // Timeout returns true, as net.Error would.
 func (e *TimeoutError) Timeout() bool { return true }
 
-// A NegotiationError says that a server speaks neither a modern nor a legacy
-// revision that this client does, as far as can be told. It is no verdict: the
-// next call tries again.
+// A NegotiationError says that the server seems to speak neither a modern nor a
+// legacy revision of this client. The next call tries again.
 type NegotiationError struct {
-	// Modern is how it refused to say what it speaks (server/discover).
+	// Modern is why the server is not taken for a modern one
+	// (server/discover).
 	Modern error
-	// Legacy is how it refused to open a session (initialize).
+	// Legacy is why no session could be opened (initialize).
 	Legacy error
 }
 
-// Error names both reasons, and the option that may help. Some servers can only
-// be spoken to in legacy revisions if nothing else was tried before: bridges
-// open a session of their own for the first message that is no initialize, and
-// refuse the client's.
+// Error names both reasons, and the option that may help. Some bridges to
+// legacy servers open a session of their own if the first message is not
+// initialize, and then refuse the client's; with Options.Era set to Legacy they
+// work.
 func (e *NegotiationError) Error() string {
 	hint := "if the server speaks a legacy revision, behind a bridge for example, " +
 		"set Options.Era to protocol.Legacy"
@@ -165,14 +169,14 @@ func (e *NegotiationError) Error() string {
 	)
 }
 
-// Unwrap returns both.
+// Unwrap returns Legacy and Modern.
 func (e *NegotiationError) Unwrap() []error { return []error{e.Legacy, e.Modern} }
 
-// A PagesError says that a list does not end: a cursor came twice, or there
-// are more than [MaxPages] pages.
+// A PagesError says that a list does not end: the server sent a cursor twice,
+// or more than [MaxPages] pages.
 type PagesError struct {
 	Method string
-	// Cursor is the one that came twice, empty when none did.
+	// Cursor is the one that the server sent twice, else empty.
 	Cursor string
 }
 
@@ -190,13 +194,13 @@ func (e *PagesError) Error() string {
 	)
 }
 
-// A RoundsExceededError says that a server asked again after as many rounds as
-// [Options.MaxRounds] allows. Nobody was asked the last questions.
+// A RoundsExceededError says that a server required input after as many rounds
+// as [Options.MaxRounds] allows. The last questions were not put to handlers.
 type RoundsExceededError struct {
 	// Rounds is how many rounds were answered.
 	Rounds int
-	// Last is what the server answered last. Its state can still be sent with
-	// answers in a call of one's own.
+	// Last is the server's last request for input. Its state can still be
+	// sent with answers by [Client.CallToolParams] and its like.
 	Last *protocol.InputRequiredResult
 }
 
@@ -209,12 +213,12 @@ func (e *RoundsExceededError) Error() string {
 	)
 }
 
-// A QuestionError says that a server asked something that this client puts to
-// nobody. Nobody was asked the other questions of the round either.
+// A QuestionError says that the client refused a question of the server. No
+// handler was called for the other questions of the round either.
 type QuestionError struct {
 	Key  string
 	Kind protocol.InputKind
-	// Err is [ErrUndeclared], the refusal of [Options.AllowURL], or what is
+	// Err is [ErrUndeclared], the error of [Options.AllowURL], or what is
 	// wrong with the form.
 	Err error
 }
@@ -236,15 +240,16 @@ func (e *QuestionError) Error() string {
 // Unwrap returns the reason.
 func (e *QuestionError) Unwrap() error { return e.Err }
 
-// An AnswerError says that a question got no answer that may be sent: its
-// handler failed or panicked, or the answer is not valid. Nothing was sent.
+// An AnswerError says that a question got no valid answer: its handler failed
+// or panicked, or its answer is not valid. Nothing was sent.
 type AnswerError struct {
 	Key  string
 	Kind protocol.InputKind
-	// Field is the form field that is not valid, empty when no field is to
-	// blame.
+	// Field is the form field that is not valid, empty when it is not one
+	// field.
 	Field string
-	// Err is the handler's error, a [*PanicError], or what is wrong.
+	// Err is the handler's error, a [*PanicError], or what is wrong with
+	// the answer.
 	Err error
 }
 
@@ -259,6 +264,7 @@ func (e *AnswerError) Error() string {
 // Unwrap returns the reason.
 func (e *AnswerError) Unwrap() error { return e.Err }
 
+// newAnswerError returns the error of a question without a valid answer.
 func newAnswerError(o Origin, kind protocol.InputKind, err error) *AnswerError {
 	e := &AnswerError{Key: o.Key, Kind: kind, Err: err}
 	if f, ok := errors.AsType[*form.Error](err); ok {
@@ -267,7 +273,7 @@ func newAnswerError(o Origin, kind protocol.InputKind, err error) *AnswerError {
 	return e
 }
 
-// A PanicError is what a handler panicked with.
+// A PanicError is the panic of a handler.
 type PanicError struct {
 	Value any
 	Stack []byte
@@ -282,13 +288,13 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// An ExitError says that a server's process has exited, of itself or because
-// it was killed. It is an [ErrStreamEnded].
+// An ExitError says that a server's process has exited or was killed. It is an
+// [ErrStreamEnded].
 type ExitError struct {
-	// State is how it ended, nil when the system could not tell.
+	// State is the exit status, nil when the system did not report it.
 	State *os.ProcessState
-	// Stderr is the end of what it wrote to standard error, at most 4 KiB. It
-	// must not be trusted, and may hold anything.
+	// Stderr is the end of the standard error, at most 4 KiB. It may
+	// contain anything and is not to be trusted.
 	Stderr string
 	// Err is set when State is nil.
 	Err error
@@ -321,8 +327,8 @@ func (e *ExitError) Unwrap() []error {
 	return []error{ErrStreamEnded, e.Err}
 }
 
-// explainRefusal returns what the server said, with a hint where the code alone would
-// leave a caller in the dark.
+// explainRefusal returns the server's error. Where the code alone does not tell
+// a caller what to do, it adds a hint.
 func (c *Client) explainRefusal(e *protocol.Error) error {
 	if c.opts.DraftErrorCodes {
 		e = e.Final()
@@ -349,13 +355,13 @@ func (c *Client) explainRefusal(e *protocol.Error) error {
 	return e
 }
 
-// reasonRefusedState is how servers built with this library name the reason for
-// which they refuse a request state, in the data of an error whose code and
-// message say no more than that.
+// reasonRefusedState is the reason that servers built with this library give in
+// the data of their error when they refuse a request state. Code and message do
+// not show it.
 const reasonRefusedState = "invalid_request_state"
 
-// refusedState reports whether a server refuses the state that a retry carried,
-// and returns how to ask its operator about it, empty where it gave no
+// refusedState reports whether the server refuses the state of a retry, and
+// returns how to ask its operator about it, empty if the error has no
 // reference.
 func refusedState(e *protocol.Error) (reference string, refused bool) {
 	var data struct {
@@ -374,7 +380,7 @@ func refusedState(e *protocol.Error) (reference string, refused bool) {
 	return reference, true
 }
 
-// versionList prints at most a few of the versions that a peer claims.
+// versionList prints at most a few of the versions that a peer supports.
 func versionList(list []protocol.Version) string {
 	const most = 8
 	var b strings.Builder

@@ -76,7 +76,9 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 	}
 }
 
-// refusedState is what the wire says of a state that is not valid, word for word.
+// refusedState reports whether the server refuses the state of a retry, and
+// returns how to ask its operator about it, empty if the error has no
+// reference.
 const refusedState = `{"code":-32602,"message":"Invalid or expired requestState","data":{"reason":"invalid_request_state","reference":"7b1c"}}`
 
 // The refusal of a state says no more than that to whoever sent it. This side

@@ -12,28 +12,28 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Pending is a call that the server will not complete before its questions
-// have been answered. It comes from [Client.Begin] and goes to
-// [Client.Resume].
+// A Pending is a call whose result requires answers to questions. It comes from
+// [Client.Begin] and goes to [Client.Resume].
 //
-// It can be stored and sent elsewhere as JSON, answers included. What it holds
-// is worth protecting: the arguments of the call, what people answered, and
-// the server's state, which over connections without authentication is all
-// that somebody needs to continue the call. Whoever can change it decides what
-// people are asked. Printing and logging it shows none of that.
+// It can be stored and sent elsewhere as JSON, answers included. Protect it: it
+// holds the arguments of the call, people's answers, and the server's state,
+// which is enough to continue the call over connections without authentication.
+// Whoever can change it decides what people are asked. Printing and logging
+// show none of that.
 //
 // Its methods must not be called concurrently.
 type Pending struct {
-	// Behind a pointer, so that not even printing a struct around a Pending
-	// shows what is in it.
+	// call is a pointer, so that printing a struct with a Pending in it,
+	// which ignores the methods of unexported fields, does not show the
+	// contents.
 	call *pendingCall
 }
 
 type pendingCall struct {
 	method, target string
 	params         json.RawMessage // of the original request
-	round          int             // that the questions are of
-	lastID         int64           // of the client's ids up to now
+	round          int             // of the questions
+	lastID         int64           // highest request id of the client so far
 	asked          *protocol.InputRequiredResult
 	answers        map[string]json.RawMessage // by key
 }
@@ -49,7 +49,7 @@ func newPending(
 	original := copyParams(l.params)
 	setRetry(original, protocol.Retry{})
 	meta := original.RequestMetadata()
-	meta.Version, meta.ClientInfo, meta.Capabilities = "", nil, nil // said anew each time
+	meta.Version, meta.ClientInfo, meta.Capabilities = "", nil, nil // set anew for each leg
 	var err error
 	if call.params, err = protocol.EncodeParams(original); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func newPending(
 	return &Pending{call}, nil
 }
 
-// get returns what p holds, nothing for a zero Pending.
+// loadCall returns the contents of p, empty for a zero Pending.
 func (p Pending) loadCall() *pendingCall {
 	if p.call == nil {
 		return &pendingCall{asked: &protocol.InputRequiredResult{}}
@@ -65,7 +65,7 @@ func (p Pending) loadCall() *pendingCall {
 	return p.call
 }
 
-// leg returns the original request.
+// decodeLeg returns the original request.
 func (p *pendingCall) decodeLeg() (leg, error) {
 	params, err := protocol.DecodeParams(p.method, p.params)
 	if err != nil {
@@ -77,14 +77,14 @@ func (p *pendingCall) decodeLeg() (leg, error) {
 // Method returns the method of the call.
 func (p *Pending) Method() string { return p.loadCall().method }
 
-// Target returns the name of the tool or prompt or the URI of the resource.
+// Target returns the name of the tool or prompt, or the URI of the resource.
 func (p *Pending) Target() string { return p.loadCall().target }
 
-// Round returns which round of the call its questions are, from 1.
+// Round returns the number of the round that the questions belong to, from 1.
 func (p *Pending) Round() int { return p.loadCall().round }
 
-// Questions returns what the server asks, in the order in which it is to be
-// asked: at least one question. It must not be modified.
+// Questions returns the server's questions in their order, at least one. The
+// caller must not modify them.
 func (p *Pending) Questions() protocol.InputRequests {
 	return p.loadCall().asked.InputRequests
 }
@@ -100,13 +100,13 @@ func (p *Pending) Unanswered() []string {
 	return open
 }
 
-// Answer notes the answer to the question at key, in the place of an earlier
-// one. The question decides what it must be: a [*protocol.ElicitResult] for a
-// form or a URL, as [Accept], [Decline] and [Cancel] return, a
+// Answer sets the answer to the question at key, and replaces an earlier one.
+// Its type depends on the question: a [*protocol.ElicitResult] for a form or a
+// URL, as [Accept], [Decline] and [Cancel] return, a
 // [*protocol.CreateMessageResult] for sampling, a [*protocol.ListRootsResult]
 // for roots, or a [json.RawMessage] with the JSON text of one of them. The
 // content of an accepted form is completed with the form's defaults and
-// validated; that of an accepted URL is left out.
+// validated. The content of an accepted URL is left out.
 //
 // An answer that may not be sent is an [*AnswerError], and changes nothing.
 func (p *Pending) Answer(key string, result json.Marshaler) error {
@@ -127,8 +127,8 @@ func (p *Pending) Answer(key string, result json.Marshaler) error {
 	return errPrefix.Errorf("pending call: no question %.64q", key)
 }
 
-// answerTo returns what goes out for an answer: how it is read depends on the
-// question alone.
+// encodeAnswer checks an answer and returns it as it is sent. The question
+// alone decides how raw is read.
 func encodeAnswer(q protocol.InputRequest, raw json.RawMessage) (json.RawMessage, error) {
 	switch q := q.(type) {
 	case *protocol.ElicitForm:
@@ -163,7 +163,7 @@ func encodeAnswer(q protocol.InputRequest, raw json.RawMessage) (json.RawMessage
 	return nil, fmt.Errorf("unknown kind of question: %T", q)
 }
 
-// responses returns the answers in the order of the questions.
+// collectResponses returns the answers in the order of the questions.
 func (p *pendingCall) collectResponses() protocol.InputResponses {
 	var responses protocol.InputResponses
 	for _, q := range p.asked.InputRequests {
@@ -188,12 +188,12 @@ func (p Pending) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(p.String())
 // LogValue returns [Pending.String].
 func (p Pending) LogValue() slog.Value { return slog.StringValue(p.String()) }
 
-// pendingFormat is the version of the JSON text of a [Pending]. A text of
-// another version is refused.
+// pendingFormat is the version of the JSON text of a [Pending]. Other versions
+// are refused.
 const pendingFormat = 1
 
-// maxPendingID bounds the ids that a stored call may make a client skip: above
-// are those that not every JSON reader keeps exactly.
+// maxPendingID is the highest id that a stored call may make a client skip to.
+// Not every JSON reader keeps higher ones exactly.
 const maxPendingID = 1 << 52
 
 // pendingText is the JSON text of a [Pending].
@@ -223,7 +223,7 @@ func (p Pending) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads what MarshalJSON returned. Text that is not such, or has
+// UnmarshalJSON reads the text of MarshalJSON. Any other text, or one with
 // answers that [Pending.Answer] would refuse, is an error and changes nothing.
 func (p *Pending) UnmarshalJSON(data []byte) error {
 	read, err := decodePending(bytes.Clone(data))
