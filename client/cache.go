@@ -19,9 +19,9 @@ const (
 	DefaultCacheEntries = 1000
 	// DefaultCacheBytes is how much memory they may take together.
 	DefaultCacheBytes = 16 << 20
-	// MaxCacheTTL is how long a result is fresh at most, whatever the server
-	// says: a client that runs for weeks must notice a server that forgot to
-	// announce a change.
+	// MaxCacheTTL is the longest time that a result is fresh, whatever the
+	// server says: a client that runs for weeks must notice changes that a
+	// server forgot to announce.
 	MaxCacheTTL = 24 * time.Hour
 )
 
@@ -31,23 +31,24 @@ const entryOverhead = 256
 // CacheOptions configure the reuse of results (server/utilities/caching).
 //
 // Only complete results of server/discover, of the four lists and of
-// resources/read are kept, for as long as the server says that they are fresh,
+// resources/read are kept: for as long as the server says that they are fresh,
 // until it announces a change on a subscription ([Client.Listen]), or until
-// there is no room. Never kept are errors, results that took questions or
-// carried answers or state, and results of requests with metadata of the
-// caller's own beside trace context.
+// they are evicted. Never kept are errors, results of calls with questions,
+// answers or state, and results of requests with metadata of the caller's own,
+// other than trace context.
 type CacheOptions struct {
 	// Disabled turns the cache off.
 	Disabled bool
-	// MaxEntries and MaxBytes limit what is kept; the least recently used goes
-	// first. Defaults: [DefaultCacheEntries], [DefaultCacheBytes].
+	// MaxEntries and MaxBytes limit the cache. The least recently used
+	// results are evicted first. 0: [DefaultCacheEntries] and
+	// [DefaultCacheBytes], negative: no limit.
 	MaxEntries, MaxBytes int
-	// Partition names the authorization context that a call belongs to. A
-	// private result is reused within its own only. It must be set where one
-	// client serves several users. Nil: there is but one; except that private
-	// results are not kept at all when the peer has a method CredentialsVary
-	// that reports true, as an HTTP transport with an Authorize hook does.
-	// Calls may overlap.
+	// Partition returns the authorization context of a call. A private
+	// result is reused within its own partition only. Set it where one
+	// client serves several users. Nil: all calls share one partition, but
+	// private results are not kept at all if the peer has a method
+	// CredentialsVary that returns true, as an HTTP transport with an
+	// Authorize hook does. It may be called concurrently.
 	Partition func(context.Context) string
 }
 
@@ -86,14 +87,10 @@ func newCache(o *CacheOptions, credentialsVary bool) *cache {
 	if o.Disabled {
 		return nil
 	}
-	c := &cache{maxEntries: o.MaxEntries, maxBytes: o.MaxBytes, partition: o.Partition}
+	c := &cache{partition: o.Partition}
 	c.publicOnly = credentialsVary && c.partition == nil
-	if c.maxEntries <= 0 {
-		c.maxEntries = DefaultCacheEntries
-	}
-	if c.maxBytes <= 0 {
-		c.maxBytes = DefaultCacheBytes
-	}
+	c.maxEntries = limitOr(o.MaxEntries, DefaultCacheEntries)
+	c.maxBytes = limitOr(o.MaxBytes, DefaultCacheBytes)
 	c.entries, c.recent = map[cacheKey]*lru.Element{}, lru.New()
 	return c
 }

@@ -33,9 +33,9 @@ const (
 type CommandOptions struct {
 	// Stream configures the stream of messages.
 	Stream StreamOptions
-	// Grace is how long [Process.Close] waits for the process to exit, after
-	// closing its input and again after SIGTERM, 0: [DefaultExitGrace],
-	// negative: not at all.
+	// Grace is how long [Process.Close] waits for the process to exit,
+	// after closing its input and again after SIGTERM. 0:
+	// [DefaultExitGrace], negative: not at all.
 	Grace time.Duration
 }
 

@@ -28,25 +28,26 @@ const (
 
 // StreamOptions configure a [Stream]. The zero value works.
 type StreamOptions struct {
-	// MaxLineBytes bounds one message of the server, 0: [DefaultMaxLineBytes].
+	// MaxLineBytes limits one message of the server. 0:
+	// [DefaultMaxLineBytes], negative: no limit.
 	MaxLineBytes int
-	// Notification receives every notification that belongs to no request that
-	// is running. Log messages do not say which request they belong to: while
-	// several run that asked for them they come here, rather than to a caller
-	// that they may not concern. Calls do not overlap. One that takes its time
-	// holds nothing up but those after it, of which 1024 may wait; more are
-	// dropped. Nil: nobody.
+	// Notification receives every notification that belongs to no running
+	// request. Log messages do not say which request they belong to: while
+	// several requests that asked for them run, they are passed here rather
+	// than to the wrong caller. Calls do not overlap. While one runs, up to
+	// 1024 notifications wait; more are dropped. It may be nil.
 	Notification func(*protocol.Notification)
-	// ProbeTimeout is how long the server may take to say what it speaks before
-	// it is taken for one of a legacy revision. The time includes its start: one
-	// that is downloaded first (npx, uvx) needs more, or it is spoken to in a
-	// legacy revision whatever it speaks ([Options.LegacyChosen] tells).
-	// 0: [DefaultProbeTimeout].
+	// ProbeTimeout is how long the server may take to answer
+	// server/discover before it is taken for a legacy one. The time
+	// includes its start: a modern server that is downloaded first (npx,
+	// uvx) needs more, or it is spoken to in a legacy revision (see
+	// [Options.LegacyChosen]). 0: [DefaultProbeTimeout], negative: no
+	// limit, so that a legacy server must answer.
 	ProbeTimeout time.Duration
-	// Violation is told what the server may not do and what was done about it:
-	// lines that are no messages or too long, requests, floods. The stream
-	// goes on. It is called by the goroutine that reads and must be quick. Nil:
-	// nobody.
+	// Violation is called for messages that the server must not send, and
+	// says what was done about them: lines that are no messages or too
+	// long, requests, floods. The stream goes on. It is called by the
+	// goroutine that reads and must be quick. It may be nil.
 	Violation func(error)
 }
 
@@ -100,10 +101,8 @@ func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error
 	if opts != nil {
 		s.opts = *opts
 	}
-	if s.opts.MaxLineBytes <= 0 {
-		s.opts.MaxLineBytes = DefaultMaxLineBytes
-	}
-	if s.opts.ProbeTimeout <= 0 {
+	s.opts.MaxLineBytes = limitOr(s.opts.MaxLineBytes, DefaultMaxLineBytes)
+	if s.opts.ProbeTimeout == 0 {
 		s.opts.ProbeTimeout = DefaultProbeTimeout
 	}
 	s.unrelated = newNotificationQueue(s.opts.MaxLineBytes)

@@ -28,8 +28,12 @@ var (
 func (s *Stream) Probe(
 	ctx context.Context, req *protocol.Request,
 ) (*protocol.Response, bool, error) {
-	limited, cancel := context.WithTimeout(ctx, s.opts.ProbeTimeout)
-	defer cancel()
+	limited := ctx
+	if limit := s.opts.ProbeTimeout; limit > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
 	resp, err := s.Handle(limited, req, nil)
 	switch {
 	case err == nil:
