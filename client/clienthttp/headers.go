@@ -20,8 +20,8 @@ const (
 
 // header returns the headers of one request: the caller's, overruled by those
 // of the protocol (basic/transports/streamable-http, "Request Metadata").
-func (t *Transport) header(ctx context.Context, method string, mirror *protocol.Mirror) (http.Header, error) {
-	h, err := t.callers(ctx, 6+len(mirror.Params))
+func (t *Transport) buildHeader(ctx context.Context, method string, mirror *protocol.Mirror) (http.Header, error) {
+	h, err := t.callerHeader(ctx, 6+len(mirror.Params))
 	if err != nil {
 		return nil, err
 	}
@@ -49,9 +49,9 @@ func (t *Transport) header(ctx context.Context, method string, mirror *protocol.
 }
 
 // callers returns the caller's headers, with room for more.
-func (t *Transport) callers(ctx context.Context, more int) (http.Header, error) {
-	h := make(http.Header, len(t.fixed)+more)
-	maps.Copy(h, t.fixed)
+func (t *Transport) callerHeader(ctx context.Context, more int) (http.Header, error) {
+	h := make(http.Header, len(t.fixedHeader)+more)
+	maps.Copy(h, t.fixedHeader)
 	if t.authorize == nil {
 		return h, nil
 	}

@@ -40,17 +40,17 @@ const (
 // stream of the request that they relate to, or over one that the session opens
 // for them.
 type session struct {
-	t       *Transport
-	back    protocol.BackCaller
-	id      string // empty: the server keeps none
-	version protocol.Version
-	calls   chan struct{} // holds one for each request of the server that runs
+	transport *Transport
+	back      protocol.BackCaller
+	id        string // empty: the server keeps none
+	version   protocol.Version
+	slots     chan struct{} // holds one for each request of the server that runs
 
-	life   context.Context // what is done in the session ends with it
-	cancel context.CancelCauseFunc
-	done   chan struct{}
-	ending sync.Once
-	listen sync.Once
+	life       context.Context // what is done in the session ends with it
+	cancel     context.CancelCauseFunc
+	done       chan struct{}
+	endOnce    sync.Once
+	listenOnce sync.Once
 }
 
 var _ protocol.LegacySession = (*session)(nil)
@@ -58,9 +58,9 @@ var _ protocol.LegacySession = (*session)(nil)
 // OpenSession implements [protocol.LegacyPeer]. Contexts that ctx is made of are
 // kept for what the session does by itself, their ends are not.
 func (t *Transport) OpenSession(ctx context.Context, initialize *protocol.Request, back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
-	s := &session{t: t, back: back, calls: make(chan struct{}, protocol.MaxBackCalls), done: make(chan struct{})}
+	s := &session{transport: t, back: back, slots: make(chan struct{}, protocol.MaxBackCalls), done: make(chan struct{})}
 	s.life, s.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	resp, err := s.open(ctx, initialize)
+	resp, err := s.initialize(ctx, initialize)
 	if err != nil || resp.Error != nil {
 		_ = s.Close()
 		return nil, resp, err
@@ -70,17 +70,17 @@ func (t *Transport) OpenSession(ctx context.Context, initialize *protocol.Reques
 
 // open delivers initialize and takes the session's id and version from the
 // answer.
-func (s *session) open(ctx context.Context, initialize *protocol.Request) (*protocol.Response, error) {
-	x, err := s.post(ctx, initialize)
+func (s *session) initialize(ctx context.Context, initialize *protocol.Request) (*protocol.Response, error) {
+	x, err := s.postMessage(ctx, initialize)
 	if err != nil {
 		return nil, err
 	}
-	id := x.http.Header.Get(headerSession)
-	resp, err := s.response(ctx, x, initialize.ID, s.back)
+	id := x.resp.Header.Get(headerSession)
+	resp, err := s.readResponse(ctx, x, initialize.ID, s.back)
 	if err != nil || resp.Error != nil {
 		return resp, err
 	}
-	if !visible(id) {
+	if !isValidSessionID(id) {
 		return nil, errors.New("clienthttp: initialize: session id is not visible ASCII, or too long")
 	}
 	s.id = id
@@ -92,7 +92,7 @@ func (s *session) open(ctx context.Context, initialize *protocol.Request) (*prot
 }
 
 // visible reports whether an id may be repeated in a header. Empty is none.
-func visible(id string) bool {
+func isValidSessionID(id string) bool {
 	for i := range len(id) {
 		if id[i] < 0x21 || id[i] > 0x7e {
 			return false
@@ -102,8 +102,8 @@ func visible(id string) bool {
 }
 
 // header returns the headers of one request of the session.
-func (s *session) header(ctx context.Context, accept string) (http.Header, error) {
-	h, err := s.t.callers(ctx, 6)
+func (s *session) buildHeader(ctx context.Context, accept string) (http.Header, error) {
+	h, err := s.transport.callerHeader(ctx, 6)
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +118,8 @@ func (s *session) header(ctx context.Context, accept string) (http.Header, error
 }
 
 // post sends one message.
-func (s *session) post(ctx context.Context, m protocol.Message) (*exchange, error) {
-	h, err := s.header(ctx, mediaJSON+", "+mediaSSE)
+func (s *session) postMessage(ctx context.Context, m protocol.Message) (*httpExchange, error) {
+	h, err := s.buildHeader(ctx, mediaJSON+", "+mediaSSE)
 	if err != nil {
 		return nil, err
 	}
@@ -128,11 +128,11 @@ func (s *session) post(ctx context.Context, m protocol.Message) (*exchange, erro
 	if err != nil {
 		return nil, errPrefix.Errorf("%w", err)
 	}
-	return s.t.do(ctx, http.MethodPost, h, body)
+	return s.transport.sendHTTP(ctx, http.MethodPost, h, body)
 }
 
 // within derives a context that also ends with the session.
-func (s *session) within(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+func (s *session) sessionContext(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })
 	return ctx, func(cause error) {
@@ -152,39 +152,39 @@ func (s *session) Handle(ctx context.Context, req *protocol.Request, back protoc
 	if err := s.Err(); err != nil {
 		return nil, err
 	}
-	running, cancel := s.within(ctx)
+	running, cancel := s.sessionContext(ctx)
 	defer cancel(errAnswered)
-	x, err := s.post(running, req)
+	x, err := s.postMessage(running, req)
 	if err == nil {
 		var resp *protocol.Response
-		if resp, err = s.response(running, x, req.ID, back); err == nil {
+		if resp, err = s.readResponse(running, x, req.ID, back); err == nil {
 			return resp, nil
 		}
 	}
 	if s.Err() == nil && (ctx.Err() != nil || errors.Is(err, ErrNoResponse)) {
-		go s.withdraw(context.WithoutCancel(ctx), req.ID)
+		go s.cancelRequest(context.WithoutCancel(ctx), req.ID)
 	}
 	return nil, err
 }
 
 // withdraw tells the server that nobody waits for a request any more.
-func (s *session) withdraw(ctx context.Context, id protocol.ID) {
+func (s *session) cancelRequest(ctx context.Context, id protocol.ID) {
 	ctx, cancel := context.WithTimeout(ctx, noticeLimit)
 	defer cancel()
-	_ = s.notify(ctx, &protocol.Notification{
+	_ = s.postNotice(ctx, &protocol.Notification{
 		Method: protocol.NotifyCancelled, Params: []byte(`{"requestId":` + id.String() + `}`),
 	})
 }
 
 // response reads the answer to a request.
-func (s *session) response(ctx context.Context, x *exchange, id protocol.ID, back protocol.Back) (*protocol.Response, error) {
-	if x.http.StatusCode == http.StatusOK && x.media() == mediaSSE {
-		f := &feed{session: s, ctx: ctx, want: id, back: back}
-		return f.follow(x)
+func (s *session) readResponse(ctx context.Context, x *httpExchange, id protocol.ID, back protocol.Back) (*protocol.Response, error) {
+	if x.resp.StatusCode == http.StatusOK && x.mediaType() == mediaSSE {
+		f := &eventStream{session: s, ctx: ctx, want: id, back: back}
+		return f.readToResponse(x)
 	}
-	resp, err := s.answered(x, id)
-	if err = x.finish(err); s.withoutID(x, resp, err) && s.hasLost(ctx) {
-		return nil, s.gone(&StatusError{Status: x.http.StatusCode, Header: x.http.Header})
+	resp, err := s.readSingleResponse(x, id)
+	if err = x.closeWith(err); s.isRefusedWithoutID(x, resp, err) && s.pingSaysGone(ctx) {
+		return nil, s.markGone(&StatusError{Status: x.resp.StatusCode, Header: x.resp.Header})
 	}
 	if err != nil {
 		return nil, err
@@ -196,8 +196,8 @@ func (s *session) response(ctx context.Context, x *exchange, id protocol.ID, bac
 // nothing that names it. Some servers refuse so what comes with the id of a
 // session that they do not know, instead of with 404; others, what they cannot
 // read.
-func (s *session) withoutID(x *exchange, resp *protocol.Response, err error) bool {
-	if x.http.StatusCode != http.StatusBadRequest || s.id == "" || s.Err() != nil {
+func (s *session) isRefusedWithoutID(x *httpExchange, resp *protocol.Response, err error) bool {
+	if x.resp.StatusCode != http.StatusBadRequest || s.id == "" || s.Err() != nil {
 		return false
 	}
 	if err == nil {
@@ -210,39 +210,39 @@ func (s *session) withoutID(x *exchange, resp *protocol.Response, err error) boo
 // hasLost asks the server whether it still knows the session: with a request
 // that no server has a reason to refuse, and that does nothing
 // (basic/utilities/ping). A server that does not answer has not lost it.
-func (s *session) hasLost(ctx context.Context) bool {
+func (s *session) pingSaysGone(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, noticeLimit)
 	defer cancel()
 	ping := &protocol.Request{ID: protocol.StringID("session-" + uuid.NewString()), Method: protocol.MethodPing}
-	x, err := s.post(ctx, ping)
+	x, err := s.postMessage(ctx, ping)
 	if err != nil {
 		return false
 	}
-	if x.media() == mediaSSE {
-		return x.finish(errBroken) == nil // it is served
+	if x.mediaType() == mediaSSE {
+		return x.closeWith(errBroken) == nil // it is served
 	}
-	resp, err := x.response(ping.ID, nil)
-	err = x.finish(err)
-	return x.http.StatusCode == http.StatusNotFound || s.withoutID(x, resp, err)
+	resp, err := x.readResponse(ping.ID, nil)
+	err = x.closeWith(err)
+	return x.resp.StatusCode == http.StatusNotFound || s.isRefusedWithoutID(x, resp, err)
 }
 
 // answered reads an answer that is no stream.
-func (s *session) answered(x *exchange, id protocol.ID) (*protocol.Response, error) {
-	status := x.http.StatusCode
-	resp, err := x.response(id, nil)
+func (s *session) readSingleResponse(x *httpExchange, id protocol.ID) (*protocol.Response, error) {
+	status := x.resp.StatusCode
+	resp, err := x.readResponse(id, nil)
 	if status != http.StatusNotFound || s.id == "" {
 		return resp, err
 	}
 	if err == nil && resp.ID == id && resp.Error.Code == protocol.CodeMethodNotFound {
 		return resp, nil // of a server that has modern habits in legacy sessions
 	}
-	return nil, s.gone(&StatusError{Status: status, Header: x.http.Header})
+	return nil, s.markGone(&StatusError{Status: status, Header: x.resp.Header})
 }
 
 // gone notes that the server does not know the session any more.
-func (s *session) gone(said error) error {
+func (s *session) markGone(said error) error {
 	err := errPrefix.Errorf("%w: %w", protocol.ErrSessionGone, said)
-	s.finish(err)
+	s.endSession(err)
 	return err
 }
 
@@ -252,40 +252,77 @@ func (s *session) Notify(ctx context.Context, n *protocol.Notification) error {
 	if err := s.Err(); err != nil {
 		return err
 	}
-	if err := s.notify(ctx, n); err != nil {
+	if err := s.postNotice(ctx, n); err != nil {
 		return err
 	}
 	if n.Method == protocol.NotifyInitialized {
-		s.listen.Do(func() { s.startHearing(ctx) })
+		s.listenOnce.Do(func() { s.startListening(ctx) })
 	}
 	return nil
 }
 
-func (s *session) notify(ctx context.Context, m protocol.Message) error {
-	ctx, cancel := s.within(ctx)
+// startHearing opens the stream for what the server says by itself, and waits a little
+// for it to be there.
+func (s *session) startListening(ctx context.Context) {
+	opened := make(chan struct{})
+	go s.listenToServer(opened)
+	timer := time.NewTimer(listenGrace)
+	defer timer.Stop()
+	select {
+	case <-opened:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// hear reads the stream of the session until that ends, or the server says that
+// it has none.
+func (s *session) listenToServer(opened chan struct{}) {
+	f := &eventStream{session: s, ctx: s.life, back: s.back}
+	for first := true; ; first = false {
+		x, err := f.openConnection()
+		if first {
+			close(opened)
+		}
+		if err == nil {
+			_, err = f.readConnection(x)
+			err = x.closeWith(err)
+		}
+		if !errors.Is(err, errBroken) || s.Err() != nil {
+			return // an event that is too large would only come again
+		}
+		f.countAttempt()
+		if f.awaitRetry() != nil {
+			return
+		}
+	}
+}
+
+func (s *session) postNotice(ctx context.Context, m protocol.Message) error {
+	ctx, cancel := s.sessionContext(ctx)
 	defer cancel(nil)
-	x, err := s.post(ctx, m)
+	x, err := s.postMessage(ctx, m)
 	if err != nil {
 		return err
 	}
-	err = x.accepted()
-	if x.http.StatusCode == http.StatusNotFound && s.id != "" {
-		err = s.gone(err)
+	err = x.checkAccepted()
+	if x.resp.StatusCode == http.StatusNotFound && s.id != "" {
+		err = s.markGone(err)
 	}
-	return x.finish(err)
+	return x.closeWith(err)
 }
 
 // answer sends the response to a request of the server's. A person may have
 // given it, so one that does not arrive is sent again: the server drops what it
 // has already. When it is refused, the server will notice that it has none.
 // asked ends when nobody waits for the answer any more.
-func (s *session) answer(asked context.Context, resp *protocol.Response) {
+func (s *session) sendAnswer(asked context.Context, resp *protocol.Response) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(asked), answerLimit)
 	defer cancel()
 	for pause := answerPause; ; pause *= 2 {
-		err := s.notify(ctx, resp)
+		err := s.postNotice(ctx, resp)
 		said, isStatus := errors.AsType[*StatusError](err)
-		if err == nil || isStatus && aboutRequest(said.Status) {
+		if err == nil || isStatus && isRequestFault(said.Status) {
 			return
 		}
 		timer := time.NewTimer(pause)
@@ -298,7 +335,7 @@ func (s *session) answer(asked context.Context, resp *protocol.Response) {
 			return
 		case <-s.done:
 			return
-		case <-s.t.life.Done():
+		case <-s.transport.life.Done():
 			return
 		}
 	}
@@ -317,8 +354,8 @@ func (s *session) Err() error {
 	}
 }
 
-func (s *session) finish(err error) (first bool) {
-	s.ending.Do(func() {
+func (s *session) endSession(err error) (first bool) {
+	s.endOnce.Do(func() {
 		first = true
 		s.cancel(err)
 		close(s.done)
@@ -329,21 +366,21 @@ func (s *session) finish(err error) (first bool) {
 // Close ends the session and tells the server (DELETE), which may take a moment
 // and may fail.
 func (s *session) Close() error {
-	if !s.finish(ErrClosed) || s.id == "" {
+	if !s.endSession(ErrClosed) || s.id == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.life), noticeLimit)
 	defer cancel()
-	h, err := s.header(ctx, mediaJSON)
+	h, err := s.buildHeader(ctx, mediaJSON)
 	if err != nil {
 		return err
 	}
-	x, err := s.t.do(ctx, http.MethodDelete, h, nil)
+	x, err := s.transport.sendHTTP(ctx, http.MethodDelete, h, nil)
 	if err != nil {
 		return err
 	}
-	if x.http.StatusCode == http.StatusMethodNotAllowed {
-		return x.finish(nil) // the server ends sessions itself
+	if x.resp.StatusCode == http.StatusMethodNotAllowed {
+		return x.closeWith(nil) // the server ends sessions itself
 	}
-	return x.finish(x.accepted())
+	return x.closeWith(x.checkAccepted())
 }

@@ -16,22 +16,24 @@ import (
 // A Transport carries messages to a server over Streamable HTTP, one POST a
 // message. It is a [protocol.Peer]; all methods may be called concurrently.
 type Transport struct {
-	endpoint  *url.URL
-	client    http.Client
-	own       *http.Transport // nil when the client is the caller's
-	fixed     http.Header
-	authorize func(context.Context) (http.Header, error)
-	limit     int64
+	endpoint     *url.URL
+	client       http.Client
+	ownTransport *http.Transport // nil when the client is the caller's
+	fixedHeader  http.Header
+	authorize    func(context.Context) (http.Header, error)
+	maxBytes     int64
 
 	// life ends when the transport is closed, and every request with it. It
 	// belongs to the transport and to no request, which is why it is kept.
 	life    context.Context
-	end     context.CancelCauseFunc
+	endLife context.CancelCauseFunc
 	mu      sync.Mutex // orders Close after the start of every running request
 	running sync.WaitGroup
 }
 
 var _ protocol.Peer = (*Transport)(nil)
+
+var _ protocol.LegacyPeer = (*Transport)(nil)
 
 // New returns a transport to the server at endpoint, an absolute http or https
 // URL. Nothing is sent before the first message. Nil options mean defaults.
@@ -40,34 +42,34 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Transport{endpoint: u, limit: DefaultMaxResponseBytes}
+	t := &Transport{endpoint: u, maxBytes: DefaultMaxResponseBytes}
 	if opts != nil {
 		if opts.MaxResponseBytes > 0 {
-			t.limit = opts.MaxResponseBytes
+			t.maxBytes = opts.MaxResponseBytes
 		}
 		t.authorize = opts.Authorize
-		t.fixed = make(http.Header, len(opts.Header))
+		t.fixedHeader = make(http.Header, len(opts.Header))
 		for name, values := range opts.Header {
 			for _, v := range values {
-				t.fixed.Add(name, v)
+				t.fixedHeader.Add(name, v)
 			}
 		}
 		// Requests share the values: a round tripper that appends to one must
 		// not write into what others read.
-		for name, values := range t.fixed {
-			t.fixed[name] = slices.Clip(values)
+		for name, values := range t.fixedHeader {
+			t.fixedHeader[name] = slices.Clip(values)
 		}
 	}
 	if opts != nil && opts.HTTPClient != nil {
 		t.client = *opts.HTTPClient
 	} else {
-		t.own = ownTransport()
-		t.client.Transport = t.own
+		t.ownTransport = newOwnTransport()
+		t.client.Transport = t.ownTransport
 	}
 	// A redirect would hand credentials and arguments to whoever the response
 	// names; an endpoint that moved is for the caller to look at.
 	t.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	t.life, t.end = context.WithCancelCause(context.Background())
+	t.life, t.endLife = context.WithCancelCause(context.Background())
 	return t, nil
 }
 
@@ -79,35 +81,65 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 // An HTTP error status whose body is an error message of the protocol is a
 // response; others are a [*StatusError].
 func (t *Transport) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
-	x, err := t.post(ctx, req, req.Method, &req.Mirror)
+	x, err := t.postMessage(ctx, req, req.Method, &req.Mirror)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := x.response(req.ID, back)
-	if err = x.finish(err); err != nil {
+	resp, err := x.readResponse(req.ID, back)
+	if err = x.closeWith(err); err != nil {
 		return nil, err
 	}
 	return resp, nil
 }
 
+// Probe implements [protocol.LegacyPeer]. Signs of a legacy server are an error
+// status that is about the request and has no error of a modern revision as its
+// body, the same without the status, and an answer that only a legacy server
+// gives (basic/transports/streamable-http, "Backward Compatibility").
+func (t *Transport) Probe(ctx context.Context, req *protocol.Request) (*protocol.Response, bool, error) {
+	x, err := t.postMessage(ctx, req, req.Method, &req.Mirror)
+	if err != nil {
+		return nil, false, err
+	}
+	status := x.resp.StatusCode
+	resp, err := x.readResponse(req.ID, nil)
+	if err = x.closeWith(err); err != nil {
+		return nil, ctx.Err() == nil && (isRequestFault(status) || errors.Is(err, errServerRequest)), err
+	}
+	if resp.Error == nil || resp.Error.EraEvidence() {
+		return resp, false, nil
+	}
+	return resp, status == http.StatusOK || isRequestFault(status), nil
+}
+
+// aboutRequest reports whether a status says that the request is at fault,
+// rather than who sent it, when, or the server.
+func isRequestFault(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return false
+	}
+	return status >= 400 && status < 500
+}
+
 // Notify posts a notification. Modern servers expect none over HTTP.
 func (t *Transport) Notify(ctx context.Context, n *protocol.Notification) error {
-	x, err := t.post(ctx, n, n.Method, &protocol.Mirror{})
+	x, err := t.postMessage(ctx, n, n.Method, &protocol.Mirror{})
 	if err != nil {
 		return err
 	}
-	return x.finish(x.accepted())
+	return x.closeWith(x.checkAccepted())
 }
 
 // Close abandons every request that is running and waits until each has let go
 // of its connection. Later requests fail with [ErrClosed].
 func (t *Transport) Close() error {
 	t.mu.Lock()
-	t.end(ErrClosed)
+	t.endLife(ErrClosed)
 	t.mu.Unlock()
 	t.running.Wait()
-	if t.own != nil {
-		t.own.CloseIdleConnections()
+	if t.ownTransport != nil {
+		t.ownTransport.CloseIdleConnections()
 	}
 	return nil
 }
@@ -118,7 +150,7 @@ func (t *Transport) CredentialsVary() bool { return t.authorize != nil }
 
 // ownTransport returns a transport like the default one, with a pool of its
 // own that fits many calls to one host.
-func ownTransport() *http.Transport {
+func newOwnTransport() *http.Transport {
 	const idle = 32
 	own := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
 	if std, ok := http.DefaultTransport.(*http.Transport); ok {
@@ -129,7 +161,7 @@ func ownTransport() *http.Transport {
 }
 
 // start counts a request as running, unless the transport is closed.
-func (t *Transport) start() error {
+func (t *Transport) beginRequest() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.life.Err() != nil {
@@ -140,8 +172,8 @@ func (t *Transport) start() error {
 }
 
 // post sends one message and returns once the header of the answer is there.
-func (t *Transport) post(ctx context.Context, m protocol.Message, method string, mirror *protocol.Mirror) (*exchange, error) {
-	header, err := t.header(ctx, method, mirror)
+func (t *Transport) postMessage(ctx context.Context, m protocol.Message, method string, mirror *protocol.Mirror) (*httpExchange, error) {
+	header, err := t.buildHeader(ctx, method, mirror)
 	if err != nil {
 		return nil, err
 	}
@@ -149,21 +181,21 @@ func (t *Transport) post(ctx context.Context, m protocol.Message, method string,
 	if err != nil {
 		return nil, errPrefix.Errorf("%w", err)
 	}
-	return t.do(ctx, http.MethodPost, header, body)
+	return t.sendHTTP(ctx, http.MethodPost, header, body)
 }
 
 // do sends one HTTP request and returns once the header of the answer is there.
 // A nil body is none.
-func (t *Transport) do(ctx context.Context, method string, header http.Header, body []byte) (*exchange, error) {
-	if err := t.start(); err != nil {
+func (t *Transport) sendHTTP(ctx context.Context, method string, header http.Header, body []byte) (*httpExchange, error) {
+	if err := t.beginRequest(); err != nil {
 		return nil, err
 	}
-	x := &exchange{t: t}
+	x := &httpExchange{transport: t}
 	// Linked to the caller's context by hand: the link is cut when the
 	// response is there, though its stream may take a moment to end.
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	x.unlink = context.AfterFunc(ctx, func() { x.cancel(context.Cause(ctx)) })
-	x.stop = context.AfterFunc(t.life, func() { x.cancel(ErrClosed) })
+	x.unlinkCaller = context.AfterFunc(ctx, func() { x.cancel(context.Cause(ctx)) })
+	x.unlinkLife = context.AfterFunc(t.life, func() { x.cancel(ErrClosed) })
 	// Built by hand: http.NewRequest would parse the URL again. GetBody lets
 	// net/http send again on a fresh connection what a stale one never took.
 	hr := &http.Request{
@@ -179,14 +211,14 @@ func (t *Transport) do(ctx context.Context, method string, header http.Header, b
 		hr.ContentLength = int64(len(body))
 	}
 	var err error
-	x.http, err = t.client.Do(hr.WithContext(x.ctx))
+	x.resp, err = t.client.Do(hr.WithContext(x.ctx))
 	if err != nil {
 		// *url.Error repeats the URL, whose query may hold a secret.
 		if ue, ok := errors.AsType[*url.Error](err); ok {
 			err = ue.Err
 		}
-		err = errPrefix.Errorf("%w", x.blame(err))
-		x.release()
+		err = errPrefix.Errorf("%w", x.explainError(err))
+		x.releaseAll()
 		return nil, err
 	}
 	return x, nil

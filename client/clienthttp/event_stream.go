@@ -38,25 +38,25 @@ var errBroken = errors.New("connection has ended")
 
 // A feed is one stream of the server, over as many connections as it takes:
 // that of a request, which ends with its response, or that of a session.
-type feed struct {
+type eventStream struct {
 	session *session
 	ctx     context.Context // what the server asks on the stream ends with it
 	want    protocol.ID     // the request, zero for the stream of a session
 	back    protocol.Back   // may be nil
 
-	lastID  string // of the last event that had one
-	retry   time.Duration
-	told    bool // the server said how long to wait
-	barren  int  // attempts in a row that brought nothing
-	brought bool // the present one brought something
+	lastID       string // of the last event that had one
+	retry        time.Duration
+	hasRetry     bool // the server said how long to wait
+	idleAttempts int  // attempts in a row that brought nothing
+	receivedAny  bool // the present one brought something
 }
 
 // follow reads the stream of a request, taking it up again where it broke
 // (basic/transports of revision 2025-11-25, "Resumability and Redelivery").
-func (f *feed) follow(x *exchange) (*protocol.Response, error) {
+func (f *eventStream) readToResponse(x *httpExchange) (*protocol.Response, error) {
 	for {
-		resp, err := f.read(x)
-		if err = x.finish(err); err == nil {
+		resp, err := f.readConnection(x)
+		if err = x.closeWith(err); err == nil {
 			return resp, nil
 		}
 		for x = nil; x == nil; {
@@ -65,37 +65,37 @@ func (f *feed) follow(x *exchange) (*protocol.Response, error) {
 				return nil, errPrefix.Errorf("%w", context.Cause(f.ctx))
 			case !errors.Is(err, errBroken):
 				return nil, err
-			case f.lastID == "" || !f.again():
+			case f.lastID == "" || !f.countAttempt():
 				return nil, errPrefix.Errorf("%w: %w", ErrNoResponse, err)
 			}
-			if err := f.pause(); err != nil {
+			if err := f.awaitRetry(); err != nil {
 				return nil, err
 			}
-			x, err = f.connect()
+			x, err = f.openConnection()
 		}
 	}
 }
 
 // again reports whether to try once more.
-func (f *feed) again() bool {
-	if f.brought {
-		f.barren = 0
+func (f *eventStream) countAttempt() bool {
+	if f.receivedAny {
+		f.idleAttempts = 0
 	}
-	f.barren++
-	f.brought = false
-	return f.barren <= MaxResumptions
+	f.idleAttempts++
+	f.receivedAny = false
+	return f.idleAttempts <= MaxResumptions
 }
 
 // pause waits as long as the server said, or as long as seems right.
-func (f *feed) pause() error {
-	timer := time.NewTimer(f.delay())
+func (f *eventStream) awaitRetry() error {
+	timer := time.NewTimer(f.retryDelay())
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
 	case <-f.ctx.Done():
 		return errPrefix.Errorf("%w", context.Cause(f.ctx))
-	case <-f.session.t.life.Done():
+	case <-f.session.transport.life.Done():
 		return ErrClosed
 	}
 }
@@ -103,17 +103,17 @@ func (f *feed) pause() error {
 // delay never is less than the server asked for, within the bounds. The random
 // part keeps the clients of a server that was started anew from coming back all
 // at once.
-func (f *feed) delay() time.Duration {
-	if f.told && f.barren <= 1 {
+func (f *eventStream) retryDelay() time.Duration {
+	if f.hasRetry && f.idleAttempts <= 1 {
 		d := min(max(f.retry, MinRetry), MaxRetry)
 		return d + rand.N(d/10+1)
 	}
 	d := DefaultRetry
-	for range min(f.barren-1, 10) {
+	for range min(f.idleAttempts-1, 10) {
 		d *= 2
 	}
 	d = min(d, MaxBackoff)
-	if f.told {
+	if f.hasRetry {
 		d = max(d, min(f.retry, MaxRetry))
 		return d + rand.N(d/10+1)
 	}
@@ -122,65 +122,65 @@ func (f *feed) delay() time.Duration {
 
 // connect opens the stream, or opens it again after the last event. An error is
 // an errBroken if trying once more may help.
-func (f *feed) connect() (*exchange, error) {
+func (f *eventStream) openConnection() (*httpExchange, error) {
 	s := f.session
-	h, err := s.header(f.ctx, mediaSSE)
+	h, err := s.buildHeader(f.ctx, mediaSSE)
 	if err != nil {
 		return nil, err
 	}
 	if f.lastID != "" {
 		h[headerLastEvent] = []string{f.lastID}
 	}
-	x, err := s.t.do(f.ctx, http.MethodGet, h, nil)
+	x, err := s.transport.sendHTTP(f.ctx, http.MethodGet, h, nil)
 	if errors.Is(err, ErrClosed) {
 		return nil, err // by whoever made the transport; it stays so
 	}
 	if err != nil {
 		return nil, errPrefix.Errorf("%w: %w", errBroken, err)
 	}
-	status := x.http.StatusCode
+	status := x.resp.StatusCode
 	switch {
-	case status == http.StatusOK && x.media() == mediaSSE:
+	case status == http.StatusOK && x.mediaType() == mediaSSE:
 		return x, nil
 	case status == http.StatusNotFound && s.id != "":
-		err = s.gone(&StatusError{Status: status, Header: x.http.Header})
+		err = s.markGone(&StatusError{Status: status, Header: x.resp.Header})
 	default:
-		err = &StatusError{Status: status, Header: x.http.Header, Excerpt: x.excerpt()}
-		if status >= 400 && !aboutRequest(status) {
+		err = &StatusError{Status: status, Header: x.resp.Header, Excerpt: x.readExcerpt()}
+		if status >= 400 && !isRequestFault(status) {
 			err = errPrefix.Errorf("%w: %w", errBroken, err)
 		} else if !f.want.IsZero() {
 			err = errPrefix.Errorf("%w: %w", ErrNoResponse, err)
 		}
 	}
-	return nil, x.finish(err)
+	return nil, x.closeWith(err)
 }
 
 // read hands on what comes over one connection. It returns the response if the
 // stream is that of a request and it comes, else an error, errBroken when it is
 // just the connection that has ended.
-func (f *feed) read(x *exchange) (*protocol.Response, error) {
-	events := sse.NewReader(x.http.Body, int(min(x.t.limit, 1<<30))+framing)
-	defer f.note(events)
+func (f *eventStream) readConnection(x *httpExchange) (*protocol.Response, error) {
+	events := sse.NewReader(x.resp.Body, int(min(x.transport.maxBytes, 1<<30))+eventFraming)
+	defer f.noteResumePoint(events)
 	for {
 		event, err := events.Next()
-		f.note(events)
+		f.noteResumePoint(events)
 		switch {
 		case errors.Is(err, sse.ErrTooLarge):
-			return nil, x.tooLarge("event")
+			return nil, x.newTooLargeError("event")
 		case err != nil:
 			if err == io.EOF || err == io.ErrUnexpectedEOF {
 				return nil, errBroken
 			}
 			return nil, errPrefix.Errorf("%w: %w", errBroken, err)
 		}
-		f.brought = true
+		f.receivedAny = true
 		if f.ctx.Err() != nil {
 			return nil, errPrefix.Errorf("%w", context.Cause(f.ctx))
 		}
 		if event.Type != "" && event.Type != "message" {
 			continue // no event of the protocol
 		}
-		if resp, err := f.take(event.Data); resp != nil || err != nil {
+		if resp, err := f.handleEvent(event.Data); resp != nil || err != nil {
 			return resp, err
 		}
 	}
@@ -188,16 +188,16 @@ func (f *feed) read(x *exchange) (*protocol.Response, error) {
 
 // note remembers where to go on. Ids that cannot stand in a header are as good
 // as none.
-func (f *feed) note(events *sse.Reader) {
-	if id := events.LastEventID(); id != "" && id != f.lastID && len(id) <= maxEventID && printable(id) {
-		f.lastID, f.brought = id, true
+func (f *eventStream) noteResumePoint(events *sse.Reader) {
+	if id := events.LastEventID(); id != "" && id != f.lastID && len(id) <= maxEventID && isPrintable(id) {
+		f.lastID, f.receivedAny = id, true
 	}
 	if d, told := events.Retry(); told {
-		f.retry, f.told = d, true
+		f.retry, f.hasRetry = d, true
 	}
 }
 
-func printable(text string) bool {
+func isPrintable(text string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] == 0x7f {
 			return false
@@ -208,17 +208,17 @@ func printable(text string) bool {
 
 // take handles the data of one event: a message, or in revision 2025-03-26
 // several.
-func (f *feed) take(data []byte) (*protocol.Response, error) {
+func (f *eventStream) handleEvent(data []byte) (*protocol.Response, error) {
 	messages := [][]byte{data}
 	if batch, is, err := protocol.DecodeBatch(data); is && f.session.version == protocol.V20250326 {
 		if err != nil {
-			return nil, f.bad(err)
+			return nil, f.badMessageError(err)
 		}
 		messages = batch
 	}
 	var found *protocol.Response
 	for _, data := range messages {
-		resp, err := f.message(data)
+		resp, err := f.handleMessage(data)
 		if err != nil {
 			return nil, err
 		}
@@ -230,15 +230,15 @@ func (f *feed) take(data []byte) (*protocol.Response, error) {
 }
 
 // message handles one message. It returns the response to the request.
-func (f *feed) message(data []byte) (*protocol.Response, error) {
+func (f *eventStream) handleMessage(data []byte) (*protocol.Response, error) {
 	m, err := protocol.DecodeMessage(data)
 	if err != nil {
 		said, _ := protocol.AsError(err)
 		if r, ok := m.(*protocol.Request); ok && said != nil && namesMethod(data) {
-			f.refuse(r.ID, said)
+			f.refuseRequest(r.ID, said)
 			return nil, nil
 		}
-		return nil, f.bad(err)
+		return nil, f.badMessageError(err)
 	}
 	switch m := m.(type) {
 	case *protocol.Notification:
@@ -249,23 +249,23 @@ func (f *feed) message(data []byte) (*protocol.Response, error) {
 			return nil, err
 		}
 	case *protocol.Request:
-		f.ask(m)
+		f.answerRequest(m)
 	case *protocol.Response:
 		if f.want.IsZero() {
 			return nil, nil // to nothing that was asked here
 		}
-		return m, answers(m, f.want)
+		return m, checkResponseID(m, f.want)
 	}
 	return nil, nil
 }
 
 // bad is what becomes of a message that is none: the end of a request, for it
 // may have been the response; nothing to the stream of a session.
-func (f *feed) bad(err error) error {
+func (f *eventStream) badMessageError(err error) error {
 	if f.want.IsZero() {
 		return nil
 	}
-	return errPrefix.Errorf("stream: %w", plain(err))
+	return errPrefix.Errorf("stream: %w", withoutCode(err))
 }
 
 // namesMethod reports whether a message has a method, whatever else is wrong
@@ -280,26 +280,26 @@ func namesMethod(data []byte) (found bool) {
 
 // ask hands on a request of the server and sends the response, meanwhile reading
 // on unless too many are under way.
-func (f *feed) ask(req *protocol.Request) {
+func (f *eventStream) answerRequest(req *protocol.Request) {
 	caller, ok := f.back.(protocol.BackCaller)
 	if !ok {
 		caller = f.session.back
 	}
-	f.occupy(func() {
+	f.runInSlot(func() {
 		if resp, err := caller.Call(f.ctx, req); err == nil && resp != nil {
-			f.session.answer(f.ctx, resp)
+			f.session.sendAnswer(f.ctx, resp)
 		}
 	})
 }
 
 // refuse answers what was meant as a request.
-func (f *feed) refuse(id protocol.ID, said *protocol.Error) {
-	f.occupy(func() { f.session.answer(f.ctx, &protocol.Response{ID: id, Error: said}) })
+func (f *eventStream) refuseRequest(id protocol.ID, said *protocol.Error) {
+	f.runInSlot(func() { f.session.sendAnswer(f.ctx, &protocol.Response{ID: id, Error: said}) })
 }
 
 // occupy runs what takes its time beside the reading.
-func (f *feed) occupy(run func()) {
-	calls := f.session.calls
+func (f *eventStream) runInSlot(run func()) {
+	calls := f.session.slots
 	select {
 	case calls <- struct{}{}:
 	case <-f.ctx.Done():
@@ -309,41 +309,4 @@ func (f *feed) occupy(run func()) {
 		defer func() { <-calls }()
 		run()
 	}()
-}
-
-// startHearing opens the stream for what the server says by itself, and waits a little
-// for it to be there.
-func (s *session) startHearing(ctx context.Context) {
-	opened := make(chan struct{})
-	go s.hear(opened)
-	timer := time.NewTimer(listenGrace)
-	defer timer.Stop()
-	select {
-	case <-opened:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
-// hear reads the stream of the session until that ends, or the server says that
-// it has none.
-func (s *session) hear(opened chan struct{}) {
-	f := &feed{session: s, ctx: s.life, back: s.back}
-	for first := true; ; first = false {
-		x, err := f.connect()
-		if first {
-			close(opened)
-		}
-		if err == nil {
-			_, err = f.read(x)
-			err = x.finish(err)
-		}
-		if !errors.Is(err, errBroken) || s.Err() != nil {
-			return // an event that is too large would only come again
-		}
-		f.again()
-		if f.pause() != nil {
-			return
-		}
-	}
 }
