@@ -275,7 +275,7 @@ func (x *streamSession) sendResponse(resp *protocol.Response) {
 // request, because it names no method.
 func (x *streamSession) refuseMalformed(line []byte, id protocol.ID, err error) bool {
 	said, ok := protocol.AsError(err)
-	if !ok || !namesMethod(line) {
+	if !ok || !jsonx.HasMember(line, "method") {
 		return false
 	}
 	select {
@@ -290,16 +290,6 @@ func (x *streamSession) refuseMalformed(line []byte, id protocol.ID, err error) 
 		x.sendResponse(&protocol.Response{ID: id, Error: said})
 	}()
 	return true
-}
-
-// namesMethod reports whether a message has a method, whatever else is wrong
-// with it.
-func namesMethod(line []byte) (found bool) {
-	_ = jsonx.Members(line, func(key, _ []byte) error {
-		found = found || string(key) == "method"
-		return nil
-	})
-	return found
 }
 
 // currentSession returns the session of the stream, nil when there is none.

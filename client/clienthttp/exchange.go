@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"strings"
@@ -15,22 +16,27 @@ import (
 
 // The two media types of an answer.
 const (
+	// The two media types of an answer.
 	mediaJSON = "application/json"
 	mediaSSE  = "text/event-stream"
 )
 
-// An exchange is one POST whose answer has begun to arrive.
+// An httpExchange is one HTTP request whose answer has begun to arrive. It ends
+// with closeWith.
 type httpExchange struct {
 	transport    *Transport
-	ctx          context.Context // of this exchange only; it lives no longer than it
+	ctx          context.Context // of this exchange only
 	cancel       context.CancelCauseFunc
 	unlinkCaller func() bool // from the caller's context
-	unlinkLife   func() bool // following the transport's life
+	unlinkLife   func() bool // from the transport's life
 	resp         *http.Response
 }
 
-// response reads the answer to the request with the given id.
-func (x *httpExchange) readResponse(id protocol.ID, back protocol.Back) (*protocol.Response, error) {
+// readResponse reads the response to the request with the given id, from a JSON
+// body or a stream.
+func (x *httpExchange) readResponse(
+	id protocol.ID, back protocol.Back,
+) (*protocol.Response, error) {
 	media := x.mediaType()
 	switch {
 	case x.resp.StatusCode != http.StatusOK:
@@ -56,13 +62,14 @@ func (x *httpExchange) readResponse(id protocol.ID, back protocol.Back) (*protoc
 		x.resp.Header.Get("Content-Type"), mediaJSON, mediaSSE)
 }
 
-// errAsked says that a server does what modern ones may not.
+// errServerRequest says that a server sent a request, which modern servers must
+// not.
 var errServerRequest = errors.New("no modern server may")
 
-// stream hands on notifications until the response comes
+// readStream passes notifications to back until the response arrives
 // (basic/transports/streamable-http, "Receiving Messages").
 func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol.Response, error) {
-	events := sse.NewReader(x.resp.Body, int(min(x.transport.maxBytes, 1<<30))+eventFraming)
+	events := x.newEventReader()
 	for {
 		event, err := events.Next()
 		switch {
@@ -73,11 +80,12 @@ func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol
 		case err != nil:
 			return nil, errPrefix.Errorf("stream: %w", err)
 		}
-		if x.ctx.Err() != nil { // what is buffered may be much, and the server may send without end
+		// The reader may hold many events, and the server may send without end.
+		if x.ctx.Err() != nil {
 			return nil, errPrefix.Errorf("%w", context.Cause(x.ctx))
 		}
 		if event.Type != "" && event.Type != "message" {
-			continue // no event of the protocol
+			continue // events of other types are not of the protocol
 		}
 		m, err := protocol.DecodeMessage(event.Data)
 		if err != nil {
@@ -93,12 +101,20 @@ func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol
 		case *protocol.Response:
 			return m, checkResponseID(m, id)
 		case *protocol.Request:
-			return nil, errPrefix.Errorf("stream: server sent a request (%.64q): %w", m.Method, errServerRequest)
+			return nil, errPrefix.Errorf(
+				"stream: server sent a request (%.64q): %w", m.Method, errServerRequest,
+			)
 		}
 	}
 }
 
-// refusal reads the answer to a request that has an error status.
+// newEventReader returns a reader of the answer's events.
+func (x *httpExchange) newEventReader() *sse.Reader {
+	return sse.NewReader(x.resp.Body, int(min(x.transport.maxBytes, math.MaxInt/2))+eventFraming)
+}
+
+// readRefusal reads an answer with an error status. It returns the error
+// message of the protocol as a response if there is one, else a [*StatusError].
 func (x *httpExchange) readRefusal(id protocol.ID, media string) (*protocol.Response, error) {
 	failed := &StatusError{Status: x.resp.StatusCode, Header: x.resp.Header}
 	if media != mediaJSON {
@@ -119,13 +135,15 @@ func (x *httpExchange) readRefusal(id protocol.ID, media string) (*protocol.Resp
 		return nil, errPrefix.Errorf("%w: %w", failed, err)
 	}
 	failed.Response = resp.Error
-	if s := failed.Status; (s == http.StatusUnauthorized || s == http.StatusForbidden) && failed.Header.Get("WWW-Authenticate") != "" {
+	s := failed.Status
+	isAuth := s == http.StatusUnauthorized || s == http.StatusForbidden
+	if isAuth && failed.Header.Get("WWW-Authenticate") != "" {
 		return nil, failed
 	}
 	return resp, nil
 }
 
-// accepted checks the answer to a notification.
+// checkAccepted checks the answer to a notification.
 func (x *httpExchange) checkAccepted() error {
 	if x.resp.StatusCode >= 200 && x.resp.StatusCode < 300 {
 		return nil
@@ -137,8 +155,8 @@ func (x *httpExchange) checkAccepted() error {
 	return err
 }
 
-// answers checks that a response is for the one request of its exchange. An
-// error without id is: there is nothing else that it could be about.
+// checkResponseID checks that a response is for the request of its exchange. An
+// error without id is: the exchange has only one request.
 func checkResponseID(resp *protocol.Response, id protocol.ID) error {
 	if resp.ID == id || (resp.Error != nil && resp.ID.IsZero()) {
 		return nil
@@ -146,7 +164,7 @@ func checkResponseID(resp *protocol.Response, id protocol.ID) error {
 	return errPrefix.Errorf("response has id %.64s, the request %s", resp.ID, id)
 }
 
-// media returns the media type of the answer without parameters.
+// mediaType returns the media type of the answer without parameters.
 func (x *httpExchange) mediaType() string {
 	value := x.resp.Header.Get("Content-Type")
 	if value == mediaJSON || value == mediaSSE {
@@ -159,8 +177,8 @@ func (x *httpExchange) mediaType() string {
 	return media
 }
 
-// body reads a whole body within the limit. The caller owns the memory:
-// messages alias it.
+// readBody reads a whole body within the limit. The caller owns the memory,
+// which decoded messages alias.
 func (x *httpExchange) readBody() ([]byte, error) {
 	limit, size := x.transport.maxBytes, x.resp.ContentLength
 	if size > limit {
@@ -191,11 +209,14 @@ func (x *httpExchange) readBody() ([]byte, error) {
 	}
 }
 
+// newTooLargeError returns the error of a body or event above the limit.
 func (x *httpExchange) newTooLargeError(what string) error {
-	return errPrefix.Errorf("%s: %w: more than %d bytes", what, ErrResponseTooLarge, x.transport.maxBytes)
+	return errPrefix.Errorf(
+		"%s: %w: more than %d bytes", what, ErrResponseTooLarge, x.transport.maxBytes,
+	)
 }
 
-// excerpt reads the start of a body that is no message.
+// readExcerpt reads the start of a body that is no message.
 func (x *httpExchange) readExcerpt() string {
 	body, _ := io.ReadAll(io.LimitReader(x.resp.Body, maxExcerpt))
 	return clipBody(body)
@@ -205,8 +226,8 @@ func clipBody(body []byte) string {
 	return strings.ToValidUTF8(string(body[:min(len(body), maxExcerpt)]), "")
 }
 
-// plain turns the refusal that DecodeMessage has for a peer into an error of
-// ours: nobody said it to us.
+// withoutCode turns the protocol error of a decoder into a plain error: it was
+// made for a peer, and no peer has sent it.
 func withoutCode(err error) error {
 	if e, ok := protocol.AsError(err); ok {
 		return errors.New(e.Message)
@@ -214,8 +235,8 @@ func withoutCode(err error) error {
 	return err
 }
 
-// blame names what ended the exchange where that was not the network: the
-// caller's context or Close.
+// explainError replaces err by the cause of x.ctx if that has ended: the
+// caller's cancellation, or [ErrClosed].
 func (x *httpExchange) explainError(err error) error {
 	if err == nil || x.ctx.Err() == nil {
 		return err
@@ -223,16 +244,17 @@ func (x *httpExchange) explainError(err error) error {
 	return errPrefix.Errorf("%w", context.Cause(x.ctx))
 }
 
-// framing is what an event may need beside its message: field names, a type
-// and an id.
+// eventFraming is how many bytes an event may have besides its message: field
+// names, a type and an id.
 const eventFraming = 512
 
-// tail is how long, at most, a server has to end a stream after the response.
+// streamTail is how long a server may take to end a stream after the response.
 const streamTail = time.Second
 
-// finish lets go of the answer and returns err, by its right name. After a failure the connection is closed,
-// which tells the server to stop. After a success a stream is about to end;
-// waiting for that, behind the caller's back, keeps the connection for reuse.
+// closeWith ends the exchange and returns err as explainError does. After a
+// failure it closes the connection, which tells the server to stop. After a
+// response on a stream it waits for the end of the stream on another goroutine,
+// so that the connection can be reused.
 func (x *httpExchange) closeWith(err error) error {
 	err = x.explainError(err)
 	x.unlinkCaller()
@@ -249,7 +271,8 @@ func (x *httpExchange) closeWith(err error) error {
 	return nil
 }
 
-// release gives everything back. The exchange must not be used afterwards.
+// releaseAll closes the body and releases the contexts. The exchange must not
+// be used afterwards.
 func (x *httpExchange) releaseAll() {
 	if x.resp != nil {
 		_ = x.resp.Body.Close()

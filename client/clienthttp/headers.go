@@ -12,15 +12,19 @@ import (
 // The headers of the transport in canonical spelling, which lets them be set
 // without further work.
 const (
+	// The headers of the transport in canonical spelling, so that they can
+	// be set in the map directly.
 	headerVersion     = "Mcp-Protocol-Version"
 	headerMethod      = "Mcp-Method"
 	headerName        = "Mcp-Name"
 	headerParamPrefix = "Mcp-Param-"
 )
 
-// header returns the headers of one request: the caller's, overruled by those
-// of the protocol (basic/transports/streamable-http, "Request Metadata").
-func (t *Transport) buildHeader(ctx context.Context, method string, mirror *protocol.Mirror) (http.Header, error) {
+// buildHeader returns the headers of one request: the caller's, overridden by
+// those of the protocol (basic/transports/streamable-http, "Request Metadata").
+func (t *Transport) buildHeader(
+	ctx context.Context, method string, mirror *protocol.Mirror,
+) (http.Header, error) {
 	h, err := t.callerHeader(ctx, 6+len(mirror.Params))
 	if err != nil {
 		return nil, err
@@ -48,7 +52,7 @@ func (t *Transport) buildHeader(ctx context.Context, method string, mirror *prot
 	return h, nil
 }
 
-// callers returns the caller's headers, with room for more.
+// callerHeader returns the caller's headers, with room for more.
 func (t *Transport) callerHeader(ctx context.Context, more int) (http.Header, error) {
 	h := make(http.Header, len(t.fixedHeader)+more)
 	maps.Copy(h, t.fixedHeader)

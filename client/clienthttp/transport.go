@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -18,17 +19,18 @@ import (
 type Transport struct {
 	endpoint     *url.URL
 	client       http.Client
-	ownTransport *http.Transport // nil when the client is the caller's
-	fixedHeader  http.Header
+	ownTransport *http.Transport // nil when Options.HTTPClient is set
+	fixedHeader  http.Header     // Options.Header
 	authorize    func(context.Context) (http.Header, error)
-	maxBytes     int64
+	maxBytes     int64 // of one message
 
-	// life ends when the transport is closed, and every request with it. It
-	// belongs to the transport and to no request, which is why it is kept.
+	// life is cancelled when the transport is closed, and with it every
+	// request. It is a field because it belongs to the transport and not to
+	// a request.
 	life    context.Context
 	endLife context.CancelCauseFunc
-	mu      sync.Mutex // orders Close after the start of every running request
-	running sync.WaitGroup
+	mu      sync.Mutex     // orders endLife after beginRequest
+	running sync.WaitGroup // requests whose connection is in use
 }
 
 var _ protocol.Peer = (*Transport)(nil)
@@ -44,8 +46,11 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 	}
 	t := &Transport{endpoint: u, maxBytes: DefaultMaxResponseBytes}
 	if opts != nil {
-		if opts.MaxResponseBytes > 0 {
+		if opts.MaxResponseBytes != 0 {
 			t.maxBytes = opts.MaxResponseBytes
+		}
+		if opts.MaxResponseBytes < 0 {
+			t.maxBytes = math.MaxInt64 / 2 // sums of two do not overflow
 		}
 		t.authorize = opts.Authorize
 		t.fixedHeader = make(http.Header, len(opts.Header))
@@ -54,8 +59,8 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 				t.fixedHeader.Add(name, v)
 			}
 		}
-		// Requests share the values: a round tripper that appends to one must
-		// not write into what others read.
+		// Requests share the values: without spare capacity, a round tripper that
+		// appends to one does not write into what other requests read.
 		for name, values := range t.fixedHeader {
 			t.fixedHeader[name] = slices.Clip(values)
 		}
@@ -68,19 +73,23 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 	}
 	// A redirect would hand credentials and arguments to whoever the response
 	// names; an endpoint that moved is for the caller to look at.
-	t.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	t.client.CheckRedirect = func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}
 	t.life, t.endLife = context.WithCancelCause(context.Background())
 	return t, nil
 }
 
-// Handle posts a request and returns the response to it. Notifications that
-// come before it on a stream go to back in order; back may be nil. Ending ctx
-// closes the stream, which tells the server to stop
+// Handle posts a request and returns the response. Notifications that come
+// before it on a stream are passed to back in order; back may be nil. The end
+// of ctx closes the stream, which tells the server to stop
 // (basic/transports/streamable-http, "Cancellation").
 //
-// An HTTP error status whose body is an error message of the protocol is a
-// response; others are a [*StatusError].
-func (t *Transport) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+// An error message of the protocol is a response, whatever the HTTP status.
+// Other error statuses are a [*StatusError].
+func (t *Transport) Handle(
+	ctx context.Context, req *protocol.Request, back protocol.Back,
+) (*protocol.Response, error) {
 	x, err := t.postMessage(ctx, req, req.Method, &req.Mirror)
 	if err != nil {
 		return nil, err
@@ -92,11 +101,13 @@ func (t *Transport) Handle(ctx context.Context, req *protocol.Request, back prot
 	return resp, nil
 }
 
-// Probe implements [protocol.LegacyPeer]. Signs of a legacy server are an error
-// status that is about the request and has no error of a modern revision as its
-// body, the same without the status, and an answer that only a legacy server
-// gives (basic/transports/streamable-http, "Backward Compatibility").
-func (t *Transport) Probe(ctx context.Context, req *protocol.Request) (*protocol.Response, bool, error) {
+// Probe implements [protocol.LegacyPeer]. These indicate a legacy server: a 4xx
+// status about the request itself, whose body is no error of a modern revision;
+// such a body with status 200; and a request of the server on the stream
+// (basic/transports/streamable-http, "Backward Compatibility").
+func (t *Transport) Probe(
+	ctx context.Context, req *protocol.Request,
+) (*protocol.Response, bool, error) {
 	x, err := t.postMessage(ctx, req, req.Method, &req.Mirror)
 	if err != nil {
 		return nil, false, err
@@ -112,17 +123,19 @@ func (t *Transport) Probe(ctx context.Context, req *protocol.Request) (*protocol
 	return resp, status == http.StatusOK || isRequestFault(status), nil
 }
 
-// aboutRequest reports whether a status says that the request is at fault,
-// rather than who sent it, when, or the server.
+// isRequestFault reports whether a status says that the request itself is
+// wrong: any 4xx, except those about credentials and timing.
 func isRequestFault(status int) bool {
 	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusTooManyRequests:
+	case http.StatusUnauthorized, http.StatusForbidden,
+		http.StatusRequestTimeout, http.StatusTooManyRequests:
 		return false
 	}
 	return status >= 400 && status < 500
 }
 
-// Notify posts a notification. Modern servers expect none over HTTP.
+// Notify posts a notification. Modern revisions have none from client to server
+// over HTTP.
 func (t *Transport) Notify(ctx context.Context, n *protocol.Notification) error {
 	x, err := t.postMessage(ctx, n, n.Method, &protocol.Mirror{})
 	if err != nil {
@@ -131,8 +144,8 @@ func (t *Transport) Notify(ctx context.Context, n *protocol.Notification) error 
 	return x.closeWith(x.checkAccepted())
 }
 
-// Close abandons every request that is running and waits until each has let go
-// of its connection. Later requests fail with [ErrClosed].
+// Close cancels every running request and waits until each has released its
+// connection. Later requests fail with [ErrClosed].
 func (t *Transport) Close() error {
 	t.mu.Lock()
 	t.endLife(ErrClosed)
@@ -145,11 +158,11 @@ func (t *Transport) Close() error {
 }
 
 // CredentialsVary reports whether requests may carry the credentials of
-// different users: whether [Options.Authorize] is set. A cache must know.
+// different users, because [Options.Authorize] is set. Caches depend on it.
 func (t *Transport) CredentialsVary() bool { return t.authorize != nil }
 
-// ownTransport returns a transport like the default one, with a pool of its
-// own that fits many calls to one host.
+// newOwnTransport returns a copy of the default transport, with a pool of its
+// own that is large enough for many calls to one host.
 func newOwnTransport() *http.Transport {
 	const idle = 32
 	own := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
@@ -160,7 +173,7 @@ func newOwnTransport() *http.Transport {
 	return own
 }
 
-// start counts a request as running, unless the transport is closed.
+// beginRequest counts a request as running, unless the transport is closed.
 func (t *Transport) beginRequest() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -171,8 +184,11 @@ func (t *Transport) beginRequest() error {
 	return nil
 }
 
-// post sends one message and returns once the header of the answer is there.
-func (t *Transport) postMessage(ctx context.Context, m protocol.Message, method string, mirror *protocol.Mirror) (*httpExchange, error) {
+// postMessage sends one message and returns when the header of the answer has
+// arrived.
+func (t *Transport) postMessage(
+	ctx context.Context, m protocol.Message, method string, mirror *protocol.Mirror,
+) (*httpExchange, error) {
 	header, err := t.buildHeader(ctx, method, mirror)
 	if err != nil {
 		return nil, err
@@ -184,20 +200,24 @@ func (t *Transport) postMessage(ctx context.Context, m protocol.Message, method 
 	return t.sendHTTP(ctx, http.MethodPost, header, body)
 }
 
-// do sends one HTTP request and returns once the header of the answer is there.
-// A nil body is none.
-func (t *Transport) sendHTTP(ctx context.Context, method string, header http.Header, body []byte) (*httpExchange, error) {
+// sendHTTP sends one HTTP request and returns when the header of the answer has
+// arrived. A nil body means no body. The caller must end the exchange with
+// closeWith.
+func (t *Transport) sendHTTP(
+	ctx context.Context, method string, header http.Header, body []byte,
+) (*httpExchange, error) {
 	if err := t.beginRequest(); err != nil {
 		return nil, err
 	}
 	x := &httpExchange{transport: t}
-	// Linked to the caller's context by hand: the link is cut when the
-	// response is there, though its stream may take a moment to end.
+	// The context is linked to the caller's by hand, because closeWith cuts the
+	// link after the response, while the end of the stream is still read.
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	x.unlinkCaller = context.AfterFunc(ctx, func() { x.cancel(context.Cause(ctx)) })
 	x.unlinkLife = context.AfterFunc(t.life, func() { x.cancel(ErrClosed) })
-	// Built by hand: http.NewRequest would parse the URL again. GetBody lets
-	// net/http send again on a fresh connection what a stale one never took.
+	// The request is built by hand: http.NewRequest would parse the URL again.
+	// GetBody lets net/http send the request again if an idle connection was
+	// closed before it was sent.
 	hr := &http.Request{
 		Method: method,
 		URL:    t.endpoint,
