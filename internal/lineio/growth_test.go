@@ -31,7 +31,9 @@ func TestGrowth(t *testing.T) {
 	},
 		growthtest.Input{Name: "short lines", Make: growthtest.Repeat("", "a\n", "")},
 		growthtest.Input{Name: "empty lines", Make: growthtest.Repeat("", "\n", "")},
-		growthtest.Input{Name: "messages", Make: growthtest.Repeat("", `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n", "")},
+		growthtest.Input{Name: "messages", Make: growthtest.Repeat(
+			"", `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n", "",
+		)},
 		growthtest.Input{Name: "one line", Make: growthtest.Repeat("", "x", "\n"), RefusedFrom: most + 2},
 		growthtest.Input{Name: "no end", Make: growthtest.Repeat("", "x", ""), RefusedFrom: most + 1},
 	)

@@ -13,7 +13,9 @@ func TestGrowth(t *testing.T) {
 	inputs := []growthtest.Input{
 		{Name: "CR", Make: growthtest.Repeat("data: a\n\n", "\r", "\n\n")},
 		{Name: "CR after a long line", Make: func(size int) []byte {
-			return append(growthtest.Repeat("data: ", "x", "\n\n")(size/2), growthtest.Repeat("", "\r", "\n\n")(size/2)...)
+			return append(growthtest.Repeat(
+				"data: ", "x", "\n\n",
+			)(size/2), growthtest.Repeat("", "\r", "\n\n")(size/2)...)
 		}},
 		{Name: "LF", Make: growthtest.Repeat("", "\n", "data: a\n\n")},
 		{Name: "comments", Make: growthtest.Repeat("", ":\r", "data: a\n\n")},
