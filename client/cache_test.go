@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -163,7 +166,7 @@ func TestCacheReportsWhatIsLeft(t *testing.T) {
 	})
 }
 
-func TestNothingElseIsKept(t *testing.T) {
+func TestOtherResultsAreNotKept(t *testing.T) {
 	c := newClient(t, hinted(minute), nil)
 	calls := map[string]func(context.Context) error{
 		"tool":   func(ctx context.Context) error { _, err := c.CallTool(ctx, "t", nil); return err },
@@ -264,8 +267,29 @@ func TestErrorsAreNotKept(t *testing.T) {
 	}
 }
 
-// G25: a read that took questions depends on more than its URI.
-func TestG25RetriedReadIsNotKeptForLater(t *testing.T) {
+func TestReadWithQuestionsIsNotCached(t *testing.T) {
+	var prompts atomic.Int32
+	content := `{"resultType":"complete","contents":[{"uri":"u:1","text":"x"}],"ttlMs":60000,"cacheScope":"public"}`
+	peer := &fakePeer{handle: func(_ context.Context, req *protocol.Request, _ protocol.Back) (*protocol.Response, error) {
+		result := content
+		if !strings.Contains(string(req.Params), "inputResponses") {
+			result = ask(`"inputRequests":{"who":` + nameForm + `}`)
+		}
+		return &protocol.Response{ID: req.ID, Result: json.RawMessage(result)}, nil
+	}}
+	c := newClient(t, peer, countingForm(&prompts))
+	for range 2 {
+		if _, err := c.ReadResource(t.Context(), "u:1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if prompts.Load() != 2 || len(peer.requests()) != 4 {
+		t.Errorf("got %d prompts and %d requests, want 2 and 4", prompts.Load(), len(peer.requests()))
+	}
+}
+
+// A read that took questions depends on more than its URI.
+func TestRetriedReadIsNotKeptForLater(t *testing.T) {
 	content := `{"resultType":"complete","contents":[{"uri":"u:1","text":"for Ada only"}],"ttlMs":60000,"cacheScope":"public"}`
 	for name, interim := range map[string]string{
 		"answers": ask(`"inputRequests":{"who":` + nameForm + `},"ttlMs":60000,"cacheScope":"public"`),
@@ -288,8 +312,8 @@ func TestG25RetriedReadIsNotKeptForLater(t *testing.T) {
 	}
 }
 
-// G26: what an earlier request was asked must not keep a retry off the wire.
-func TestG26ManualRetryReachesTheWire(t *testing.T) {
+// A cached result of the same URI must not answer a retry.
+func TestManualRetryBypassesTheCache(t *testing.T) {
 	interim := ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s","ttlMs":60000,"cacheScope":"public"`)
 	content := `{"resultType":"complete","contents":[{"uri":"u:1","text":"x"}],"ttlMs":60000,"cacheScope":"public"}`
 	peer := script(interim, content)
@@ -379,6 +403,47 @@ func TestCachePartitions(t *testing.T) {
 			}
 			if strings.Join(got, " ") != want {
 				t.Errorf("got %v, want %s", got, want)
+			}
+		})
+	}
+}
+
+// Where credentials may differ from call to call, a private result is nobody's
+// to reuse unless it is known whose it is.
+func TestVaryingCredentialsKeepPrivateResultsOut(t *testing.T) {
+	authorize := func(ctx context.Context) (http.Header, error) {
+		user, _ := ctx.Value(userKey{}).(string)
+		return http.Header{"Authorization": {"Bearer " + user}}, nil
+	}
+	user := func(ctx context.Context) string { name, _ := ctx.Value(userKey{}).(string); return name }
+	cases := []struct {
+		name, scope string
+		transport   *clienthttp.Options
+		opts        *client.Options
+		want        string
+	}{
+		{"private", "private", &clienthttp.Options{Authorize: authorize}, nil, "ada bob ada bob 4"},
+		{"partitioned", "private", &clienthttp.Options{Authorize: authorize}, &client.Options{Cache: &client.CacheOptions{Partition: user}}, "ada bob ada bob 2"},
+		{"public", "public", &clienthttp.Options{Authorize: authorize}, nil, "ada ada ada ada 1"},
+		{"fixed credentials", "private", &clienthttp.Options{Header: http.Header{"Authorization": {"Bearer eve"}}}, nil, "eve eve eve eve 1"},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			n := 0
+			c := overHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				n++
+				body, _ := io.ReadAll(r.Body)
+				m, _ := protocol.DecodeMessage(body)
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"contents":[{"uri":"u:1","text":%q}],"ttlMs":60000,"cacheScope":%q}}`,
+					m.(*protocol.Request).ID, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), tc.scope)
+			}), tc.transport, tc.opts)
+			var got []string
+			for _, name := range []string{"ada", "bob", "ada", "bob"} {
+				got = append(got, readText(context.WithValue(t.Context(), userKey{}, name), c))
+			}
+			if s := fmt.Sprint(strings.Join(got, " "), " ", n); s != tc.want {
+				t.Errorf("got %s, want %s", s, tc.want)
 			}
 		})
 	}

@@ -143,7 +143,7 @@ func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reason error
 		var version protocol.Version
-		s := &oldServer{handle: func(m oldMessage) string {
+		s := &legacyServer{handle: func(m legacyMessage) string {
 			if m.Method == "server/discover" {
 				return `"silence"`
 			}
@@ -161,46 +161,12 @@ func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 	})
 }
 
-// LegacyChosen tells of every legacy session that was not what was asked for
-// first, and of no other.
-func TestLegacyChosen(t *testing.T) {
-	for name, test := range map[string]struct {
-		server *oldServer
-		opts   client.Options
-		want   string
-	}{
-		"refused":   {&oldServer{}, client.Options{}, "Method not found"},
-		"asked for": {&oldServer{}, client.Options{Era: protocol.Legacy}, ""},
-		"assumed":   {&oldServer{}, client.Options{Assume: protocol.V20251125}, ""},
-		"both eras": {&oldServer{handle: func(m oldMessage) string {
-			return map[string]string{"server/discover": bothEras, "tools/call": `"result":` + done}[m.Method]
-		}}, client.Options{}, ""},
-		"legacy only": {&oldServer{handle: func(m oldMessage) string { return map[string]string{"server/discover": legacyOnly}[m.Method] }}, client.Options{}, "2025-11-25"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var told []error
-			test.opts.LegacyChosen = func(_ context.Context, _ protocol.Version, err error) { told = append(told, err) }
-			c := newClient(t, test.server.onLines(t, nil), &test.opts)
-			for range 2 {
-				if _, err := c.Negotiate(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-			}
-			switch {
-			case test.want == "" && len(told) == 0:
-			case len(told) != 1 || test.want == "" || !strings.Contains(told[0].Error(), test.want):
-				t.Errorf("told %v, want %q", told, test.want)
-			}
-		})
-	}
-}
-
 // A bridge that has opened a session of its own refuses the client's; the error
 // names the option with which it can be spoken to.
 func TestBridgeThatInitializesNamesTheEra(t *testing.T) {
 	bridge := func() *client.Stream {
 		initialized := false
-		return (&oldServer{handle: func(m oldMessage) string {
+		return (&legacyServer{handle: func(m legacyMessage) string {
 			if m.Method == "initialize" && !initialized {
 				initialized = true
 				return ""
@@ -241,7 +207,7 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 	} {
 		for _, modern := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s modern %v", name, modern), func(t *testing.T) {
-				s := &oldHTTP{oldServer: &oldServer{}, session: "s", noGet: true}
+				s := &legacyHTTP{legacyServer: &legacyServer{}, session: "s", noGet: true}
 				if modern {
 					s.refuse = saysJSON(200, bothEras)
 				}

@@ -484,7 +484,7 @@ func TestStepperKeepsNoContexts(t *testing.T) {
 	runtime.KeepAlive(c)
 }
 
-func TestM15StepperPacesStateOnlyRounds(t *testing.T) {
+func TestStepperPacesStateOnlyRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := ask(`"requestState":"busy"`)
 		peer := script(busy, busy, busy, ask(`"inputRequests":{"who":`+nameForm+`}`), busy, done)
@@ -506,8 +506,8 @@ func TestM15StepperPacesStateOnlyRounds(t *testing.T) {
 	})
 }
 
-// M14: answers and state that a caller puts in by itself are sent.
-func TestM14BeginSendsWhatTheCallerCarries(t *testing.T) {
+// Answers and state that the caller puts into the parameters are sent.
+func TestBeginSendsManualRetry(t *testing.T) {
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 	c := newClient(t, peer, byHand())
 	p := &protocol.CallToolParams{Name: "t", Retry: protocol.Retry{
@@ -537,8 +537,8 @@ func TestM14BeginSendsWhatTheCallerCarries(t *testing.T) {
 	}
 }
 
-// G26: neither what was asked nor what was answered is kept by the cache.
-func TestG26StepperPassesTheCache(t *testing.T) {
+// The cache keeps neither the questions nor the answers.
+func TestStepperBypassesTheCache(t *testing.T) {
 	content := `{"contents":[{"uri":"u:1","text":"x"}],"ttlMs":60000,"cacheScope":"public"}`
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`},"ttlMs":60000`), content, content)
 	c := newClient(t, peer, byHand())

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"sync"
@@ -14,8 +15,10 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // everything is a filter that asks for all there is.
@@ -440,38 +443,6 @@ func TestListenToARealServer(t *testing.T) {
 	})
 }
 
-func ExampleClient_Listen() {
-	s, err := server.New(nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	addTool(s, "build")
-	c := client.New(s, nil)
-	defer c.Close()
-
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	err = c.Listen(ctx, protocol.SubscriptionFilter{ToolsListChanged: true}, func(ctx context.Context, e client.Event) {
-		switch e := e.(type) {
-		case client.Acknowledged:
-			fmt.Println("listening, tools:", e.Filter.ToolsListChanged)
-			addTool(s, "deploy") // somebody does, on the server
-		case client.ToolsChanged:
-			for tool, err := range c.Tools(ctx) {
-				fmt.Println(tool.Name, err)
-			}
-			cancel()
-		}
-	})
-	fmt.Println(err)
-	// Output:
-	// listening, tools: true
-	// build <nil>
-	// deploy <nil>
-	// context canceled
-}
-
 // On a line stream all subscriptions share one channel.
 func TestListenOverAStream(t *testing.T) {
 	s := newServer(t, nil)
@@ -517,4 +488,84 @@ func TestListenOverAStream(t *testing.T) {
 		t.Error(err)
 	}
 	<-served // with or without an error: the client may leave in the midst of a message
+}
+
+func TestListenOverHTTP(t *testing.T) {
+	start := func(t *testing.T) (*server.Server, *client.Client, *httptest.Server) {
+		s := newServer(t, nil)
+		addTool(s, "one")
+		web := httptest.NewServer(serverhttp.New(s, nil))
+		t.Cleanup(web.Close)
+		tr, err := clienthttp.New(web.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, newClient(t, tr, nil), web
+	}
+	t.Run("events and a good end", func(t *testing.T) {
+		s, c, _ := start(t)
+		var got []string
+		err := c.Listen(t.Context(), everything(), func(ctx context.Context, e client.Event) {
+			got = append(got, fmt.Sprintf("%T", e))
+			switch e.(type) {
+			case client.Acknowledged:
+				addTool(s, "two")
+			case client.ToolsChanged:
+				for tool, err := range c.Tools(ctx) {
+					got = append(got, fmt.Sprint(tool.Name, err))
+				}
+				go func() { _ = s.Shutdown(context.Background()) }()
+			}
+		})
+		if want := "client.Acknowledged client.ToolsChanged one<nil> two<nil>"; err != nil || strings.Join(got, " ") != want {
+			t.Errorf("got %v, %v, want %s", got, err, want)
+		}
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		_, c, _ := start(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		err := c.Listen(ctx, everything(), func(context.Context, client.Event) { cancel() })
+		if err != context.Canceled {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("lost", func(t *testing.T) {
+		_, c, web := start(t)
+		err := c.Listen(t.Context(), everything(), func(context.Context, client.Event) { web.CloseClientConnections() })
+		if _, ok := errors.AsType[*client.TransportError](err); !ok {
+			t.Errorf("got %v, want a transport error", err)
+		}
+	})
+}
+
+func ExampleClient_Listen() {
+	s, err := server.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	addTool(s, "build")
+	c := client.New(s, nil)
+	defer c.Close()
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	err = c.Listen(ctx, protocol.SubscriptionFilter{ToolsListChanged: true}, func(ctx context.Context, e client.Event) {
+		switch e := e.(type) {
+		case client.Acknowledged:
+			fmt.Println("listening, tools:", e.Filter.ToolsListChanged)
+			addTool(s, "deploy") // somebody does, on the server
+		case client.ToolsChanged:
+			for tool, err := range c.Tools(ctx) {
+				fmt.Println(tool.Name, err)
+			}
+			cancel()
+		}
+	})
+	fmt.Println(err)
+	// Output:
+	// listening, tools: true
+	// build <nil>
+	// deploy <nil>
+	// context canceled
 }

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 const (
@@ -25,25 +27,25 @@ const (
 
 // says answers with a status, a content type and a text in which ID stands for
 // the id of the request.
-func says(status int, media, text string) func(http.ResponseWriter, oldMessage) {
-	return func(w http.ResponseWriter, m oldMessage) {
+func says(status int, media, text string) func(http.ResponseWriter, legacyMessage) {
+	return func(w http.ResponseWriter, m legacyMessage) {
 		w.Header().Set("Content-Type", media)
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, strings.ReplaceAll(text, "ID", string(m.ID)))
 	}
 }
 
-func saysJSON(status int, body string) func(http.ResponseWriter, oldMessage) {
+func saysJSON(status int, body string) func(http.ResponseWriter, legacyMessage) {
 	return says(status, "application/json", `{"jsonrpc":"2.0","id":ID,`+body+`}`)
 }
 
 // The compatibility matrix over HTTP (basic/versioning): what a client of both
 // eras makes of the answers to its first question.
-func TestEraOverHTTP(t *testing.T) {
+func TestNegotiationOverHTTP(t *testing.T) {
 	const modern, legacy, neither = "2026-07-28", "2025-11-25", ""
 	tests := []struct {
 		name   string
-		answer func(http.ResponseWriter, oldMessage)
+		answer func(http.ResponseWriter, legacyMessage)
 		want   string
 		err    string // of the first call
 	}{
@@ -80,14 +82,14 @@ func TestEraOverHTTP(t *testing.T) {
 		{"garbage", says(200, "application/json", "<html>"), neither, "response"},
 		{"a page", says(200, "text/html", "<html>"), neither, "content type"},
 		{"half a stream", says(200, "text/event-stream", "data: {"), neither, "without a response"},
-		{"lost", func(w http.ResponseWriter, _ oldMessage) {
+		{"lost", func(w http.ResponseWriter, _ legacyMessage) {
 			conn, _, _ := w.(http.Hijacker).Hijack()
 			_ = conn.Close()
 		}, neither, "no response"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := &oldHTTP{oldServer: &oldServer{refuse: test.answer}, noGet: true}
+			s := &legacyHTTP{legacyServer: &legacyServer{refuse: test.answer}, noGet: true}
 			c := s.client(t, nil)
 			for range 2 { // the second call uses the verdict, or looks for one
 				r, err := c.CallTool(t.Context(), "t", nil)
@@ -113,7 +115,7 @@ func TestEraOverHTTP(t *testing.T) {
 }
 
 // What a server says to initialize, after it has said no to the other era.
-func TestInitializeRefused(t *testing.T) {
+func TestRefusedInitializeFails(t *testing.T) {
 	tests := []struct{ name, answer, err string }{
 		{"refused", `"error":{"code":-32600,"message":"only 2026-07-28"}`, "only 2026-07-28"},
 		{"unknown revision", `"result":{"protocolVersion":"2023-01-01","capabilities":{},"serverInfo":{"name":"n","version":"1"}}`, "2023-01-01"},
@@ -124,7 +126,7 @@ func TestInitializeRefused(t *testing.T) {
 	for _, way := range []string{"post stream", "lines"} {
 		for _, test := range tests {
 			t.Run(way+"/"+test.name, func(t *testing.T) {
-				s := &oldServer{handle: func(m oldMessage) string {
+				s := &legacyServer{handle: func(m legacyMessage) string {
 					if m.Method == "initialize" {
 						return test.answer
 					}
@@ -145,7 +147,7 @@ func TestInitializeRefused(t *testing.T) {
 }
 
 // The compatibility matrix over streams.
-func TestEraOverLines(t *testing.T) {
+func TestNegotiationOverLines(t *testing.T) {
 	tests := []struct {
 		name   string
 		answer string
@@ -166,7 +168,7 @@ func TestEraOverLines(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := &oldServer{handle: func(m oldMessage) string {
+			s := &legacyServer{handle: func(m legacyMessage) string {
 				if m.Method == "server/discover" {
 					return test.answer
 				}
@@ -189,9 +191,9 @@ func TestEraOverLines(t *testing.T) {
 }
 
 // A modern server that takes its time to start is not lost.
-func TestEraOfSlowStart(t *testing.T) {
+func TestSlowServerIsAskedAgain(t *testing.T) {
 	var asked atomic.Int32
-	s := &oldServer{handle: func(m oldMessage) string {
+	s := &legacyServer{handle: func(m legacyMessage) string {
 		switch {
 		case m.Method == "server/discover" && asked.Add(1) == 1:
 			return `"silence"`
@@ -230,8 +232,8 @@ func TestEraOptions(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
-				s := &oldServer{}
-				s.handle = func(m oldMessage) string {
+				s := &legacyServer{}
+				s.handle = func(m legacyMessage) string {
 					switch {
 					case test.modern && m.Method == "server/discover":
 						return bothEras
@@ -240,10 +242,10 @@ func TestEraOptions(t *testing.T) {
 					}
 					return ""
 				}
-				s.call = func(m oldMessage, _ func(string) oldMessage) string {
+				s.call = func(m legacyMessage, _ func(string) legacyMessage) string {
 					isModern := strings.Contains(string(m.Params), "io.modelcontextprotocol/protocolVersion")
 					if isModern == test.modern {
-						return oldDone
+						return legacyDone
 					}
 					return `{"code":-32000,"message":"Bad Request: no session"}`
 				}
@@ -263,21 +265,21 @@ func TestEraOptions(t *testing.T) {
 
 // A server that is put back to an older version in the middle is noticed, and
 // errors that only look like it are looked into once in a while.
-func TestEraChanges(t *testing.T) {
+func TestServerThatChangesItsEra(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var old atomic.Bool
-		s := &oldServer{}
-		s.handle = func(m oldMessage) string {
+		s := &legacyServer{}
+		s.handle = func(m legacyMessage) string {
 			if m.Method == "server/discover" && !old.Load() {
 				return bothEras
 			}
 			return ""
 		}
-		s.call = func(m oldMessage, _ func(string) oldMessage) string {
+		s.call = func(m legacyMessage, _ func(string) legacyMessage) string {
 			if strings.Contains(string(m.Params), "protocolVersion") && (old.Load() || strings.Contains(string(m.Params), "odd")) {
 				return `{"code":-32600,"message":"no session"}`
 			}
-			return oldDone
+			return legacyDone
 		}
 		c := newClient(t, s.onLines(t, nil), nil)
 		odd := func(want int) {
@@ -314,7 +316,7 @@ func TestEraChanges(t *testing.T) {
 
 func TestOneNegotiationForAll(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
-		s := &oldServer{}
+		s := &legacyServer{}
 		c := s.reach(t, way, nil)
 		var wait sync.WaitGroup
 		for i := range 20 {
@@ -336,11 +338,11 @@ func TestOneNegotiationForAll(t *testing.T) {
 }
 
 // blocking serves discover only when it is told to.
-func blocking(t *testing.T) (s *oldHTTP, begun chan struct{}, release func()) {
+func blocking(t *testing.T) (s *legacyHTTP, begun chan struct{}, release func()) {
 	begun, gate := make(chan struct{}, 16), make(chan struct{})
 	var once sync.Once
 	release = func() { once.Do(func() { close(gate) }) }
-	s = &oldHTTP{oldServer: &oldServer{refuse: func(w http.ResponseWriter, _ oldMessage) {
+	s = &legacyHTTP{legacyServer: &legacyServer{refuse: func(w http.ResponseWriter, _ legacyMessage) {
 		begun <- struct{}{}
 		select {
 		case <-gate:
@@ -403,78 +405,172 @@ func TestCloseEndsNegotiation(t *testing.T) {
 	}
 }
 
-// A session that the server forgot without saying so plainly is replaced as well:
-// the call that found out fails and has not run twice, the next one opens a new
-// session, and no more than one is opened.
-func TestLegacySessionGoneWithoutTheIDOfTheRequest(t *testing.T) {
-	s := &oldHTTP{oldServer: &oldServer{}, session: "s1", noGet: true}
-	var known atomic.Value
-	known.Store("s1")
-	web := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		m := peek(t, r)
-		if id := r.Header.Get("Mcp-Session-Id"); m.Method != "initialize" && m.Method != "server/discover" && id != known.Load() {
-			says(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`)(w, m)
-			return
+// refusing answers the first n requests with an error and the others with a
+// result.
+func refusing(n int32, e *protocol.Error, result string) *fakePeer {
+	var seen atomic.Int32
+	return answering(func(req *protocol.Request) (*protocol.Response, error) {
+		if seen.Add(1) <= n {
+			return &protocol.Response{ID: req.ID, Error: e}, nil
 		}
-		s.ServeHTTP(w, r)
+		return &protocol.Response{ID: req.ID, Result: json.RawMessage(result)}, nil
 	})
-	c := newClient(t, dialHTTP(t, web, nil), nil)
-	r, err := c.CallTool(t.Context(), "t", nil)
-	wantDone(t, r, err)
-	s.session = "s2"
-	known.Store("s2")
-	if _, err = c.CallTool(t.Context(), "t", nil); !errors.Is(err, protocol.ErrSessionGone) {
-		t.Errorf("got %v, want ErrSessionGone", err)
-	}
-	wantError(t, err, "session is gone", "the next call opens a new session")
-	for range 3 {
-		r, err := c.CallTool(t.Context(), "t", nil)
-		wantDone(t, r, err)
-	}
-	// The call that was refused never got to the tool.
-	want := "server/discover initialize notifications/initialized tools/call initialize notifications/initialized tools/call tools/call tools/call"
-	if got := strings.Join(s.methods(), " "); got != want {
-		t.Errorf("served %s, want %s", got, want)
-	}
 }
 
-// A session that the server forgot is a typed error, and one new session for
-// all who call next.
-func TestLegacySessionGone(t *testing.T) {
-	s := &oldHTTP{oldServer: &oldServer{}, session: "s1", noGet: true}
-	var lost atomic.Bool
-	web := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if lost.Load() && r.Header.Get("Mcp-Session-Id") == "s1" {
-			w.WriteHeader(http.StatusNotFound)
-			return
-		}
-		s.ServeHTTP(w, r)
-	})
-	c := newClient(t, dialHTTP(t, web, nil), nil)
-	r, err := c.CallTool(t.Context(), "t", nil)
-	wantDone(t, r, err)
-	lost.Store(true)
-	s.session = "s2"
-	_, err = c.CallTool(t.Context(), "t", nil)
-	if !errors.Is(err, protocol.ErrSessionGone) {
-		t.Errorf("got %v, want ErrSessionGone", err)
+func TestRefusedVersion(t *testing.T) {
+	ours := []protocol.Version{protocol.V20260728}
+	cases := []struct {
+		name      string
+		refusals  int32
+		supported []protocol.Version
+		requests  int
+		failure   string // empty: none
+	}{
+		{"one that is spoken after all", 1, ours, 2, ""},
+		{"among others", 1, []protocol.Version{"2030-01-01", protocol.V20260728}, 2, ""},
+		{"twice", 2, ours, 2, "claims to speak"},
+		{"none in common", 1, []protocol.Version{"2030-01-01"}, 1, "only 2030-01-01"},
+		{"legacy ones only", 1, []protocol.Version{protocol.V20251125, protocol.V20250618}, 1, "only 2025-11-25, 2025-06-18"},
+		{"none at all", 1, nil, 1, "unsupported protocol version"},
 	}
-	var wait sync.WaitGroup
-	for range 10 {
-		wait.Go(func() {
-			if _, err := c.CallTool(t.Context(), "t", nil); err != nil {
-				t.Error(err)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			peer := refusing(c.refusals, protocol.UnsupportedVersion("2026-07-28", c.supported), done)
+			r, err := callOnce(t, peer, nil)
+			if c.failure == "" {
+				wantDone(t, r, err)
+			} else if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeUnsupportedProtocolVersion || !strings.Contains(err.Error(), c.failure) {
+				t.Errorf("got %v, want %q", err, c.failure)
+			}
+			sent := peer.requests()
+			if len(sent) != c.requests {
+				t.Fatalf("got %d requests, want %d", len(sent), c.requests)
+			}
+			for i, req := range sent {
+				if meta := metaOf(t, req); meta.Version != protocol.V20260728 || req.Mirror.Version != protocol.V20260728 {
+					t.Errorf("request %d: got version %s, mirrored %s", i, meta.Version, req.Mirror.Version)
+				}
+				if i > 0 && req.ID == sent[0].ID {
+					t.Errorf("request %d: id %s is used twice", i, req.ID)
+				}
 			}
 		})
 	}
-	wait.Wait()
-	opened := 0
-	for _, m := range s.methods() {
-		if m == "initialize" {
-			opened++
+}
+
+func TestRefusedVersionOfAnyMethod(t *testing.T) {
+	refusal := protocol.UnsupportedVersion("x", []protocol.Version{protocol.V20260728})
+	t.Run("list", func(t *testing.T) {
+		c := newClient(t, refusing(1, refusal, `{"tools":[]}`), nil)
+		if _, err := c.ListTools(t.Context(), ""); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("discover", func(t *testing.T) {
+		c := newClient(t, refusing(1, refusal, `{"supportedVersions":["2026-07-28"],"capabilities":{}}`), nil)
+		if _, err := c.Discover(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("begin", func(t *testing.T) {
+		c := newClient(t, refusing(1, refusal, done), nil)
+		if _, _, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "t"}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The first POST is refused, whatever it asks: the client must not give up.
+func TestRefusedVersionOverHTTP(t *testing.T) {
+	s := newServer(t, nil)
+	addTool(s, "one")
+	inner := serverhttp.New(s, nil)
+	var posts atomic.Int32
+	c := overHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if posts.Add(1) > 1 {
+			inner.ServeHTTP(w, r)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		m, err := protocol.DecodeMessage(body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		refusal, _ := protocol.AppendMessage(nil, &protocol.Response{
+			ID:    m.(*protocol.Request).ID,
+			Error: protocol.UnsupportedVersion("2026-07-28", []protocol.Version{protocol.V20260728}),
+		})
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write(refusal)
+	}), nil, nil)
+	for tool, err := range c.Tools(t.Context()) {
+		if err != nil || tool.Name != "one" {
+			t.Errorf("got %v, %v", tool.Name, err)
 		}
 	}
-	if opened != 2 {
-		t.Errorf("%d sessions opened, want 2: %v", opened, s.methods())
+	if posts.Load() != 2 {
+		t.Errorf("got %d requests, want 2", posts.Load())
+	}
+}
+
+func TestDraftErrorCodes(t *testing.T) {
+	refusal := protocol.UnsupportedVersion("x", []protocol.Version{protocol.V20260728}).Draft()
+	t.Run("on", func(t *testing.T) {
+		r, err := callOnce(t, refusing(1, refusal, done), &client.Options{DraftErrorCodes: true})
+		wantDone(t, r, err)
+	})
+	t.Run("off", func(t *testing.T) {
+		peer := refusing(1, refusal, done)
+		_, err := callOnce(t, peer, nil)
+		if e, ok := protocol.AsError(err); !ok || e.Code != -32004 || len(peer.requests()) != 1 {
+			t.Errorf("got %v after %d requests, want code -32004 after 1", err, len(peer.requests()))
+		}
+	})
+	t.Run("missing capabilities", func(t *testing.T) {
+		missing := protocol.MissingCapabilities(protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}})
+		_, err := callOnce(t, refusing(1, missing.Draft(), done), &client.Options{DraftErrorCodes: true})
+		e, ok := protocol.AsError(err)
+		if !ok {
+			t.Fatalf("got %v", err)
+		}
+		if required, ok := e.RequiredCapabilities(); !ok || required.Roots == nil {
+			t.Errorf("got %v, %v", required, ok)
+		}
+	})
+}
+
+// LegacyChosen tells of every legacy session that was not what was asked for
+// first, and of no other.
+func TestLegacyChosen(t *testing.T) {
+	for name, test := range map[string]struct {
+		server *legacyServer
+		opts   client.Options
+		want   string
+	}{
+		"refused":   {&legacyServer{}, client.Options{}, "Method not found"},
+		"asked for": {&legacyServer{}, client.Options{Era: protocol.Legacy}, ""},
+		"assumed":   {&legacyServer{}, client.Options{Assume: protocol.V20251125}, ""},
+		"both eras": {&legacyServer{handle: func(m legacyMessage) string {
+			return map[string]string{"server/discover": bothEras, "tools/call": `"result":` + done}[m.Method]
+		}}, client.Options{}, ""},
+		"legacy only": {&legacyServer{handle: func(m legacyMessage) string { return map[string]string{"server/discover": legacyOnly}[m.Method] }}, client.Options{}, "2025-11-25"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told []error
+			test.opts.LegacyChosen = func(_ context.Context, _ protocol.Version, err error) { told = append(told, err) }
+			c := newClient(t, test.server.onLines(t, nil), &test.opts)
+			for range 2 {
+				if _, err := c.Negotiate(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			switch {
+			case test.want == "" && len(told) == 0:
+			case len(told) != 1 || test.want == "" || !strings.Contains(told[0].Error(), test.want):
+				t.Errorf("told %v, want %q", told, test.want)
+			}
+		})
 	}
 }

@@ -179,7 +179,7 @@ func TestThreeRoundsOverStdio(t *testing.T) {
 	}
 }
 
-func TestNoisyChildren(t *testing.T) {
+func TestNoisyProcess(t *testing.T) {
 	for _, mode := range []string{"garbage", "flood"} {
 		t.Run(mode, func(t *testing.T) {
 			var reports []string
@@ -223,7 +223,7 @@ func TestStandardErrorCannotBePassedOn(t *testing.T) {
 	}
 }
 
-func TestChildrenThatDie(t *testing.T) {
+func TestProcessThatDies(t *testing.T) {
 	tests := []struct {
 		mode, tool string
 		words      []string
@@ -288,7 +288,7 @@ type unclosed struct{ *client.Process }
 func (unclosed) Close() error { return nil }
 
 // TestChildWithoutOutput has a process that runs on when its output is closed.
-func TestChildWithoutOutput(t *testing.T) {
+func TestProcessThatClosesItsOutput(t *testing.T) {
 	p := startChild(t, childCommand("mute"), nil)
 	_, err := p.Handle(t.Context(), request(1, "a", ""), nil)
 	if _, exited := errors.AsType[*client.ExitError](err); exited || !errors.Is(err, client.ErrStreamEnded) {
@@ -302,7 +302,7 @@ func TestChildWithoutOutput(t *testing.T) {
 	}
 }
 
-func TestChildrenThatStay(t *testing.T) {
+func TestProcessThatStays(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no signals on Windows")
 	}

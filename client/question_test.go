@@ -17,6 +17,22 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
+func TestInvalidQuestionsPromptNobody(t *testing.T) {
+	for name, questions := range map[string]string{
+		"null": `{"c":null}`, "number": `{"c":1}`, "null params": `{"c":{"method":"elicitation/create","params":null}}`,
+		"no method": `{"c":{}}`, "null map": `null`, "list": `[]`, "unknown kind": `{"c":{"method":"tools/call","params":{}}}`,
+		"beside a good one": `{"who":` + nameForm + `,"c":null}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var prompts atomic.Int32
+			_, err := callOnce(t, script(ask(`"inputRequests":`+questions)), countingForm(&prompts))
+			if _, ok := errors.AsType[*client.ResponseError](err); !ok || prompts.Load() != 0 {
+				t.Errorf("got %v after %d prompts, want a response error", err, prompts.Load())
+			}
+		})
+	}
+}
+
 func TestRefusedQuestionsPromptNobody(t *testing.T) {
 	link := func(u string) string {
 		text, _ := json.Marshal(u)
@@ -76,6 +92,15 @@ func TestRefusedQuestionsPromptNobody(t *testing.T) {
 				t.Errorf("got %d prompts and %d requests, want none and 1", n, len(peer.requests()))
 			}
 		})
+	}
+}
+
+func TestUndeclaredURLQuestionIsRefused(t *testing.T) {
+	var prompts atomic.Int32
+	_, err := callOnce(t, script(ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`}`)), countingForm(&prompts))
+	refused, ok := errors.AsType[*client.QuestionError](err)
+	if !ok || !errors.Is(err, client.ErrUndeclared) || refused.Kind != protocol.KindElicitURL || prompts.Load() != 0 {
+		t.Errorf("got %v after %d prompts, want an undeclared URL question", err, prompts.Load())
 	}
 }
 
@@ -164,6 +189,15 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 			t.Errorf("got %v, want it to wrap the handler's error", err)
 		}
 	})
+}
+
+func TestNilAnswerFails(t *testing.T) {
+	_, err := callOnce(t, script(ask(`"inputRequests":{"who":`+nameForm+`}`)), &client.Options{
+		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) { return nil, nil },
+	})
+	if _, ok := errors.AsType[*client.AnswerError](err); !ok {
+		t.Errorf("got %v, want an answer error", err)
+	}
 }
 
 // The questions of a round are asked at the same time, and none ends another by
@@ -260,6 +294,14 @@ func TestUnusableModelAndRoots(t *testing.T) {
 	})
 }
 
+func TestRootsQuestionWithoutParams(t *testing.T) {
+	peer := script(ask(`"inputRequests":{"dirs":{"method":"roots/list"}}`), done)
+	r, err := callOnce(t, peer, &client.Options{ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
+		return nil, nil
+	}})
+	wantDone(t, r, err)
+}
+
 func TestQuestionCheck(t *testing.T) {
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 	r, err := callOnce(t, peer, &client.Options{ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
@@ -274,7 +316,7 @@ func TestQuestionCheck(t *testing.T) {
 	wantDone(t, r, err)
 }
 
-func TestSamplingGates(t *testing.T) {
+func TestSamplingFieldsNeedDeclaration(t *testing.T) {
 	tools := strings.Replace(sampling, `"maxTokens"`, `"toolChoice":{"mode":"auto"},"includeContext":"allServers","maxTokens"`, 1)
 	var got *client.SamplingQuestion
 	answer := func(_ context.Context, q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {

@@ -3,11 +3,16 @@ package client_test
 import (
 	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
 )
 
 // fakePeer answers requests with a function and records them.
@@ -55,6 +60,13 @@ func script(results ...string) *fakePeer {
 	}}
 }
 
+// answering returns a peer that gives the response f makes for every request.
+func answering(f func(req *protocol.Request) (*protocol.Response, error)) *fakePeer {
+	return &fakePeer{handle: func(_ context.Context, req *protocol.Request, _ protocol.Back) (*protocol.Response, error) {
+		return f(req)
+	}}
+}
+
 // The results that scripts are made of.
 const (
 	done      = `{"resultType":"complete","content":[{"type":"text","text":"done"}]}`
@@ -70,6 +82,14 @@ func ask(members string) string { return `{"resultType":"input_required",` + mem
 // acceptName answers every form with the name Ada.
 func acceptName(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 	return client.Accept(map[string]any{"name": "Ada"})
+}
+
+// countingForm returns options whose form handler counts.
+func countingForm(n *atomic.Int32) *client.Options {
+	return &client.Options{ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		n.Add(1)
+		return acceptName(ctx, q)
+	}}
 }
 
 func newClient(t *testing.T, peer protocol.Peer, opts *client.Options) *client.Client {
@@ -115,4 +135,41 @@ func wantDone(t *testing.T, r *protocol.CallToolResult, err error) {
 	if len(r.Content) != 1 {
 		t.Fatalf("got %d blocks of content, want 1", len(r.Content))
 	}
+}
+
+// newServer returns a server, closed when the test ends.
+func newServer(t testing.TB, opts *server.Options) *server.Server {
+	t.Helper()
+	s, err := server.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+type nothing struct{}
+
+func addTool(s *server.Server, name string) {
+	server.AddTool(s, server.Tool{Name: name, Description: name}, func(context.Context, *server.ToolCall, nothing) (protocol.CallToolOutcome, error) {
+		return server.Text(name), nil
+	})
+}
+
+// overHTTP serves a handler and returns a client of it, which asks it at once
+// what it is asked, rather than what it speaks.
+func overHTTP(t *testing.T, h http.Handler, transport *clienthttp.Options, opts *client.Options) *client.Client {
+	t.Helper()
+	modern := client.Options{}
+	if opts != nil {
+		modern = *opts
+	}
+	modern.Era, opts = protocol.Modern, &modern
+	web := httptest.NewServer(h)
+	t.Cleanup(web.Close)
+	tr, err := clienthttp.New(web.URL, transport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newClient(t, tr, opts)
 }

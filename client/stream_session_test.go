@@ -61,7 +61,7 @@ func (s *strict) serve() {
 // TestStreamReopens: a call that gives up while the session is being opened does
 // not spoil the stream: initialize cannot be cancelled, and some servers take it
 // once only.
-func TestStreamReopens(t *testing.T) {
+func TestAbandonedCallDoesNotSpoilTheSession(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		when func(s *strict, giveUp func()) // after initialize was sent

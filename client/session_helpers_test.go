@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -19,8 +20,51 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
+func serveHTTP(t *testing.T, h http.Handler) string {
+	t.Helper()
+	web := httptest.NewServer(h)
+	t.Cleanup(web.Close)
+	return web.URL
+}
+
+// overEach runs a test for each way to reach a server.
+func overEach(t *testing.T, test func(t *testing.T, way string)) {
+	for _, way := range legacyTransports {
+		t.Run(way, func(t *testing.T) { test(t, way) })
+	}
+}
+
+// pushed returns a pushed request with the given id, method and params.
+func pushed(id, method, params string) string {
+	if params != "" {
+		params = `,"params":` + params
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q%s}`, id, method, params)
+}
+
+const (
+	nameParams = `{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string","minLength":2},"size":{"type":"integer","default":3}},"required":["name"]}}`
+	askedModel = `{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":10}`
+)
+
+// allHandlers answers everything.
+func allHandlers() *client.Options {
+	return &client.Options{
+		ElicitForm: acceptName,
+		ElicitURL: func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
+			return client.Accept(nil)
+		},
+		CreateMessage: func(context.Context, *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+			return &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m", Content: []protocol.Content{&protocol.TextContent{Text: "hello"}}}, nil
+		},
+		ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
+			return []protocol.Root{{URI: "file:///work"}}, nil
+		},
+	}
+}
+
 // oldMessage is any message, as a server written by hand reads it.
-type oldMessage struct {
+type legacyMessage struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
@@ -33,35 +77,35 @@ type oldMessage struct {
 
 // answer is what a client said to a pushed request, in short: the result, or
 // the code of the error.
-func (m oldMessage) answer() string {
+func (m legacyMessage) answer() string {
 	if m.Error != nil {
 		return fmt.Sprint(m.Error.Code)
 	}
 	return string(m.Result)
 }
 
-// An oldServer is a server of a legacy revision that does as a test says. What
+// An legacyServer is a server of a legacy revision that does as a test says. What
 // it says and hears is independent of how it is carried.
-type oldServer struct {
+type legacyServer struct {
 	version string // of initialize; 2025-11-25 when empty
 	caps    string // JSON
 	// inMemory has HTTP over pipes instead of sockets, for a test in a bubble.
 	inMemory bool
 	// refuse answers server/discover, by itself as a legacy server would.
-	refuse func(w http.ResponseWriter, m oldMessage)
+	refuse func(w http.ResponseWriter, m legacyMessage)
 	// call answers tools/call. Push sends a message on the stream of the call,
 	// and returns what the client answers if it is a request, or nothing when the
 	// client has gone.
-	call func(m oldMessage, push func(message string) oldMessage) (result string)
+	call func(m legacyMessage, push func(message string) legacyMessage) (result string)
 	// handle, if it returns a text, is the answer to a request.
-	handle func(m oldMessage) string
+	handle func(m legacyMessage) string
 
 	mu      sync.Mutex
-	heard   []oldMessage
-	waiting map[string]chan oldMessage
+	heard   []legacyMessage
+	waiting map[string]chan legacyMessage
 }
 
-func (s *oldServer) note(m oldMessage) {
+func (s *legacyServer) note(m legacyMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heard = append(s.heard, m)
@@ -74,7 +118,7 @@ func (s *oldServer) note(m oldMessage) {
 }
 
 // methods returns what the client sent, in order, notifications included.
-func (s *oldServer) methods() (list []string) {
+func (s *legacyServer) methods() (list []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.heard {
@@ -86,7 +130,7 @@ func (s *oldServer) methods() (list []string) {
 }
 
 // params returns the parameters of the last message with the method.
-func (s *oldServer) params(method string) string {
+func (s *legacyServer) params(method string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range slices.Backward(s.heard) {
@@ -100,17 +144,17 @@ func (s *oldServer) params(method string) string {
 // ask sends a request with write and waits for the answer; without an id it
 // only sends. It ends with ctx, that of the call in which it asks: a client that
 // has given up answers nothing any more.
-func (s *oldServer) ask(ctx context.Context, message string, write func(string)) oldMessage {
-	var m oldMessage
+func (s *legacyServer) ask(ctx context.Context, message string, write func(string)) legacyMessage {
+	var m legacyMessage
 	_ = json.Unmarshal([]byte(message), &m)
 	if m.ID == nil {
 		write(message)
 		return m
 	}
-	c := make(chan oldMessage, 1)
+	c := make(chan legacyMessage, 1)
 	s.mu.Lock()
 	if s.waiting == nil {
-		s.waiting = map[string]chan oldMessage{}
+		s.waiting = map[string]chan legacyMessage{}
 	}
 	s.waiting[string(m.ID)] = c
 	s.mu.Unlock()
@@ -119,12 +163,12 @@ func (s *oldServer) ask(ctx context.Context, message string, write func(string))
 	case m := <-c:
 		return m
 	case <-ctx.Done():
-		return oldMessage{}
+		return legacyMessage{}
 	}
 }
 
 // reply returns the answer to all requests but tools/call.
-func (s *oldServer) reply(m oldMessage) string {
+func (s *legacyServer) reply(m legacyMessage) string {
 	body := `"result":{}`
 	if s.handle != nil {
 		if text := s.handle(m); text != "" {
@@ -149,10 +193,10 @@ func (s *oldServer) reply(m oldMessage) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, body)
 }
 
-const oldDone = `{"content":[{"type":"text","text":"done"}]}`
+const legacyDone = `{"content":[{"type":"text","text":"done"}]}`
 
-func (s *oldServer) result(m oldMessage, push func(string) oldMessage) string {
-	result := oldDone
+func (s *legacyServer) result(m legacyMessage, push func(string) legacyMessage) string {
+	result := legacyDone
 	if s.call != nil {
 		result = s.call(m, push)
 	}
@@ -163,7 +207,7 @@ func (s *oldServer) result(m oldMessage, push func(string) oldMessage) string {
 }
 
 // onLines serves the stream of lines that a client is given.
-func (s *oldServer) onLines(t *testing.T, opts *client.StreamOptions) *client.Stream {
+func (s *legacyServer) onLines(t *testing.T, opts *client.StreamOptions) *client.Stream {
 	t.Helper()
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
@@ -181,7 +225,7 @@ func (s *oldServer) onLines(t *testing.T, opts *client.StreamOptions) *client.St
 		defer cancel()
 		lines := bufio.NewScanner(fromClient)
 		for lines.Scan() {
-			var m oldMessage
+			var m legacyMessage
 			if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
 				t.Errorf("client wrote %q", lines.Text())
 			}
@@ -189,7 +233,7 @@ func (s *oldServer) onLines(t *testing.T, opts *client.StreamOptions) *client.St
 			switch {
 			case m.Method == "tools/call":
 				calls.Go(func() {
-					write(s.result(m, func(message string) oldMessage { return s.ask(ctx, message, write) }))
+					write(s.result(m, func(message string) legacyMessage { return s.ask(ctx, message, write) }))
 				})
 			case m.Method != "" && m.ID != nil:
 				if text := s.reply(m); !strings.Contains(text, `"silence"`) {
@@ -201,16 +245,16 @@ func (s *oldServer) onLines(t *testing.T, opts *client.StreamOptions) *client.St
 	return client.NewStream(fromServer, toServer, opts)
 }
 
-// An oldHTTP is an oldServer over Streamable HTTP.
-type oldHTTP struct {
-	*oldServer
+// An legacyHTTP is an legacyServer over Streamable HTTP.
+type legacyHTTP struct {
+	*legacyServer
 	session string // id; empty: none
 	noGet   bool
 	plain   bool        // answers calls as JSON
 	gets    chan string // what goes out on the stream of the session
 }
 
-func (s *oldHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *legacyHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodPost:
 		s.post(w, r)
@@ -219,7 +263,7 @@ func (s *oldHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *oldHTTP) get(w http.ResponseWriter, r *http.Request) {
+func (s *legacyHTTP) get(w http.ResponseWriter, r *http.Request) {
 	if s.noGet {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
@@ -237,8 +281,8 @@ func (s *oldHTTP) get(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *oldHTTP) post(w http.ResponseWriter, r *http.Request) {
-	var m oldMessage
+func (s *legacyHTTP) post(w http.ResponseWriter, r *http.Request) {
+	var m legacyMessage
 	body, _ := io.ReadAll(r.Body)
 	_ = json.Unmarshal(body, &m)
 	s.note(m)
@@ -257,7 +301,7 @@ func (s *oldHTTP) post(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, s.reply(m))
 	case s.plain:
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, s.result(m, func(message string) oldMessage {
+		_, _ = io.WriteString(w, s.result(m, func(message string) legacyMessage {
 			return s.ask(r.Context(), message, func(text string) {
 				select {
 				case s.gets <- text:
@@ -274,25 +318,25 @@ func (s *oldHTTP) post(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, "data: %s\n\n", text)
 			w.(http.Flusher).Flush()
 		}
-		write(s.result(m, func(message string) oldMessage { return s.ask(r.Context(), message, write) }))
+		write(s.result(m, func(message string) legacyMessage { return s.ask(r.Context(), message, write) }))
 	}
 }
 
-// The ways in which an oldServer can be reached: what it asks comes over the
+// The ways in which an legacyServer can be reached: what it asks comes over the
 // stream of the call, over that of the session, or over the only one there is.
-var oldWays = []string{"post stream", "get stream", "lines"}
+var legacyTransports = []string{"post stream", "get stream", "lines"}
 
 // reach returns a client of s that has to find out what s speaks.
-func (s *oldServer) reach(t *testing.T, way string, opts *client.Options) *client.Client {
+func (s *legacyServer) reach(t *testing.T, way string, opts *client.Options) *client.Client {
 	t.Helper()
 	if way == "lines" {
 		return newClient(t, s.onLines(t, nil), opts)
 	}
-	web := &oldHTTP{oldServer: s, session: "s1", plain: way == "get stream", gets: make(chan string)}
+	web := &legacyHTTP{legacyServer: s, session: "s1", plain: way == "get stream", gets: make(chan string)}
 	return web.client(t, opts)
 }
 
-func (s *oldHTTP) client(t *testing.T, opts *client.Options) *client.Client {
+func (s *legacyHTTP) client(t *testing.T, opts *client.Options) *client.Client {
 	t.Helper()
 	if s.inMemory {
 		tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{HTTPClient: serveInMemory(t, s)})
@@ -329,7 +373,8 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 	}
 }
 
-func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *pipeListener) Close() error { l.once.Do(func() { close(l.closed) }); return nil }
+
 func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
 func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -363,7 +408,7 @@ func serveInMemory(t *testing.T, h http.Handler) *http.Client {
 var _ protocol.LegacyPeer = (*clienthttp.Transport)(nil)
 
 // peek reads the message of a request without taking it away.
-func peek(t *testing.T, r *http.Request) (m oldMessage) {
+func peek(t *testing.T, r *http.Request) (m legacyMessage) {
 	t.Helper()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
