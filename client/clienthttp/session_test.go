@@ -475,7 +475,7 @@ func TestSessionCancel(t *testing.T) {
 
 // The stream of the session comes back after the last event, more slowly the
 // more often there is nothing.
-func TestListen(t *testing.T) {
+func TestSessionStream(t *testing.T) {
 	n := 0
 	hear := func(w http.ResponseWriter, r *http.Request) {
 		n++
@@ -506,7 +506,7 @@ func TestListen(t *testing.T) {
 	})
 }
 
-func TestListenEnds(t *testing.T) {
+func TestSessionStreamEnds(t *testing.T) {
 	for _, test := range []struct {
 		status int
 		gets   int
@@ -561,7 +561,7 @@ func TestSessionClose(t *testing.T) {
 
 // What the server asks ends with the request that it asks for, and is then not
 // answered.
-func TestAskedEndsWithTheRequest(t *testing.T) {
+func TestServerQuestionEndsWithItsRequest(t *testing.T) {
 	ended := make(chan error, 1)
 	back := &asked{}
 	back.call = func(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
@@ -590,7 +590,7 @@ func TestAskedEndsWithTheRequest(t *testing.T) {
 }
 
 // Revision 2025-03-26 has batches, and no other.
-func TestBatch(t *testing.T) {
+func TestBatchesOfRevision20250326(t *testing.T) {
 	batch := "data: [" + fmt.Sprintf(note, 1) + "," + result + "]\n\n"
 	for version, ok := range map[string]bool{"2025-03-26": true, "2025-06-18": false} {
 		inner := &oldServer{id: "s", call: events(batch)}
@@ -619,4 +619,91 @@ func TestBatch(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unsteady fails as a test says when an answer is posted.
+type unsteady struct {
+	http.RoundTripper
+	fail func(attempt int) (status int, err error) // neither: it goes through
+	when []time.Time
+}
+
+func (u *unsteady) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPost {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		if strings.Contains(string(body), `"result"`) {
+			u.when = append(u.when, time.Now())
+			status, err := u.fail(len(u.when))
+			if err != nil {
+				return nil, err
+			}
+			if status != 0 {
+				return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+			}
+		}
+	}
+	return u.RoundTripper.RoundTrip(r)
+}
+
+// TestAnswerAgain: what a person has answered is not lost with a connection, and
+// not forced on a server that refuses it.
+func TestAnswerIsSentAgain(t *testing.T) {
+	broken := errors.New("broken")
+	for _, tc := range []struct {
+		name string
+		fail func(attempt int) (int, error)
+		want int // attempts
+	}{
+		{"taken", func(int) (int, error) { return 0, nil }, 1},
+		{"broken twice", func(n int) (int, error) {
+			if n <= 2 {
+				return 0, broken
+			}
+			return 0, nil
+		}, 3},
+		{"busy once", func(n int) (int, error) { return []int{503, 0}[n-1], nil }, 2},
+		{"refused", func(int) (int, error) { return 400, nil }, 1},
+		{"broken for good", func(int) (int, error) { return 0, broken }, 7},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				over := make(chan struct{})
+				s := &oldServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Type", stream)
+					_, _ = io.WriteString(w, `data: {"jsonrpc":"2.0","id":"a","method":"roots/list"}`+"\n\n")
+					<-over
+					_, _ = io.WriteString(w, "data: "+result+"\n\n")
+				}}
+				u := &unsteady{RoundTripper: inProcess{s}, fail: tc.fail}
+				x, tr := s.openOver(t, u, &asked{})
+				time.AfterFunc(time.Minute, func() { close(over) })
+				if _, err := x.Handle(t.Context(), request(), nil); err != nil {
+					t.Error(err)
+				}
+				if len(u.when) != tc.want {
+					t.Errorf("%d attempts, want %d", len(u.when), tc.want)
+				}
+				_ = x.Close()
+				_ = tr.Close()
+			})
+		})
+	}
+}
+
+// TestCloseEndsListening: a session that nobody closes does not try to listen
+// again and again once its transport has been closed. Synctest waits for its
+// goroutine.
+func TestCloseEndsSessionStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &oldServer{id: "s", listen: answer(http.StatusOK, stream, "")} // breaks at once
+		_, transport := s.open(t, &asked{})
+		synctest.Wait() // it is about to try again
+		if err := transport.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
