@@ -72,7 +72,9 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 		{&client.NegotiationError{Modern: cause, Legacy: said}, "Options.Era"},
 		{&client.NegotiationError{Modern: context.DeadlineExceeded, Legacy: &client.TransportError{Method: "initialize", Err: cause}}, "StreamOptions.ProbeTimeout"},
 	} {
-		wantError(t, test.err, "", test.step)
+		t.Run(fmt.Sprintf("%T %s", test.err, test.step), func(t *testing.T) {
+			wantError(t, test.err, "", test.step)
+		})
 	}
 }
 

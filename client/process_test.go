@@ -390,9 +390,11 @@ func TestCommandRefuses(t *testing.T) {
 	}
 	started.Stdin, started.Stdout = nil, nil
 	for name, cmd := range map[string]*exec.Cmd{"missing": missing, "Stdin": stdin, "Stdout": stdout, "started": started} {
-		if p, err := client.Command(cmd, nil); err == nil {
-			t.Errorf("%s: got %v, want an error", name, p)
-		}
+		t.Run(name, func(t *testing.T) {
+			if p, err := client.Command(cmd, nil); err == nil {
+				t.Errorf("%s: got %v, want an error", name, p)
+			}
+		})
 	}
 }
 

@@ -106,14 +106,16 @@ func TestUndeclaredURLQuestionIsRefused(t *testing.T) {
 
 func TestAllowedURLs(t *testing.T) {
 	for _, link := range []string{"https://example.com/a?b=c#d", "HTTPS://EXAMPLE.com", "http://localhost:8080/x", "http://127.0.0.1/", "http://127.8.9.1/", "http://[::1]:80/", "https://169.254.169.254/", "https://example.com/\u00a1"} {
-		peer := script(ask(`"inputRequests":{"in":`+strings.Replace(visitURL, "https://example.com/in", link, 1)+`}`), done)
-		r, err := callOnce(t, peer, &client.Options{ElicitURL: func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
-			if q.URL != link {
-				t.Errorf("got %s, want %s", q.URL, link)
-			}
-			return client.Accept(nil)
-		}})
-		wantDone(t, r, err)
+		t.Run(link, func(t *testing.T) {
+			peer := script(ask(`"inputRequests":{"in":`+strings.Replace(visitURL, "https://example.com/in", link, 1)+`}`), done)
+			r, err := callOnce(t, peer, &client.Options{ElicitURL: func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
+				if q.URL != link {
+					t.Errorf("got %s, want %s", q.URL, link)
+				}
+				return client.Accept(nil)
+			}})
+			wantDone(t, r, err)
+		})
 	}
 }
 

@@ -93,28 +93,31 @@ func TestLegacyPushes(t *testing.T) {
 // What older revisions do not have is not answered in them.
 func TestLegacyPushesByRevision(t *testing.T) {
 	url := `{"mode":"url","message":"Sign in","url":"https://example.com/","elicitationId":"e1"}`
-	for _, test := range []struct{ version, method, params, want string }{
-		{"2024-11-05", "elicitation/create", nameParams, "-32601"},
-		{"2025-03-26", "elicitation/create", nameParams, "-32601"},
-		{"2025-06-18", "elicitation/create", nameParams, `{"action":"accept","content":{"name":"Ada","size":3}}`},
-		{"2025-06-18", "elicitation/create", url, "-32602"},
-		{"2024-11-05", "roots/list", "", `{"roots":[{"uri":"file:///work"}]}`},
+	accepted := `{"action":"accept","content":{"name":"Ada","size":3}}`
+	for _, test := range []struct{ name, version, method, params, want string }{
+		{"form of 2024-11-05", "2024-11-05", "elicitation/create", nameParams, "-32601"},
+		{"form of 2025-03-26", "2025-03-26", "elicitation/create", nameParams, "-32601"},
+		{"form of 2025-06-18", "2025-06-18", "elicitation/create", nameParams, accepted},
+		{"URL of 2025-06-18", "2025-06-18", "elicitation/create", url, "-32602"},
+		{"roots of 2024-11-05", "2024-11-05", "roots/list", "", `{"roots":[{"uri":"file:///work"}]}`},
 	} {
-		overEach(t, func(t *testing.T, way string) {
-			var got legacyMessage
-			s := &legacyServer{version: test.version, call: func(_ legacyMessage, push func(string) legacyMessage) string {
-				got = push(pushed("7", test.method, test.params))
-				return legacyDone
-			}}
-			c := s.reach(t, way, allHandlers())
-			r, err := c.CallTool(t.Context(), "greet", nil)
-			wantDone(t, r, err)
-			if got.answer() != test.want {
-				t.Errorf("%s in %s: got %s, want %s", test.method, test.version, got.answer(), test.want)
-			}
-			if c.Negotiated() != protocol.Version(test.version) {
-				t.Errorf("got %s, want %s", c.Negotiated(), test.version)
-			}
+		t.Run(test.name, func(t *testing.T) {
+			overEach(t, func(t *testing.T, way string) {
+				var got legacyMessage
+				s := &legacyServer{version: test.version, call: func(_ legacyMessage, push func(string) legacyMessage) string {
+					got = push(pushed("7", test.method, test.params))
+					return legacyDone
+				}}
+				c := s.reach(t, way, allHandlers())
+				r, err := c.CallTool(t.Context(), "greet", nil)
+				wantDone(t, r, err)
+				if got.answer() != test.want {
+					t.Errorf("%s in %s: got %s, want %s", test.method, test.version, got.answer(), test.want)
+				}
+				if c.Negotiated() != protocol.Version(test.version) {
+					t.Errorf("got %s, want %s", c.Negotiated(), test.version)
+				}
+			})
 		})
 	}
 }

@@ -99,9 +99,11 @@ func TestBeginRefusesOtherRequests(t *testing.T) {
 	peer := script(done)
 	c := newClient(t, peer, nil)
 	for _, p := range []protocol.Params{nil, &protocol.ListParams{}, &protocol.DiscoverParams{}, (*protocol.CallToolParams)(nil)} {
-		if result, pending, err := c.Begin(t.Context(), p); err == nil || result != nil || pending != nil {
-			t.Errorf("%T: got %v, %v, %v", p, result, pending, err)
-		}
+		t.Run(fmt.Sprintf("%T", p), func(t *testing.T) {
+			if result, pending, err := c.Begin(t.Context(), p); err == nil || result != nil || pending != nil {
+				t.Errorf("%T: got %v, %v, %v", p, result, pending, err)
+			}
+		})
 	}
 	if n := len(peer.requests()); n != 0 {
 		t.Errorf("got %d requests", n)

@@ -117,15 +117,17 @@ func TestErrorsOfCallersNameThePackageOnce(t *testing.T) {
 		"authorize": {Authorize: func(context.Context) (http.Header, error) { return nil, clienthttp.ErrClosed }},
 		"client":    {HTTPClient: &http.Client{Transport: failing{}}},
 	} {
-		tr, err := clienthttp.New("http://server.test/mcp", opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = tr.Handle(t.Context(), request(), nil)
-		if !errors.Is(err, clienthttp.ErrClosed) || errprefix.Repeated(err, "clienthttp") != "" {
-			t.Errorf("%s: got %v", name, err)
-		}
-		_ = tr.Close()
+		t.Run(name, func(t *testing.T) {
+			tr, err := clienthttp.New("http://server.test/mcp", opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = tr.Handle(t.Context(), request(), nil)
+			if !errors.Is(err, clienthttp.ErrClosed) || errprefix.Repeated(err, "clienthttp") != "" {
+				t.Errorf("%s: got %v", name, err)
+			}
+			_ = tr.Close()
+		})
 	}
 }
 

@@ -203,30 +203,32 @@ func event(id, data string) string { return fmt.Sprintf("id: %s\ndata: %s\n\n", 
 
 func TestSessionOnTheWire(t *testing.T) {
 	for _, id := range []string{"", "s!~"} {
-		s := &oldServer{id: id, call: answer(200, media, result)}
-		in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
-			resp, err := x.Handle(t.Context(), request(), nil)
-			if err != nil || string(resp.Result) != `{"x":1}` {
-				t.Errorf("got %+v, %v", resp, err)
+		t.Run(fmt.Sprintf("id %q", id), func(t *testing.T) {
+			s := &oldServer{id: id, call: answer(200, media, result)}
+			in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
+				resp, err := x.Handle(t.Context(), request(), nil)
+				if err != nil || string(resp.Result) != `{"x":1}` {
+					t.Errorf("got %+v, %v", resp, err)
+				}
+				if x.Err() != nil {
+					t.Errorf("ended: %v", x.Err())
+				}
+			})
+			const both = " 2025-06-18"
+			with := strings.TrimRight("POST "+id, " ") + both
+			want := []string{
+				"POST initialize",
+				with + " notifications/initialized",
+				strings.Replace(with, "POST", "GET", 1),
+				with + " tools/call",
 			}
-			if x.Err() != nil {
-				t.Errorf("ended: %v", x.Err())
+			if id != "" {
+				want = append(want, strings.Replace(with, "POST", "DELETE", 1))
+			}
+			if !slices.Equal(s.seen, want) {
+				t.Errorf("got %q, want %q", s.seen, want)
 			}
 		})
-		const both = " 2025-06-18"
-		with := strings.TrimRight("POST "+id, " ") + both
-		want := []string{
-			"POST initialize",
-			with + " notifications/initialized",
-			strings.Replace(with, "POST", "GET", 1),
-			with + " tools/call",
-		}
-		if id != "" {
-			want = append(want, strings.Replace(with, "POST", "DELETE", 1))
-		}
-		if !slices.Equal(s.seen, want) {
-			t.Errorf("got %q, want %q", s.seen, want)
-		}
 	}
 }
 
@@ -438,16 +440,18 @@ type idKey struct{}
 
 func TestSessionIDMustBeVisible(t *testing.T) {
 	for _, id := range []string{"a b", "é", "a\tb", strings.Repeat("x", 2000)} {
-		synctest.Test(t, func(t *testing.T) {
-			tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{HTTPClient: &http.Client{Transport: inProcess{&oldServer{id: id}}}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tr.Close()
-			x, _, err := tr.OpenSession(t.Context(), &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize}, &asked{})
-			if x != nil || err == nil {
-				t.Errorf("%.20q: no error", id)
-			}
+		t.Run(fmt.Sprintf("%.8q", id), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{HTTPClient: &http.Client{Transport: inProcess{&oldServer{id: id}}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer tr.Close()
+				x, _, err := tr.OpenSession(t.Context(), &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize}, &asked{})
+				if x != nil || err == nil {
+					t.Errorf("%.20q: no error", id)
+				}
+			})
 		})
 	}
 }
@@ -593,30 +597,32 @@ func TestServerQuestionEndsWithItsRequest(t *testing.T) {
 func TestBatchesOfRevision20250326(t *testing.T) {
 	batch := "data: [" + fmt.Sprintf(note, 1) + "," + result + "]\n\n"
 	for version, ok := range map[string]bool{"2025-03-26": true, "2025-06-18": false} {
-		inner := &oldServer{id: "s", call: events(batch)}
-		synctest.Test(t, func(t *testing.T) {
-			tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{HTTPClient: &http.Client{Transport: inProcess{
-				http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if len(inner.seen) == 0 {
-						inner.seen = append(inner.seen, "")
-						answer(200, media, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"`+version+`","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`)(w, r)
-						return
-					}
-					inner.ServeHTTP(w, r)
-				}),
-			}}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tr.Close()
-			x, _, err := tr.OpenSession(t.Context(), &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize}, &asked{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer x.Close()
-			if _, err := x.Handle(t.Context(), request(), nil); (err == nil) != ok {
-				t.Errorf("%s: got %v", version, err)
-			}
+		t.Run(version, func(t *testing.T) {
+			inner := &oldServer{id: "s", call: events(batch)}
+			synctest.Test(t, func(t *testing.T) {
+				tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{HTTPClient: &http.Client{Transport: inProcess{
+					http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						if len(inner.seen) == 0 {
+							inner.seen = append(inner.seen, "")
+							answer(200, media, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"`+version+`","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`)(w, r)
+							return
+						}
+						inner.ServeHTTP(w, r)
+					}),
+				}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer tr.Close()
+				x, _, err := tr.OpenSession(t.Context(), &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize}, &asked{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer x.Close()
+				if _, err := x.Handle(t.Context(), request(), nil); (err == nil) != ok {
+					t.Errorf("%s: got %v", version, err)
+				}
+			})
 		})
 	}
 }

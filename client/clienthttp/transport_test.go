@@ -137,11 +137,13 @@ func TestNothingIsSent(t *testing.T) {
 	})
 	t.Run("parameter name", func(t *testing.T) {
 		for _, name := range []string{"", "a b", "a:b", "a\nX-Evil: 1", "é"} {
-			req := request()
-			req.Mirror.Params = []protocol.MirroredParam{{Name: name, Value: "x"}}
-			if _, err := serve(t, h, nil).Handle(t.Context(), req, nil); err == nil {
-				t.Errorf("%q was accepted", name)
-			}
+			t.Run(fmt.Sprintf("%q", name), func(t *testing.T) {
+				req := request()
+				req.Mirror.Params = []protocol.MirroredParam{{Name: name, Value: "x"}}
+				if _, err := serve(t, h, nil).Handle(t.Context(), req, nil); err == nil {
+					t.Errorf("%q was accepted", name)
+				}
+			})
 		}
 	})
 	t.Run("no id", func(t *testing.T) {
@@ -164,10 +166,12 @@ func TestEndpoints(t *testing.T) {
 		"": false, "/mcp": false, "ftp://example.com": false, "file:///x": false, "https://": false,
 		"https://u:hunter2@example.com": false, "https://example.com/#x": false, "https://exa mple.com/hunter2": false,
 	} {
-		_, err := clienthttp.New(endpoint, nil)
-		if (err == nil) != ok || (err != nil && strings.Contains(err.Error(), "hunter2")) {
-			t.Errorf("%q: got %v, want accepted: %v", endpoint, err, ok)
-		}
+		t.Run(fmt.Sprintf("%q", endpoint), func(t *testing.T) {
+			_, err := clienthttp.New(endpoint, nil)
+			if (err == nil) != ok || (err != nil && strings.Contains(err.Error(), "hunter2")) {
+				t.Errorf("%q: got %v, want accepted: %v", endpoint, err, ok)
+			}
+		})
 	}
 }
 
@@ -269,18 +273,20 @@ func TestStatusErrors(t *testing.T) {
 	})
 	t.Run("challenge", func(t *testing.T) {
 		for _, body := range []string{"", `{"jsonrpc":"2.0","error":{"code":23224,"message":"who are you"}}`} {
-			tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("WWW-Authenticate", `Bearer scope="x"`)
-				answer(401, media, body)(w, r)
-			}, nil)
-			_, err := tr.Handle(t.Context(), request(), nil)
-			e, ok := errors.AsType[*clienthttp.StatusError](err)
-			if !ok || e.Header.Get("WWW-Authenticate") != `Bearer scope="x"` {
-				t.Errorf("got %v", err)
-			}
-			if _, said := protocol.AsError(err); said != (body != "") {
-				t.Errorf("got %v for body %q", err, body)
-			}
+			t.Run(fmt.Sprintf("with a message %v", body != ""), func(t *testing.T) {
+				tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("WWW-Authenticate", `Bearer scope="x"`)
+					answer(401, media, body)(w, r)
+				}, nil)
+				_, err := tr.Handle(t.Context(), request(), nil)
+				e, ok := errors.AsType[*clienthttp.StatusError](err)
+				if !ok || e.Header.Get("WWW-Authenticate") != `Bearer scope="x"` {
+					t.Errorf("got %v", err)
+				}
+				if _, said := protocol.AsError(err); said != (body != "") {
+					t.Errorf("got %v for body %q", err, body)
+				}
+			})
 		}
 	})
 	t.Run("network", func(t *testing.T) {
@@ -403,10 +409,12 @@ func TestConnectionsAreReused(t *testing.T) {
 func TestNotify(t *testing.T) {
 	n := &protocol.Notification{Method: "notifications/cancelled", Params: json.RawMessage(`{"requestId":7}`)}
 	for status, ok := range map[int]bool{202: true, 200: true, 400: false, 307: false} {
-		err := serve(t, answer(status, "", ""), nil).Notify(t.Context(), n)
-		if (err == nil) != ok {
-			t.Errorf("status %d: got %v", status, err)
-		}
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			err := serve(t, answer(status, "", ""), nil).Notify(t.Context(), n)
+			if (err == nil) != ok {
+				t.Errorf("status %d: got %v", status, err)
+			}
+		})
 	}
 }
 
@@ -459,10 +467,12 @@ func TestMaxResponseBytesIsExact(t *testing.T) {
 				_, _ = io.WriteString(w, body)
 			},
 		} {
-			_, err := serve(t, handler, &clienthttp.Options{MaxResponseBytes: 1000}).Handle(t.Context(), request(), nil)
-			if errors.Is(err, clienthttp.ErrResponseTooLarge) != (over > 0) || over == 0 && err != nil {
-				t.Errorf("%s, %d bytes: got %v", name, len(body), err)
-			}
+			t.Run(fmt.Sprintf("%s, %d over", name, over), func(t *testing.T) {
+				_, err := serve(t, handler, &clienthttp.Options{MaxResponseBytes: 1000}).Handle(t.Context(), request(), nil)
+				if errors.Is(err, clienthttp.ErrResponseTooLarge) != (over > 0) || over == 0 && err != nil {
+					t.Errorf("%s, %d bytes: got %v", name, len(body), err)
+				}
+			})
 		}
 	}
 }

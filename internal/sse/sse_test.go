@@ -223,10 +223,12 @@ func TestAppendRetry(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0", 1500 * time.Microsecond: "1", time.Minute: "60000", -time.Second: "0",
 	} {
-		stream := sse.AppendEvent(sse.AppendRetry(nil, d), []byte("x"))
-		if got := string(stream); got != "retry: "+want+"\ndata: x\n\n" {
-			t.Errorf("%v: got %q", d, got)
-		}
+		t.Run(d.String(), func(t *testing.T) {
+			stream := sse.AppendEvent(sse.AppendRetry(nil, d), []byte("x"))
+			if got := string(stream); got != "retry: "+want+"\ndata: x\n\n" {
+				t.Errorf("%v: got %q", d, got)
+			}
+		})
 	}
 }
 
