@@ -12,7 +12,9 @@ import (
 // stub answers at once: what is measured is the client.
 type stub func(req *protocol.Request) string
 
-func (s stub) Handle(_ context.Context, req *protocol.Request, _ protocol.Back) (*protocol.Response, error) {
+func (s stub) Handle(
+	_ context.Context, req *protocol.Request, _ protocol.Back,
+) (*protocol.Response, error) {
 	return &protocol.Response{ID: req.ID, Result: json.RawMessage(s(req))}, nil
 }
 func (stub) Notify(context.Context, *protocol.Notification) error { return nil }

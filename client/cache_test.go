@@ -36,7 +36,9 @@ func hinted(hints string) *fakePeer {
 			protocol.MethodGetPrompt:             `"messages":[{"role":"user","content":{"type":"text","text":"` + name + `"}}]`,
 			protocol.MethodComplete:              `"completion":{"values":["` + name + `"]}`,
 		}[req.Method]
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{"resultType":"complete",` + result + hints + `}`)}, nil
+		return &protocol.Response{
+			ID: req.ID, Result: json.RawMessage(`{"resultType":"complete",` + result + hints + `}`),
+		}, nil
 	})
 }
 
@@ -134,7 +136,10 @@ func TestCacheHints(t *testing.T) {
 		{"absent", ``, 0, "n2"},
 		{"not a number", `,"ttlMs":"60000","cacheScope":"public"`, 0, "n2"},
 		{"fraction", `,"ttlMs":0.5,"cacheScope":"public"`, 0, "n2"},
-		{"huge, just before the cap", `,"ttlMs":9223372036854775807`, client.MaxCacheTTL - time.Millisecond, "n1"},
+		{
+			"huge, just before the cap", `,"ttlMs":9223372036854775807`,
+			client.MaxCacheTTL - time.Millisecond, "n1",
+		},
 		{"huge, at the cap", `,"ttlMs":9223372036854775807`, client.MaxCacheTTL, "n2"},
 		{"overflowing nanoseconds", `,"ttlMs":9223372036855`, time.Hour, "n1"},
 		{"beyond int64", `,"ttlMs":1e30`, 0, "n2"},
@@ -172,7 +177,9 @@ func TestOtherResultsAreNotKept(t *testing.T) {
 		"tool":   func(ctx context.Context) error { _, err := c.CallTool(ctx, "t", nil); return err },
 		"prompt": func(ctx context.Context) error { _, err := c.GetPrompt(ctx, "p", nil); return err },
 		"complete": func(ctx context.Context) error {
-			p := &protocol.CompleteParams{Ref: protocol.CompletionRef{Prompt: "p"}, Argument: protocol.CompletionArgument{Name: "a"}}
+			p := &protocol.CompleteParams{
+				Ref: protocol.CompletionRef{Prompt: "p"}, Argument: protocol.CompletionArgument{Name: "a"},
+			}
 			_, err := c.Complete(ctx, p)
 			return err
 		},
@@ -232,10 +239,27 @@ func TestCacheKeys(t *testing.T) {
 		{"trace context", read("u:1", nil), read("u:1", meta(`{"traceparent":"00-1"}`)), 1},
 		{"other metadata", read("u:1", nil), read("u:1", meta(`{"com.example/tenant":"b"}`)), 2},
 		{"other metadata first", read("u:1", meta(`{"com.example/tenant":"b"}`)), read("u:1", nil), 2},
-		{"state", read("u:1", nil), read("u:1", func(p *protocol.ReadResourceParams) { p.RequestState = protocol.StateText("") }), 2},
-		{"state first", read("u:1", func(p *protocol.ReadResourceParams) { p.RequestState = protocol.StateText("s") }), read("u:1", nil), 2},
-		{"answers", read("u:1", nil), read("u:1", func(p *protocol.ReadResourceParams) { p.InputResponses = protocol.InputResponses{} }), 2},
-		{"progress token", read("u:1", nil), read("u:1", func(p *protocol.ReadResourceParams) { p.ProgressToken = protocol.StringID("p") }), 1},
+		{
+			"state", read("u:1", nil),
+			read("u:1", func(p *protocol.ReadResourceParams) { p.RequestState = protocol.StateText("") }), 2,
+		},
+		{
+			"state first",
+			read("u:1", func(p *protocol.ReadResourceParams) { p.RequestState = protocol.StateText("s") }),
+			read("u:1", nil), 2,
+		},
+		{
+			"answers", read("u:1", nil),
+			read(
+				"u:1", func(p *protocol.ReadResourceParams) { p.InputResponses = protocol.InputResponses{} },
+			),
+			2,
+		},
+		{
+			"progress token", read("u:1", nil),
+			read("u:1", func(p *protocol.ReadResourceParams) { p.ProgressToken = protocol.StringID("p") }),
+			1,
+		},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -252,7 +276,9 @@ func TestCacheKeys(t *testing.T) {
 }
 
 func TestErrorsAreNotKept(t *testing.T) {
-	peer := refusing(1, protocol.ResourceNotFound("u:1"), `{"contents":[{"uri":"u:1","text":"x"}],"ttlMs":60000}`)
+	peer := refusing(
+		1, protocol.ResourceNotFound("u:1"), `{"contents":[{"uri":"u:1","text":"x"}],"ttlMs":60000}`,
+	)
 	c := newClient(t, peer, nil)
 	if _, err := c.ReadResource(t.Context(), "u:1"); err == nil {
 		t.Fatal("got no error")
@@ -314,7 +340,9 @@ func TestRetriedReadIsNotKeptForLater(t *testing.T) {
 
 // A cached result of the same URI must not answer a retry.
 func TestManualRetryBypassesTheCache(t *testing.T) {
-	interim := ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s","ttlMs":60000,"cacheScope":"public"`)
+	interim := ask(
+		`"inputRequests":{"who":` + nameForm + `},"requestState":"s","ttlMs":60000,"cacheScope":"public"`,
+	)
 	content := `{"resultType":"complete","contents":[{"uri":"u:1","text":"x"}],"ttlMs":60000,"cacheScope":"public"}`
 	peer := script(interim, content)
 	c := newClient(t, peer, &client.Options{ElicitForm: acceptName, MaxRounds: -1})
@@ -324,8 +352,10 @@ func TestManualRetryBypassesTheCache(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	r, err := c.ReadResourceParams(t.Context(), &protocol.ReadResourceParams{URI: "u:1", Retry: protocol.Retry{
-		InputResponses: protocol.InputResponses{{Key: "who", Result: json.RawMessage(`{"action":"decline"}`)}},
-		RequestState:   exceeded.Last.RequestState,
+		InputResponses: protocol.InputResponses{
+			{Key: "who", Result: json.RawMessage(`{"action":"decline"}`)},
+		},
+		RequestState: exceeded.Last.RequestState,
 	}})
 	if err != nil || r.Contents[0].Text != "x" || len(peer.requests()) != 2 {
 		t.Fatalf("got %+v, %v after %d requests, want 2", r, err, len(peer.requests()))
@@ -396,7 +426,9 @@ func TestCachePartitions(t *testing.T) {
 	user := func(ctx context.Context) string { name, _ := ctx.Value(userKey{}).(string); return name }
 	for scope, want := range map[string]string{"private": "n1 n2 n1 n2", "public": "n1 n1 n1 n1"} {
 		t.Run(scope, func(t *testing.T) {
-			c := newClient(t, hinted(`,"ttlMs":60000,"cacheScope":"`+scope+`"`), &client.Options{Cache: &client.CacheOptions{Partition: user}})
+			c := newClient(t, hinted(`,"ttlMs":60000,"cacheScope":"`+scope+`"`), &client.Options{
+				Cache: &client.CacheOptions{Partition: user},
+			})
 			var got []string
 			for _, name := range []string{"ada", "bob", "ada", "bob"} {
 				got = append(got, readText(context.WithValue(t.Context(), userKey{}, name), c))
@@ -423,9 +455,16 @@ func TestVaryingCredentialsKeepPrivateResultsOut(t *testing.T) {
 		want        string
 	}{
 		{"private", "private", &clienthttp.Options{Authorize: authorize}, nil, "ada bob ada bob 4"},
-		{"partitioned", "private", &clienthttp.Options{Authorize: authorize}, &client.Options{Cache: &client.CacheOptions{Partition: user}}, "ada bob ada bob 2"},
+		{
+			"partitioned", "private", &clienthttp.Options{Authorize: authorize},
+			&client.Options{Cache: &client.CacheOptions{Partition: user}}, "ada bob ada bob 2",
+		},
 		{"public", "public", &clienthttp.Options{Authorize: authorize}, nil, "ada ada ada ada 1"},
-		{"fixed credentials", "private", &clienthttp.Options{Header: http.Header{"Authorization": {"Bearer eve"}}}, nil, "eve eve eve eve 1"},
+		{
+			"fixed credentials", "private",
+			&clienthttp.Options{Header: http.Header{"Authorization": {"Bearer eve"}}}, nil,
+			"eve eve eve eve 1",
+		},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -450,11 +489,14 @@ func TestVaryingCredentialsKeepPrivateResultsOut(t *testing.T) {
 }
 
 func TestCachedResultsAreNotShared(t *testing.T) {
-	peer := script(`{"tools":[{"name":"a","inputSchema":{"type":"object"}},{"name":"b","inputSchema":{"type":"object"}}],"ttlMs":60000,"_meta":{"k":"v"}}`)
+	peer := script(
+		`{"tools":[{"name":"a","inputSchema":{"type":"object"}},{"name":"b","inputSchema":{"type":"object"}}],"ttlMs":60000,"_meta":{"k":"v"}}`,
+	)
 	c := newClient(t, peer, nil)
 	for i := range 3 {
 		r, err := c.ListTools(t.Context(), "")
-		if err != nil || len(r.Tools) != 2 || r.Tools[0].Name != "a" || string(r.Tools[0].InputSchema) != `{"type":"object"}` || string(r.Meta) != `{"k":"v"}` {
+		if err != nil || len(r.Tools) != 2 || r.Tools[0].Name != "a" ||
+			string(r.Tools[0].InputSchema) != `{"type":"object"}` || string(r.Meta) != `{"k":"v"}` {
 			t.Fatalf("%d: got %+v, %v", i, r, err)
 		}
 		copy(r.Tools[0].InputSchema, `{"evil":"yes!!!"}`)
@@ -480,9 +522,13 @@ func TestClosedClientAnswersNothing(t *testing.T) {
 func TestInvalidCursorDropsThePages(t *testing.T) {
 	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
 		if member(t, req, "cursor") == `"2"` {
-			return &protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeInvalidParams, "cursor")}, nil
+			return &protocol.Response{
+				ID: req.ID, Error: protocol.Errorf(protocol.CodeInvalidParams, "cursor"),
+			}, nil
 		}
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{"prompts":[],"nextCursor":"2","ttlMs":60000}`)}, nil
+		return &protocol.Response{
+			ID: req.ID, Result: json.RawMessage(`{"prompts":[],"nextCursor":"2","ttlMs":60000}`),
+		}, nil
 	})
 	c := newClient(t, peer, nil)
 	for range 2 {
@@ -510,7 +556,9 @@ func TestRelearningPassesTheCache(t *testing.T) {
 			if header == "" {
 				header = "New"
 			}
-			resp.Result = json.RawMessage(`{"tools":[{"name":"sql","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"` + header + `"}}}}],"ttlMs":60000}`)
+			resp.Result = json.RawMessage(
+				`{"tools":[{"name":"sql","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"` + header + `"}}}}],"ttlMs":60000}`,
+			)
 		case req.Mirror.Params[0].Name == "New":
 			resp.Result = json.RawMessage(done)
 		default:
@@ -556,7 +604,13 @@ func TestCacheOfARealServer(t *testing.T) {
 func BenchmarkCachedList(b *testing.B) {
 	var tools []string
 	for i := range 50 {
-		tools = append(tools, fmt.Sprintf(`{"name":"tool%d","description":"does something useful","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}}`, i))
+		tools = append(
+			tools,
+			fmt.Sprintf(
+				`{"name":"tool%d","description":"does something useful","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}}`,
+				i,
+			),
+		)
 	}
 	c := client.New(script(`{"tools":[`+strings.Join(tools, ",")+`],"ttlMs":3600000}`), nil)
 	b.ReportAllocs()

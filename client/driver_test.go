@@ -26,7 +26,8 @@ func TestOneRound(t *testing.T) {
 	}})
 	wantDone(t, r, err)
 	want := client.Origin{Key: "who", Method: "tools/call", Target: "greet", Round: 1}
-	if got.Origin != want || got.Message != "Who?" || !strings.Contains(string(got.Schema), "minLength") {
+	if got.Origin != want || got.Message != "Who?" ||
+		!strings.Contains(string(got.Schema), "minLength") {
 		t.Errorf("got question %+v, want origin %+v", got, want)
 	}
 	sent := peer.requests()
@@ -68,7 +69,9 @@ func TestThreeRoundsFourKinds(t *testing.T) {
 		},
 		CreateMessage: func(_ context.Context, q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
 			rounds[q.Round].Add(1)
-			return &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m", Content: q.Request.Messages[0].Content}, nil
+			return &protocol.CreateMessageResult{
+				Role: protocol.Assistant, Model: "m", Content: q.Request.Messages[0].Content,
+			}, nil
 		},
 		ListRoots: func(_ context.Context, q *client.RootsQuestion) ([]protocol.Root, error) {
 			rounds[q.Round].Add(1)
@@ -84,7 +87,9 @@ func TestThreeRoundsFourKinds(t *testing.T) {
 	}
 	want := []struct{ answers, state string }{
 		{"", ""},
-		{`{"who":{"action":"accept","content":{"name":"Ada","size":3}},"in":{"action":"accept"}}`, `"s1"`},
+		{
+			`{"who":{"action":"accept","content":{"name":"Ada","size":3}},"in":{"action":"accept"}}`, `"s1"`,
+		},
 		{`{"say":{"role":"assistant","content":{"type":"text","text":"hi"},"model":"m"}}`, ""},
 		{`{"dirs":{"roots":[{"uri":"file:///src"}]}}`, `"s3"`},
 	}
@@ -110,16 +115,23 @@ func TestPromptAndResourceRounds(t *testing.T) {
 	question := ask(`"inputRequests":{"who":` + nameForm + `}`)
 	opts := &client.Options{ElicitForm: acceptName}
 	t.Run("prompt", func(t *testing.T) {
-		peer := script(question, `{"resultType":"complete","messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`)
+		peer := script(
+			question,
+			`{"resultType":"complete","messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`,
+		)
 		r, err := newClient(t, peer, opts).GetPrompt(t.Context(), "p", map[string]string{"a": "b"})
 		if err != nil || len(r.Messages) != 1 || len(peer.requests()) != 2 {
 			t.Errorf("got %+v, %v after %d requests", r, err, len(peer.requests()))
 		}
 	})
 	t.Run("resource", func(t *testing.T) {
-		peer := script(question, `{"resultType":"complete","contents":[{"uri":"u:1","text":"x"}],"ttlMs":0,"cacheScope":"private"}`)
+		peer := script(
+			question,
+			`{"resultType":"complete","contents":[{"uri":"u:1","text":"x"}],"ttlMs":0,"cacheScope":"private"}`,
+		)
 		r, err := newClient(t, peer, opts).ReadResource(t.Context(), "u:1")
-		if err != nil || len(r.Contents) != 1 || len(peer.requests()) != 2 || peer.requests()[1].Mirror.Name != "u:1" {
+		if err != nil || len(r.Contents) != 1 || len(peer.requests()) != 2 ||
+			peer.requests()[1].Mirror.Name != "u:1" {
 			t.Errorf("got %+v, %v after %d requests", r, err, len(peer.requests()))
 		}
 	})
@@ -185,7 +197,9 @@ func TestStateWithoutQuestionsIsRetried(t *testing.T) {
 
 func TestCompleteResultWithQuestionsIsComplete(t *testing.T) {
 	var prompts atomic.Int32
-	peer := script(strings.Replace(done, `"content"`, `"inputRequests":{"who":`+nameForm+`},"requestState":"s","content"`, 1))
+	peer := script(strings.Replace(
+		done, `"content"`, `"inputRequests":{"who":`+nameForm+`},"requestState":"s","content"`, 1,
+	))
 	r, err := callOnce(t, peer, countingForm(&prompts))
 	wantDone(t, r, err)
 	if prompts.Load() != 0 || len(peer.requests()) != 1 {
@@ -208,7 +222,9 @@ func TestRoundLimitIsCheckedBeforePrompting(t *testing.T) {
 			}
 			// Every prompt's answer was sent: nobody was asked in vain.
 			if int(prompts.Load()) != want || len(peer.requests()) != want+1 {
-				t.Errorf("got %d prompts and %d requests, want %d and %d", prompts.Load(), len(peer.requests()), want, want+1)
+				t.Errorf("got %d prompts and %d requests, want %d and %d", prompts.Load(), len(
+					peer.requests(),
+				), want, want+1)
 			}
 		})
 	}
@@ -217,10 +233,14 @@ func TestRoundLimitIsCheckedBeforePrompting(t *testing.T) {
 func TestManualRetryIsSent(t *testing.T) {
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 	p := &protocol.CallToolParams{Name: "greet", Retry: protocol.Retry{
-		InputResponses: protocol.InputResponses{{Key: "old", Result: json.RawMessage(`{"action":"decline"}`)}},
-		RequestState:   protocol.StateText("resumed"),
+		InputResponses: protocol.InputResponses{
+			{Key: "old", Result: json.RawMessage(`{"action":"decline"}`)},
+		},
+		RequestState: protocol.StateText("resumed"),
 	}}
-	_, err := newClient(t, peer, &client.Options{ElicitForm: acceptName}).CallToolParams(t.Context(), p)
+	_, err := newClient(
+		t, peer, &client.Options{ElicitForm: acceptName},
+	).CallToolParams(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +344,9 @@ func TestCallerParamsAreNotChanged(t *testing.T) {
 		call := p.(*protocol.CallToolParams)
 		switch state, _ := call.RequestState.Text(); {
 		case call.InputResponses == nil:
-			return &protocol.Response{ID: req.ID, Result: json.RawMessage(ask(`"inputRequests":{"who":` + nameForm + `},"requestState":` + fmt.Sprintf("%q", req.ID)))}, nil
+			return &protocol.Response{ID: req.ID, Result: json.RawMessage(
+				ask(`"inputRequests":{"who":` + nameForm + `},"requestState":` + fmt.Sprintf("%q", req.ID)),
+			)}, nil
 		case state == "":
 			return nil, errors.New("the state got lost")
 		}
@@ -377,7 +399,8 @@ func TestCloseEndsCalls(t *testing.T) {
 			t.Errorf("running call: got %v, want ErrClosed", err)
 		}
 		sent := len(peer.requests())
-		if _, err := c.CallTool(context.Background(), "greet", nil); !errors.Is(err, client.ErrClosed) || len(peer.requests()) != sent {
+		if _, err := c.CallTool(context.Background(), "greet", nil); !errors.Is(err, client.ErrClosed) ||
+			len(peer.requests()) != sent {
 			t.Errorf("later call: got %v, want ErrClosed and nothing sent", err)
 		}
 	})
@@ -423,9 +446,18 @@ func TestBusyServerIsAskedAgain(t *testing.T) {
 		{"fraction", 1, `{"retryAfterMs":1000.5}`, nil, 0, 1, false, 0},
 		{"garbage", 1, `{"retryAfterMs":1000,`, nil, 0, 1, false, 0},
 		{"after the caller's deadline", 1, `{"retryAfterMs":5000}`, nil, 5 * time.Second, 1, false, 0},
-		{"within the caller's deadline", 1, `{"retryAfterMs":4999}`, nil, 5 * time.Second, 2, true, 4999 * time.Millisecond},
-		{"after the timeout", 1, `{"retryAfterMs":2000}`, &client.Options{Timeout: 2 * time.Second}, 0, 1, false, 0},
-		{"without a timeout", 1, `{"retryAfterMs":2000}`, &client.Options{Timeout: -1}, 0, 2, true, 2 * time.Second},
+		{
+			"within the caller's deadline", 1, `{"retryAfterMs":4999}`, nil, 5 * time.Second, 2, true,
+			4999 * time.Millisecond,
+		},
+		{
+			"after the timeout", 1, `{"retryAfterMs":2000}`, &client.Options{Timeout: 2 * time.Second}, 0, 1,
+			false, 0,
+		},
+		{
+			"without a timeout", 1, `{"retryAfterMs":2000}`, &client.Options{Timeout: -1}, 0, 2, true,
+			2 * time.Second,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -473,9 +505,13 @@ func TestBusyServerGetsTheAnswersAgain(t *testing.T) {
 		peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
 			switch n++; n {
 			case 1:
-				return &protocol.Response{ID: req.ID, Result: json.RawMessage(ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`))}, nil
+				return &protocol.Response{ID: req.ID, Result: json.RawMessage(
+					ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`),
+				)}, nil
 			case 2:
-				return &protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeBusy, "m").WithData(map[string]any{"retryAfterMs": 10})}, nil
+				return &protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeBusy, "m").WithData(
+					map[string]any{"retryAfterMs": 10},
+				)}, nil
 			}
 			return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
 		})

@@ -27,7 +27,8 @@ func wantError(t *testing.T, err error, want, step string) {
 		t.Fatalf("got no error, want …%s…", want)
 	}
 	text := err.Error()
-	if !strings.HasPrefix(text, "client: ") || !strings.Contains(text, want) || !strings.Contains(text, step) {
+	if !strings.HasPrefix(text, "client: ") || !strings.Contains(text, want) ||
+		!strings.Contains(text, step) {
 		t.Errorf("got %q, want client: …%s… and %q", text, want, step)
 	}
 	if twice := errprefix.Repeated(err, "client", "clienthttp", "server", "serverhttp"); twice != "" {
@@ -52,25 +53,54 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 		{&client.TransportError{Method: "tools/call", Err: errors.New("x")}, "may have run"},
 		{&client.TransportError{Method: "tools/list", Err: errors.New("x")}, "call again"},
 		{&client.TransportError{Method: "tools/call", Err: cause}, "start the server again"},
-		{&client.TransportError{Method: "tools/call", Err: &client.ExitError{Err: io.EOF}}, "start it again"},
+		{
+			&client.TransportError{Method: "tools/call", Err: &client.ExitError{Err: io.EOF}},
+			"start it again",
+		},
 		{&client.TransportError{Method: "tools/call", Err: protocol.ErrSessionGone}, "new session"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 401}}, "credentials"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 302}}, "use that URL"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 404}}, "see that the URL"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 429}}, "later"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 503}}, "later"},
+		{
+			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 401}},
+			"credentials",
+		},
+		{
+			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 302}},
+			"use that URL",
+		},
+		{
+			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 404}},
+			"see that the URL",
+		},
+		{
+			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 429}}, "later",
+		},
+		{
+			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 503}}, "later",
+		},
 		{&client.ResponseError{Method: "tools/call", Err: cause}, "tell those who run it"},
 		{&client.TimeoutError{Method: "tools/call", Limit: time.Second}, "Options.Timeout"},
 		{&client.RoundsExceededError{Rounds: 3}, "Options.MaxRounds"},
-		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: client.ErrUndeclared}, "give Options its handler"},
+		{
+			&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: client.ErrUndeclared},
+			"give Options its handler",
+		},
 		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitURL, Err: cause}, "Options.AllowURL"},
-		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: cause}, "tell those who run the server"},
-		{&client.AnswerError{Key: "k", Kind: protocol.KindElicitForm, Err: cause}, "start the call again"},
+		{
+			&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: cause},
+			"tell those who run the server",
+		},
+		{
+			&client.AnswerError{Key: "k", Kind: protocol.KindElicitForm, Err: cause}, "start the call again",
+		},
 		{&client.ExitError{Err: cause}, "start it again"},
 		{&client.PagesError{Method: "tools/list"}, "can be used"},
 		{&client.PagesError{Method: "tools/list", Cursor: "c"}, "tell those who run the server"},
 		{&client.NegotiationError{Modern: cause, Legacy: said}, "Options.Era"},
-		{&client.NegotiationError{Modern: context.DeadlineExceeded, Legacy: &client.TransportError{Method: "initialize", Err: cause}}, "StreamOptions.ProbeTimeout"},
+		{
+			&client.NegotiationError{Modern: context.DeadlineExceeded, Legacy: &client.TransportError{
+				Method: "initialize", Err: cause,
+			}},
+			"StreamOptions.ProbeTimeout",
+		},
 	} {
 		t.Run(fmt.Sprintf("%T %s", test.err, test.step), func(t *testing.T) {
 			wantError(t, test.err, "", test.step)
@@ -100,24 +130,47 @@ func TestRefusedStateSaysToStartAgain(t *testing.T) {
 		hint   bool
 		ref    string
 	}{
-		"as it is":            {func(*protocol.Error) {}, true, `reference "7b1c"`},
-		"without a reference": {func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason":"invalid_request_state"}`) }, true, "start the call again"},
+		"as it is": {func(*protocol.Error) {}, true, `reference "7b1c"`},
+		"without a reference": {
+			func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason":"invalid_request_state"}`) }, true,
+			"start the call again",
+		},
 		"a hostile reference": {func(e *protocol.Error) {
-			e.Data = json.RawMessage(`{"reason":"invalid_request_state","reference":"\u001b[2J\n` + strings.Repeat("x", 999) + `"}`)
+			e.Data = json.RawMessage(
+				`{"reason":"invalid_request_state","reference":"\u001b[2J\n` + strings.Repeat("x", 999) + `"}`,
+			)
 		}, true, `"\x1b[2J\nxxx`},
-		"a reference of no text":  {func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason":"invalid_request_state","reference":7}`) }, false, ""},
-		"another reason":          {func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason":"else","reference":"7b1c"}`) }, false, ""},
-		"no data":                 {func(e *protocol.Error) { e.Data = nil }, false, ""},
-		"data that is no object":  {func(e *protocol.Error) { e.Data = json.RawMessage(`[]`) }, false, ""},
-		"data that is not JSON":   {func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason"`) }, false, ""},
-		"the number of something": {func(e *protocol.Error) { e.Code = protocol.CodeInternalError }, false, ""},
+		"a reference of no text": {
+			func(e *protocol.Error) {
+				e.Data = json.RawMessage(
+					`{"reason":"invalid_request_state","reference":7}`,
+				)
+			},
+			false, "",
+		},
+		"another reason": {
+			func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason":"else","reference":"7b1c"}`) },
+			false, "",
+		},
+		"no data": {func(e *protocol.Error) { e.Data = nil }, false, ""},
+		"data that is no object": {
+			func(e *protocol.Error) { e.Data = json.RawMessage(`[]`) }, false, "",
+		},
+		"data that is not JSON": {
+			func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason"`) }, false, "",
+		},
+		"the number of something": {
+			func(e *protocol.Error) { e.Code = protocol.CodeInternalError }, false, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := said
 			test.change(&e)
 			peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
 				if member(t, req, "requestState") == "" {
-					return &protocol.Response{ID: req.ID, Result: json.RawMessage(ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`))}, nil
+					return &protocol.Response{ID: req.ID, Result: json.RawMessage(
+						ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`),
+					)}, nil
 				}
 				return &protocol.Response{ID: req.ID, Error: &e}, nil
 			})
@@ -151,7 +204,9 @@ func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 			}
 			return ""
 		}}
-		c := newClient(t, s.onLines(t, &client.StreamOptions{ProbeTimeout: 7 * time.Second}), &client.Options{
+		c := newClient(t, s.onLines(
+			t, &client.StreamOptions{ProbeTimeout: 7 * time.Second},
+		), &client.Options{
 			LegacyChosen: func(_ context.Context, v protocol.Version, err error) { version, reason = v, err },
 		})
 		r, err := c.CallTool(t.Context(), "t", nil)
@@ -185,7 +240,9 @@ func TestBridgeThatInitializesNamesTheEra(t *testing.T) {
 		t.Errorf("got %T", err)
 	}
 	wantError(t, err, "no common revision", "Options.Era")
-	r, err := newClient(t, bridge(), &client.Options{Era: protocol.Legacy}).CallTool(t.Context(), "t", nil)
+	r, err := newClient(
+		t, bridge(), &client.Options{Era: protocol.Legacy},
+	).CallTool(t.Context(), "t", nil)
 	wantDone(t, r, err)
 }
 
@@ -200,7 +257,9 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
 	}
 	for name, answer := range map[string]http.HandlerFunc{
-		"hang": hang, "400": statuses(400), "401": statuses(401), "404": statuses(404), "500": statuses(500), "204": statuses(204),
+		"hang": hang, "400": statuses(
+			400,
+		), "401": statuses(401), "404": statuses(404), "500": statuses(500), "204": statuses(204),
 		"stream": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprint(w, ": x\n\n")

@@ -13,7 +13,9 @@ import (
 // deployer stands in for a server: its one tool asks before it acts.
 type deployer struct{}
 
-func (deployer) Handle(_ context.Context, req *protocol.Request, _ protocol.Back) (*protocol.Response, error) {
+func (deployer) Handle(
+	_ context.Context, req *protocol.Request, _ protocol.Back,
+) (*protocol.Response, error) {
 	params, err := protocol.DecodeParams(req.Method, req.Params)
 	if err != nil {
 		return nil, err
@@ -23,7 +25,9 @@ func (deployer) Handle(_ context.Context, req *protocol.Request, _ protocol.Back
 		Key: "confirm",
 		Request: &protocol.ElicitForm{
 			Message: "Deploy to prod?",
-			Schema:  json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string","default":"none given"}}}`),
+			Schema: json.RawMessage(
+				`{"type":"object","properties":{"reason":{"type":"string","default":"none given"}}}`,
+			),
 		},
 	}}}
 	if raw := call.InputResponses.Get("confirm"); raw != nil {

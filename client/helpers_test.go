@@ -24,7 +24,9 @@ type fakePeer struct {
 	closed bool
 }
 
-func (p *fakePeer) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+func (p *fakePeer) Handle(
+	ctx context.Context, req *protocol.Request, back protocol.Back,
+) (*protocol.Response, error) {
 	p.mu.Lock()
 	p.seen = append(p.seen, req)
 	p.mu.Unlock()
@@ -122,7 +124,9 @@ func metaOf(t *testing.T, req *protocol.Request) *protocol.RequestMeta {
 	return p.RequestMetadata()
 }
 
-func callOnce(t *testing.T, peer protocol.Peer, opts *client.Options) (*protocol.CallToolResult, error) {
+func callOnce(
+	t *testing.T, peer protocol.Peer, opts *client.Options,
+) (*protocol.CallToolResult, error) {
 	t.Helper()
 	return newClient(t, peer, opts).CallTool(t.Context(), "greet", map[string]any{"n": 1})
 }
@@ -151,14 +155,18 @@ func newServer(t testing.TB, opts *server.Options) *server.Server {
 type nothing struct{}
 
 func addTool(s *server.Server, name string) {
-	server.AddTool(s, server.Tool{Name: name, Description: name}, func(context.Context, *server.ToolCall, nothing) (protocol.CallToolOutcome, error) {
+	server.AddTool(s, server.Tool{
+		Name: name, Description: name,
+	}, func(context.Context, *server.ToolCall, nothing) (protocol.CallToolOutcome, error) {
 		return server.Text(name), nil
 	})
 }
 
 // overHTTP serves a handler and returns a client of it, which asks it at once
 // what it is asked, rather than what it speaks.
-func overHTTP(t *testing.T, h http.Handler, transport *clienthttp.Options, opts *client.Options) *client.Client {
+func overHTTP(
+	t *testing.T, h http.Handler, transport *clienthttp.Options, opts *client.Options,
+) *client.Client {
 	t.Helper()
 	modern := client.Options{}
 	if opts != nil {

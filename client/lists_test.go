@@ -46,7 +46,9 @@ func TestListResults(t *testing.T) {
 	if r, err := c.Discover(ctx); err != nil || r.Capabilities.Tools == nil {
 		t.Errorf("discover: got %+v, %v", r, err)
 	}
-	p := &protocol.CompleteParams{Ref: protocol.CompletionRef{Prompt: "p"}, Argument: protocol.CompletionArgument{Name: "a"}}
+	p := &protocol.CompleteParams{
+		Ref: protocol.CompletionRef{Prompt: "p"}, Argument: protocol.CompletionArgument{Name: "a"},
+	}
 	if r, err := c.Complete(ctx, p); err != nil || len(r.Values) != 1 || p.Version != "" {
 		t.Errorf("complete: got %+v, %v, params %+v", r, err, p)
 	}
@@ -59,7 +61,9 @@ func TestIteratorsWalkAllPages(t *testing.T) {
 		addTool(s, name)
 		server.AddPrompt(s, server.Prompt{Name: name, Description: name}, neverPrompt)
 		server.AddResource(s, server.Resource{URI: "x:" + name, Name: name}, neverResource)
-		server.AddResourceTemplate(s, server.ResourceTemplate{URITemplate: "x:" + name + "/{id}", Name: name}, neverResource)
+		server.AddResourceTemplate(
+			s, server.ResourceTemplate{URITemplate: "x:" + name + "/{id}", Name: name}, neverResource,
+		)
 	}
 	c := newClient(t, s, nil)
 	var got []string
@@ -117,7 +121,10 @@ func TestEndlessLists(t *testing.T) {
 		cursor string
 	}{
 		{"same cursor", func(string) string { return "a" }, 2, "a"},
-		{"two in turn", func(c string) string { return map[string]string{"": "a", "a": "b", "b": "a"}[c] }, 3, "a"},
+		{
+			"two in turn",
+			func(c string) string { return map[string]string{"": "a", "a": "b", "b": "a"}[c] }, 3, "a",
+		},
 		{"always another", func(c string) string { return c + "x" }, client.MaxPages, ""},
 	}
 	for _, c := range cases {
@@ -133,8 +140,11 @@ func TestEndlessLists(t *testing.T) {
 				}
 			}
 			e, ok := errors.AsType[*client.PagesError](failed)
-			if !ok || e.Cursor != c.cursor || e.Method != protocol.MethodListTools || tools != c.tools || len(peer.requests()) != c.tools {
-				t.Errorf("got %v after %d tools and %d requests, want %d", failed, tools, len(peer.requests()), c.tools)
+			if !ok || e.Cursor != c.cursor || e.Method != protocol.MethodListTools || tools != c.tools ||
+				len(peer.requests()) != c.tools {
+				t.Errorf(
+					"got %v after %d tools and %d requests, want %d", failed, tools, len(peer.requests()), c.tools,
+				)
 			}
 		})
 	}
@@ -261,8 +271,14 @@ func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 	}{
 		{`{"tools":{}}`, []string{"tools/list"}, [4]int{1, 0, 0, 0}, []string{"tools/list"}},
 		{`{"prompts":{}}`, []string{"prompts/list"}, [4]int{0, 1, 0, 0}, []string{"prompts/list"}},
-		{`{"resources":{}}`, []string{"resources/list"}, [4]int{0, 0, 1, 0}, []string{"resources/list", "resources/templates/list"}},
-		{`{"resources":{}}`, []string{"resources/list", "resources/templates/list"}, [4]int{0, 0, 1, 1}, []string{"resources/list", "resources/templates/list"}},
+		{
+			`{"resources":{}}`, []string{"resources/list"}, [4]int{0, 0, 1, 0},
+			[]string{"resources/list", "resources/templates/list"},
+		},
+		{
+			`{"resources":{}}`, []string{"resources/list", "resources/templates/list"}, [4]int{0, 0, 1, 1},
+			[]string{"resources/list", "resources/templates/list"},
+		},
 		{`{"logging":{}}`, nil, [4]int{}, nil},
 		{`{"tools":{},"prompts":{}}`, nil, [4]int{-1, -1, 0, 0}, []string{"tools/list", "prompts/list"}},
 	} {
@@ -273,7 +289,9 @@ func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 				if got := lists(t.Context(), c); got != test.want {
 					t.Errorf("got %v, want %v", got, test.want)
 				}
-				sent := slices.DeleteFunc(s.methods(), func(m string) bool { return !strings.HasSuffix(m, "/list") })
+				sent := slices.DeleteFunc(
+					s.methods(), func(m string) bool { return !strings.HasSuffix(m, "/list") },
+				)
 				if !slices.Equal(sent, test.sent) {
 					t.Errorf("sent %v, want %v", sent, test.sent)
 				}
@@ -298,9 +316,13 @@ func TestListsThatAModernServerDoesNotDeclare(t *testing.T) {
 				"tools/list":      `"tools":[{"name":"t","inputSchema":{"type":"object"}}]`,
 			}[req.Method]
 			if body == "" || req.Method == "tools/list" && !knows {
-				return &protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeMethodNotFound, "m")}, nil
+				return &protocol.Response{
+					ID: req.ID, Error: protocol.Errorf(protocol.CodeMethodNotFound, "m"),
+				}, nil
 			}
-			return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{"resultType":"complete",` + body + `}`)}, nil
+			return &protocol.Response{
+				ID: req.ID, Result: json.RawMessage(`{"resultType":"complete",` + body + `}`),
+			}, nil
 		})
 	}
 	for _, test := range []struct {
@@ -310,12 +332,18 @@ func TestListsThatAModernServerDoesNotDeclare(t *testing.T) {
 		want     [4]int
 		sent     string
 	}{
-		{"fresh", serve(`{"tools":{}}`, minute, true), true, [4]int{1, 0, 0, 0}, "server/discover tools/list"},
+		{
+			"fresh", serve(`{"tools":{}}`, minute, true), true, [4]int{1, 0, 0, 0},
+			"server/discover tools/list",
+		},
 		{"not fresh", serve(`{"tools":{}}`, "", true), true, [4]int{1, 0, 0, 0},
 			"server/discover tools/list prompts/list server/discover resources/list resources/templates/list"},
 		{"never asked", serve(`{"tools":{}}`, "", true), false, [4]int{1, 0, 0, 0},
 			"tools/list prompts/list server/discover resources/list resources/templates/list"},
-		{"declared and not known", serve(`{"tools":{},"prompts":{}}`, minute, false), true, [4]int{-1, -1, 0, 0}, "server/discover tools/list prompts/list"},
+		{
+			"declared and not known", serve(`{"tools":{},"prompts":{}}`, minute, false), true,
+			[4]int{-1, -1, 0, 0}, "server/discover tools/list prompts/list",
+		},
 		{"not declared and known", serve(`{}`, "", true), false, [4]int{1, 0, 0, 0},
 			"tools/list prompts/list server/discover resources/list resources/templates/list"},
 	} {

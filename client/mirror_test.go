@@ -18,7 +18,10 @@ import (
 // list, and refuses calls without the header.
 func sqlServer(t *testing.T, annotation string) *fakePeer {
 	page := func(tool, schema, cursor string) string {
-		return fmt.Sprintf(`{"resultType":"complete","tools":[{"name":%q,"inputSchema":%s}]%s,"ttlMs":0,"cacheScope":"private"}`, tool, schema, cursor)
+		return fmt.Sprintf(
+			`{"resultType":"complete","tools":[{"name":%q,"inputSchema":%s}]%s,"ttlMs":0,"cacheScope":"private"}`,
+			tool, schema, cursor,
+		)
 	}
 	return answering(func(req *protocol.Request) (*protocol.Response, error) {
 		resp := &protocol.Response{ID: req.ID}
@@ -26,8 +29,15 @@ func sqlServer(t *testing.T, annotation string) *fakePeer {
 		case req.Method == "tools/list" && member(t, req, "cursor") == "":
 			resp.Result = json.RawMessage(page("plain", `{"type":"object"}`, `,"nextCursor":"2"`))
 		case req.Method == "tools/list":
-			resp.Result = json.RawMessage(page("sql", `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":`+annotation+`}}}`, ""))
-		case len(req.Mirror.Params) == 1 && req.Mirror.Params[0] == protocol.MirroredParam{Name: "Region", Value: "us"}:
+			resp.Result = json.RawMessage(
+				page(
+					"sql",
+					`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":`+annotation+`}}}`,
+					"",
+				),
+			)
+		case len(req.Mirror.Params) == 1 &&
+			req.Mirror.Params[0] == protocol.MirroredParam{Name: "Region", Value: "us"}:
 			resp.Result = json.RawMessage(done)
 		default:
 			resp.Error = protocol.Errorf(protocol.CodeHeaderMismatch, "Mcp-Param-Region is missing")
@@ -96,7 +106,9 @@ type query struct {
 func addSQL(s *server.Server) {
 	server.AddTool(s, server.Tool{
 		Name: "sql", Description: "asks a database",
-		InputSchema: json.RawMessage(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"query":{"type":"string"}}}`),
+		InputSchema: json.RawMessage(
+			`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"query":{"type":"string"}}}`,
+		),
 	}, func(_ context.Context, _ *server.ToolCall, in query) (protocol.CallToolOutcome, error) {
 		return server.Text(in.Region), nil
 	})
@@ -111,7 +123,9 @@ func TestMirroredArgumentsOverHTTP(t *testing.T) {
 				var seen []string
 				inner := serverhttp.New(s, nil)
 				c := overHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					seen = append(seen, fmt.Sprintf("%s %q", r.Header.Get("Mcp-Method"), r.Header.Values("Mcp-Param-Region")))
+					seen = append(
+						seen, fmt.Sprintf("%s %q", r.Header.Get("Mcp-Method"), r.Header.Values("Mcp-Param-Region")),
+					)
 					inner.ServeHTTP(w, r)
 				}), nil, nil)
 				if listed {
@@ -139,7 +153,10 @@ func TestMirroredArgumentsOverHTTP(t *testing.T) {
 }
 
 func TestIntegersThatNoHeaderCanCarry(t *testing.T) {
-	peer := script(`{"tools":[{"name":"t","inputSchema":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"}}}}]}`, done)
+	peer := script(
+		`{"tools":[{"name":"t","inputSchema":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"}}}}]}`,
+		done,
+	)
 	c := newClient(t, peer, nil)
 	if _, err := c.ListTools(t.Context(), ""); err != nil {
 		t.Fatal(err)
@@ -153,12 +170,17 @@ func TestIntegersThatNoHeaderCanCarry(t *testing.T) {
 func TestEndlessToolListEndsRelearning(t *testing.T) {
 	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
 		if req.Method == "tools/list" {
-			return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{"tools":[],"nextCursor":"again"}`)}, nil
+			return &protocol.Response{
+				ID: req.ID, Result: json.RawMessage(`{"tools":[],"nextCursor":"again"}`),
+			}, nil
 		}
-		return &protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeHeaderMismatch, "no")}, nil
+		return &protocol.Response{
+			ID: req.ID, Error: protocol.Errorf(protocol.CodeHeaderMismatch, "no"),
+		}, nil
 	})
 	_, err := callOnce(t, peer, nil)
-	if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeHeaderMismatch || len(peer.requests()) != 101 {
+	if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeHeaderMismatch ||
+		len(peer.requests()) != 101 {
 		t.Errorf("got %v after %d requests, want the first error after 101", err, len(peer.requests()))
 	}
 }
@@ -167,7 +189,9 @@ func TestInvalidAnnotationsHideTheTool(t *testing.T) {
 	for _, annotation := range []string{`""`, `{}`, `[]`, `null`, `1`, `"a b"`, `"a:b"`, `"é"`, `"a\n"`} {
 		t.Run(annotation, func(t *testing.T) {
 			var rejected []string
-			c := newClient(t, sqlServer(t, annotation), &client.Options{ToolRejected: func(_ context.Context, tool *protocol.Tool, err error) {
+			c := newClient(t, sqlServer(
+				t, annotation,
+			), &client.Options{ToolRejected: func(_ context.Context, tool *protocol.Tool, err error) {
 				rejected = append(rejected, tool.Name)
 				if err == nil {
 					t.Error("no reason given")
@@ -185,7 +209,10 @@ func TestInvalidAnnotationsHideTheTool(t *testing.T) {
 func sqlTools(n int, more string) json.RawMessage {
 	tools := make([]string, n)
 	for i := range tools {
-		tools[i] = fmt.Sprintf(`{"name":"sql%d","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}}`, i)
+		tools[i] = fmt.Sprintf(
+			`{"name":"sql%d","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}}`,
+			i,
+		)
 	}
 	return json.RawMessage(`{"tools":[` + strings.Join(tools, ",") + `]` + more + `}`)
 }
@@ -197,7 +224,9 @@ func TestLearningStopsAtTheTool(t *testing.T) {
 		case req.Method == protocol.MethodListTools:
 			return &protocol.Response{ID: req.ID, Result: sqlTools(2, `,"nextCursor":"more"`)}, nil
 		case len(req.Mirror.Params) == 0:
-			return &protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeHeaderMismatch, "Mcp-Param-Region is missing")}, nil
+			return &protocol.Response{
+				ID: req.ID, Error: protocol.Errorf(protocol.CodeHeaderMismatch, "Mcp-Param-Region is missing"),
+			}, nil
 		}
 		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
 	})

@@ -50,31 +50,74 @@ func TestNegotiationOverHTTP(t *testing.T) {
 		err    string // of the first call
 	}{
 		{"modern or both", saysJSON(200, bothEras), modern, ""},
-		{"refuses what it claims to speak", saysJSON(400, `"error":{"code":-32022,"message":"m","data":{"supported":["2026-07-28"]}}`), modern, ""},
-		{"discovers legacy only", saysJSON(200, strings.ReplaceAll(bothEras, `"2026-07-28",`, "")), legacy, ""},
+		{
+			"refuses what it claims to speak",
+			saysJSON(400, `"error":{"code":-32022,"message":"m","data":{"supported":["2026-07-28"]}}`),
+			modern, "",
+		},
+		{
+			"discovers legacy only", saysJSON(200, strings.ReplaceAll(bothEras, `"2026-07-28",`, "")),
+			legacy, "",
+		},
 		{"refuses modern", saysJSON(400, legacyOnly), legacy, ""},
 		{"400 empty", says(400, "", ""), legacy, ""},
 		{"400 text", says(400, "text/plain", "Bad Request: no session"), legacy, ""},
-		{"400 without id", says(400, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}`), legacy, ""},
-		{"400 with another id", says(400, "application/json", `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Missing session ID"}}`), legacy, ""},
+		{
+			"400 without id",
+			says(
+				400, "application/json",
+				`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}`,
+			),
+			legacy, "",
+		},
+		{
+			"400 with another id",
+			says(
+				400, "application/json",
+				`{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Missing session ID"}}`,
+			),
+			legacy, "",
+		},
 		{"404", says(404, "", ""), legacy, ""},
-		{"404 of a session", saysJSON(404, `"error":{"code":-32001,"message":"Session not found"}`), legacy, ""},
+		{
+			"404 of a session", saysJSON(404, `"error":{"code":-32001,"message":"Session not found"}`),
+			legacy, "",
+		},
 		{"405", says(405, "", ""), legacy, ""},
 		{"406", says(406, "text/html", "<p>"), legacy, ""},
 		{"200 unknown method", saysJSON(200, `"error":{"code":-32601,"message":"m"}`), legacy, ""},
 		{"200 not initialized", saysJSON(200, `"error":{"code":-32602,"message":"m"}`), legacy, ""},
 		{"200 and nothing", saysJSON(200, `"result":{}`), legacy, ""},
-		{"a number of a draft", saysJSON(400, strings.ReplaceAll(legacyOnly, "-32022", "-32004")), legacy, ""},
-		{"asks", says(200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n"), legacy, ""},
+		{
+			"a number of a draft", saysJSON(400, strings.ReplaceAll(legacyOnly, "-32022", "-32004")), legacy,
+			"",
+		},
+		{
+			"asks",
+			says(200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n"),
+			legacy, "",
+		},
 
-		{"another modern revision", saysJSON(400, `"error":{"code":-32022,"message":"m","data":{"supported":["2027-01-01"]}}`), neither, "2027-01-01"},
-		{"no list of versions", saysJSON(400, `"error":{"code":-32022,"message":"m"}`), neither, "-32022"},
+		{
+			"another modern revision",
+			saysJSON(400, `"error":{"code":-32022,"message":"m","data":{"supported":["2027-01-01"]}}`),
+			neither, "2027-01-01",
+		},
+		{
+			"no list of versions", saysJSON(400, `"error":{"code":-32022,"message":"m"}`), neither, "-32022",
+		},
 		{"header mismatch", saysJSON(400, `"error":{"code":-32020,"message":"m"}`), neither, "-32020"},
 		{"500", says(500, "", ""), neither, "500"},
-		{"500 with a message", saysJSON(500, `"error":{"code":-32603,"message":"broken"}`), neither, "broken"},
+		{
+			"500 with a message", saysJSON(500, `"error":{"code":-32603,"message":"broken"}`), neither,
+			"broken",
+		},
 		{"503", says(503, "text/plain", "later"), neither, "503"},
 		{"429", says(429, "", ""), neither, "429"},
-		{"429 with a message", saysJSON(429, `"error":{"code":-32000,"message":"slow down"}`), neither, "slow down"},
+		{
+			"429 with a message", saysJSON(429, `"error":{"code":-32000,"message":"slow down"}`), neither,
+			"slow down",
+		},
 		{"408", says(408, "", ""), neither, "408"},
 		{"401", says(401, "", ""), neither, "401"},
 		{"403", says(403, "", ""), neither, "403"},
@@ -103,8 +146,10 @@ func TestNegotiationOverHTTP(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 			want := map[string][]string{
-				modern:  {"server/discover", "tools/call", "tools/call"},
-				legacy:  {"server/discover", "initialize", "notifications/initialized", "tools/call", "tools/call"},
+				modern: {"server/discover", "tools/call", "tools/call"},
+				legacy: {
+					"server/discover", "initialize", "notifications/initialized", "tools/call", "tools/call",
+				},
 				neither: {"server/discover", "server/discover"},
 			}[test.want]
 			if got := s.methods(); !slices.Equal(got, want) {
@@ -118,8 +163,16 @@ func TestNegotiationOverHTTP(t *testing.T) {
 func TestRefusedInitializeFails(t *testing.T) {
 	tests := []struct{ name, answer, err string }{
 		{"refused", `"error":{"code":-32600,"message":"only 2026-07-28"}`, "only 2026-07-28"},
-		{"unknown revision", `"result":{"protocolVersion":"2023-01-01","capabilities":{},"serverInfo":{"name":"n","version":"1"}}`, "2023-01-01"},
-		{"modern revision", `"result":{"protocolVersion":"2026-07-28","capabilities":{},"serverInfo":{"name":"n","version":"1"}}`, "2026-07-28"},
+		{
+			"unknown revision",
+			`"result":{"protocolVersion":"2023-01-01","capabilities":{},"serverInfo":{"name":"n","version":"1"}}`,
+			"2023-01-01",
+		},
+		{
+			"modern revision",
+			`"result":{"protocolVersion":"2026-07-28","capabilities":{},"serverInfo":{"name":"n","version":"1"}}`,
+			"2026-07-28",
+		},
 		{"no revision", `"result":{}`, "protocolVersion"},
 		{"null", `"result":null`, "result"},
 	}
@@ -134,7 +187,8 @@ func TestRefusedInitializeFails(t *testing.T) {
 				}}
 				c := s.reach(t, way, nil)
 				for range 2 {
-					if _, err := c.CallTool(t.Context(), "t", nil); err == nil || !strings.Contains(err.Error(), test.err) {
+					if _, err := c.CallTool(t.Context(), "t", nil); err == nil ||
+						!strings.Contains(err.Error(), test.err) {
 						t.Errorf("got %v, want %q", err, test.err)
 					}
 				}
@@ -155,7 +209,10 @@ func TestNegotiationOverLines(t *testing.T) {
 		err    string
 	}{
 		{"modern", bothEras, protocol.V20260728, ""},
-		{"modern error", `"error":{"code":-32022,"message":"m","data":{"supported":["2026-07-28"]}}`, protocol.V20260728, ""},
+		{
+			"modern error", `"error":{"code":-32022,"message":"m","data":{"supported":["2026-07-28"]}}`,
+			protocol.V20260728, "",
+		},
 		{"legacy versions only", legacyOnly, protocol.V20251125, ""},
 		{"unknown method", `"error":{"code":-32601,"message":"m"}`, protocol.V20251125, ""},
 		{"invalid params", `"error":{"code":-32602,"message":"m"}`, protocol.V20251125, ""},
@@ -163,7 +220,10 @@ func TestNegotiationOverLines(t *testing.T) {
 		{"nothing", `"result":{}`, protocol.V20251125, ""},
 		{"no message", `"nonsense":1`, protocol.V20251125, ""},
 		{"silence", `"silence"`, protocol.V20251125, ""},
-		{"another modern revision", `"error":{"code":-32022,"message":"m","data":{"supported":["2027-01-01"]}}`, "", "2027-01-01"},
+		{
+			"another modern revision",
+			`"error":{"code":-32022,"message":"m","data":{"supported":["2027-01-01"]}}`, "", "2027-01-01",
+		},
 		{"missing capability", `"error":{"code":-32021,"message":"m"}`, "", "-32021"},
 	}
 	for _, test := range tests {
@@ -220,14 +280,36 @@ func TestEraOptions(t *testing.T) {
 		want   []string
 		err    bool
 	}{
-		{"modern only, modern", client.Options{Era: protocol.Modern}, true, []string{"tools/call"}, false},
-		{"modern only, legacy", client.Options{Era: protocol.Modern}, false, []string{"tools/call"}, true},
-		{"legacy only, legacy", client.Options{Era: protocol.Legacy}, false, []string{"initialize", "notifications/initialized", "tools/call"}, false},
+		{
+			"modern only, modern", client.Options{Era: protocol.Modern}, true, []string{"tools/call"}, false,
+		},
+		{
+			"modern only, legacy", client.Options{Era: protocol.Modern}, false, []string{"tools/call"}, true,
+		},
+		{
+			"legacy only, legacy", client.Options{Era: protocol.Legacy}, false,
+			[]string{"initialize", "notifications/initialized", "tools/call"}, false,
+		},
 		{"legacy only, modern", client.Options{Era: protocol.Legacy}, true, []string{"initialize"}, true},
-		{"assume modern, modern", client.Options{Assume: protocol.V20260728}, true, []string{"tools/call"}, false},
-		{"assume modern, legacy", client.Options{Assume: protocol.V20260728}, false, []string{"tools/call", "server/discover", "initialize", "notifications/initialized", "tools/call"}, false},
-		{"assume legacy, legacy", client.Options{Assume: protocol.V20250618}, false, []string{"initialize", "notifications/initialized", "tools/call"}, false},
-		{"assume legacy, modern", client.Options{Assume: protocol.V20250618}, true, []string{"initialize", "server/discover", "tools/call"}, false},
+		{
+			"assume modern, modern", client.Options{Assume: protocol.V20260728}, true,
+			[]string{"tools/call"}, false,
+		},
+		{
+			"assume modern, legacy", client.Options{Assume: protocol.V20260728}, false,
+			[]string{
+				"tools/call", "server/discover", "initialize", "notifications/initialized", "tools/call",
+			},
+			false,
+		},
+		{
+			"assume legacy, legacy", client.Options{Assume: protocol.V20250618}, false,
+			[]string{"initialize", "notifications/initialized", "tools/call"}, false,
+		},
+		{
+			"assume legacy, modern", client.Options{Assume: protocol.V20250618}, true,
+			[]string{"initialize", "server/discover", "tools/call"}, false,
+		},
 	}
 	overEach(t, func(t *testing.T, way string) {
 		for _, test := range tests {
@@ -276,7 +358,8 @@ func TestServerThatChangesItsEra(t *testing.T) {
 			return ""
 		}
 		s.call = func(m legacyMessage, _ func(string) legacyMessage) string {
-			if strings.Contains(string(m.Params), "protocolVersion") && (old.Load() || strings.Contains(string(m.Params), "odd")) {
+			if strings.Contains(string(m.Params), "protocolVersion") &&
+				(old.Load() || strings.Contains(string(m.Params), "odd")) {
 				return `{"code":-32600,"message":"no session"}`
 			}
 			return legacyDone
@@ -430,7 +513,10 @@ func TestRefusedVersion(t *testing.T) {
 		{"among others", 1, []protocol.Version{"2030-01-01", protocol.V20260728}, 2, ""},
 		{"twice", 2, ours, 2, "claims to speak"},
 		{"none in common", 1, []protocol.Version{"2030-01-01"}, 1, "only 2030-01-01"},
-		{"legacy ones only", 1, []protocol.Version{protocol.V20251125, protocol.V20250618}, 1, "only 2025-11-25, 2025-06-18"},
+		{
+			"legacy ones only", 1, []protocol.Version{protocol.V20251125, protocol.V20250618}, 1,
+			"only 2025-11-25, 2025-06-18",
+		},
 		{"none at all", 1, nil, 1, "unsupported protocol version"},
 	}
 	for _, c := range cases {
@@ -447,7 +533,8 @@ func TestRefusedVersion(t *testing.T) {
 				t.Fatalf("got %d requests, want %d", len(sent), c.requests)
 			}
 			for i, req := range sent {
-				if meta := metaOf(t, req); meta.Version != protocol.V20260728 || req.Mirror.Version != protocol.V20260728 {
+				if meta := metaOf(t, req); meta.Version != protocol.V20260728 ||
+					req.Mirror.Version != protocol.V20260728 {
 					t.Errorf("request %d: got version %s, mirrored %s", i, meta.Version, req.Mirror.Version)
 				}
 				if i > 0 && req.ID == sent[0].ID {
@@ -467,7 +554,9 @@ func TestRefusedVersionOfAnyMethod(t *testing.T) {
 		}
 	})
 	t.Run("discover", func(t *testing.T) {
-		c := newClient(t, refusing(1, refusal, `{"supportedVersions":["2026-07-28"],"capabilities":{}}`), nil)
+		c := newClient(
+			t, refusing(1, refusal, `{"supportedVersions":["2026-07-28"],"capabilities":{}}`), nil,
+		)
 		if _, err := c.Discover(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -529,7 +618,9 @@ func TestDraftErrorCodes(t *testing.T) {
 		}
 	})
 	t.Run("missing capabilities", func(t *testing.T) {
-		missing := protocol.MissingCapabilities(protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}})
+		missing := protocol.MissingCapabilities(
+			protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}},
+		)
 		_, err := callOnce(t, refusing(1, missing.Draft(), done), &client.Options{DraftErrorCodes: true})
 		e, ok := protocol.AsError(err)
 		if !ok {
@@ -555,11 +646,22 @@ func TestLegacyChosen(t *testing.T) {
 		"both eras": {&legacyServer{handle: func(m legacyMessage) string {
 			return map[string]string{"server/discover": bothEras, "tools/call": `"result":` + done}[m.Method]
 		}}, client.Options{}, ""},
-		"legacy only": {&legacyServer{handle: func(m legacyMessage) string { return map[string]string{"server/discover": legacyOnly}[m.Method] }}, client.Options{}, "2025-11-25"},
+		"legacy only": {
+			&legacyServer{handle: func(m legacyMessage) string {
+				return map[string]string{
+					"server/discover": legacyOnly,
+				}[m.Method]
+			}},
+			client.Options{}, "2025-11-25",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var told []error
-			test.opts.LegacyChosen = func(_ context.Context, _ protocol.Version, err error) { told = append(told, err) }
+			test.opts.LegacyChosen = func(_ context.Context, _ protocol.Version, err error) {
+				told = append(
+					told, err,
+				)
+			}
 			c := newClient(t, test.server.onLines(t, nil), &test.opts)
 			for range 2 {
 				if _, err := c.Negotiate(t.Context()); err != nil {

@@ -19,9 +19,17 @@ func TestNotifications(t *testing.T) {
 		late = back
 		token := metaOf(t, req).ProgressToken.String()
 		for _, n := range []protocol.Notification{
-			{Method: protocol.NotifyProgress, Params: json.RawMessage(`{"progressToken":` + token + `,"progress":1}`)},
-			{Method: protocol.NotifyProgress, Params: json.RawMessage(`{"progressToken":"other","progress":2}`)},
-			{Method: protocol.NotifyProgress, Params: json.RawMessage(`{"progressToken":null,"progress":2}`)},
+			{
+				Method: protocol.NotifyProgress,
+				Params: json.RawMessage(`{"progressToken":` + token + `,"progress":1}`),
+			},
+			{
+				Method: protocol.NotifyProgress,
+				Params: json.RawMessage(`{"progressToken":"other","progress":2}`),
+			},
+			{
+				Method: protocol.NotifyProgress, Params: json.RawMessage(`{"progressToken":null,"progress":2}`),
+			},
 			{Method: protocol.NotifyProgress},
 			{Method: protocol.NotifyMessage, Params: json.RawMessage(`{"level":"info","data":"hello"}`)},
 			{Method: protocol.NotifyMessage, Params: json.RawMessage(`{"level":"loud","data":"hello"}`)},
@@ -35,9 +43,13 @@ func TestNotifications(t *testing.T) {
 	}}
 	var got []string
 	r, err := callOnce(t, peer, &client.Options{
-		LogLevel:     protocol.LevelInfo,
-		Progress:     func(_ context.Context, p *protocol.Progress) { got = append(got, "progress") },
-		Log:          func(_ context.Context, m *protocol.LogMessage) { got = append(got, "log "+string(m.Data)) },
+		LogLevel: protocol.LevelInfo,
+		Progress: func(_ context.Context, p *protocol.Progress) { got = append(got, "progress") },
+		Log: func(_ context.Context, m *protocol.LogMessage) {
+			got = append(
+				got, "log "+string(m.Data),
+			)
+		},
 		Notification: func(_ context.Context, n *protocol.Notification) { got = append(got, n.Method) },
 	})
 	wantDone(t, r, err)
@@ -58,7 +70,9 @@ func TestNotificationHandlerPanics(t *testing.T) {
 		_ = back.Notify(ctx, &protocol.Notification{Method: "notifications/custom"})
 		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
 	}}
-	_, err := callOnce(t, peer, &client.Options{Notification: func(context.Context, *protocol.Notification) { panic("boom") }})
+	_, err := callOnce(t, peer, &client.Options{
+		Notification: func(context.Context, *protocol.Notification) { panic("boom") },
+	})
 	if p, ok := errors.AsType[*client.PanicError](err); !ok || p.Value != "boom" || len(p.Stack) == 0 {
 		t.Errorf("got %v, want the panic", err)
 	}
@@ -135,7 +149,9 @@ func TestProgressTokensOfRounds(t *testing.T) {
 		peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 		p := &protocol.CallToolParams{Name: "greet"}
 		p.ProgressToken = protocol.StringID("p")
-		_, err := newClient(t, peer, &client.Options{ElicitForm: acceptName}).CallToolParams(t.Context(), p)
+		_, err := newClient(
+			t, peer, &client.Options{ElicitForm: acceptName},
+		).CallToolParams(t.Context(), p)
 		if err != nil || p.Version != "" || p.Capabilities != nil || p.InputResponses != nil {
 			t.Errorf("got %v, params %+v", err, p)
 		}
@@ -147,7 +163,9 @@ func TestProgressTokensOfRounds(t *testing.T) {
 	})
 	t.Run("the client's own are new each time", func(t *testing.T) {
 		peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
-		r, err := callOnce(t, peer, &client.Options{ElicitForm: acceptName, Progress: func(context.Context, *protocol.Progress) {}})
+		r, err := callOnce(t, peer, &client.Options{
+			ElicitForm: acceptName, Progress: func(context.Context, *protocol.Progress) {},
+		})
 		wantDone(t, r, err)
 		a, b := metaOf(t, peer.requests()[0]).ProgressToken, metaOf(t, peer.requests()[1]).ProgressToken
 		if a == b || a.IsZero() || b.IsZero() {

@@ -15,8 +15,12 @@ import (
 // storedCall is the JSON text of a pending call with one answer.
 func storedCall(t testing.TB) string {
 	t.Helper()
-	c := client.New(script(ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`},"requestState":"the state of it"`)), byHand())
-	_, p, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "greet", Arguments: json.RawMessage(`{"n":1}`)})
+	c := client.New(script(
+		ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`},"requestState":"the state of it"`),
+	), byHand())
+	_, p, err := c.Begin(
+		t.Context(), &protocol.CallToolParams{Name: "greet", Arguments: json.RawMessage(`{"n":1}`)},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +81,9 @@ func TestHostilePendingText(t *testing.T) {
 		{"arguments that are a list", `{"n":1}`, `[]`},
 		{"nothing asked", `"asked":{`, `"was":{`},
 		{"complete", `"input_required"`, `"complete"`},
-		{"complete with content", `"resultType":"input_required"`, `"content":[],"resultType":"complete"`},
+		{
+			"complete with content", `"resultType":"input_required"`, `"content":[],"resultType":"complete"`,
+		},
 		{"no questions", `"inputRequests":{`, `"_meta":{`},
 		{"unknown result", `"input_required"`, `"other"`},
 		{"null question", nameForm, `null`},
@@ -136,7 +142,9 @@ func TestPendingLastID(t *testing.T) {
 
 // Retry members that are smuggled into the parameters never go out.
 func TestPendingParamsCarryNoAnswers(t *testing.T) {
-	text := strings.Replace(storedCall(t), `"name":"greet"`, `"name":"greet","requestState":"forged","inputResponses":{"evil":{}}`, 1)
+	text := strings.Replace(storedCall(
+		t,
+	), `"name":"greet"`, `"name":"greet","requestState":"forged","inputResponses":{"evil":{}}`, 1)
 	var p client.Pending
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		t.Fatal(err)
@@ -154,7 +162,8 @@ func TestPendingParamsCarryNoAnswers(t *testing.T) {
 
 func TestZeroPending(t *testing.T) {
 	var p client.Pending
-	if p.Method() != "" || p.Target() != "" || p.Round() != 0 || p.Questions() != nil || p.Unanswered() != nil {
+	if p.Method() != "" || p.Target() != "" || p.Round() != 0 || p.Questions() != nil ||
+		p.Unanswered() != nil {
 		t.Errorf("got %v", p)
 	}
 	if err := p.Answer("x", client.Decline()); err == nil {
@@ -178,7 +187,9 @@ func TestPendingNeverPrintsItsState(t *testing.T) {
 	around := struct{ inner client.Pending }{p}
 	var prints []any
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-		prints = append(prints, fmt.Sprintf(verb, p), fmt.Sprintf(verb, &p), fmt.Sprintf(verb, around), fmt.Sprintf(verb, []any{p}))
+		prints = append(prints, fmt.Sprintf(verb, p), fmt.Sprintf(verb, &p), fmt.Sprintf(
+			verb, around,
+		), fmt.Sprintf(verb, []any{p}))
 	}
 	prints = append(prints, log.String())
 	secrettest.Check(t, []byte("the state of it"), prints...)

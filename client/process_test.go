@@ -69,12 +69,16 @@ func TestChild(t *testing.T) {
 	}
 	srv := newEcho(t)
 	server.AddRawTool(srv, server.Tool{Name: "wizard"}, wizard)
-	server.AddRawTool(srv, server.Tool{Name: "die"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+	server.AddRawTool(srv, server.Tool{
+		Name: "die",
+	}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
 		fmt.Fprintln(os.Stderr, "out of memory")
 		os.Exit(3)
 		return nil, nil
 	})
-	server.AddRawTool(srv, server.Tool{Name: "hang"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+	server.AddRawTool(srv, server.Tool{
+		Name: "hang",
+	}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
 		err := call.Progress(ctx, 1, 0, "hanging")
 		<-ctx.Done()
 		return nil, err
@@ -113,7 +117,9 @@ func wizard(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, 
 	}
 	third, ok := roundtrip.AcceptedContent[who](ctx, "who")
 	if !ok {
-		return roundtrip.InputRequired(roundtrip.Elicit[who]("who", fmt.Sprintf("Who pays for %d?", second.Cores))), nil
+		return roundtrip.InputRequired(
+			roundtrip.Elicit[who]("who", fmt.Sprintf("Who pays for %d?", second.Cores)),
+		), nil
 	}
 	return server.Text(fmt.Sprintf("%s: %d for %s", first.Region, second.Cores, third.Email)), nil
 }
@@ -229,7 +235,10 @@ func TestProcessThatDies(t *testing.T) {
 		words      []string
 		stderr     string
 	}{
-		{"dead", "echo", []string{"exit status 7", `"no such database\x1b[2J"`}, "starting\nno such database\x1b[2J\n"},
+		{
+			"dead", "echo", []string{"exit status 7", `"no such database\x1b[2J"`},
+			"starting\nno such database\x1b[2J\n",
+		},
 		{"serve", "die", []string{"exit status 3", "out of memory"}, "out of memory\n"},
 		{"parent", "echo", []string{"exit status 4"}, ""},
 	}
@@ -240,7 +249,9 @@ func TestProcessThatDies(t *testing.T) {
 			hanging := make(chan error, 1)
 			if test.mode == "serve" {
 				heard := make(chan struct{})
-				h := client.New(unclosed{p}, &client.Options{Timeout: -1, Progress: func(context.Context, *protocol.Progress) { close(heard) }})
+				h := client.New(unclosed{p}, &client.Options{
+					Timeout: -1, Progress: func(context.Context, *protocol.Progress) { close(heard) },
+				})
 				go func() {
 					_, err := h.CallTool(t.Context(), "hang", nil)
 					hanging <- err
@@ -291,7 +302,8 @@ func (unclosed) Close() error { return nil }
 func TestProcessThatClosesItsOutput(t *testing.T) {
 	p := startChild(t, childCommand("mute"), nil)
 	_, err := p.Handle(t.Context(), request(1, "a", ""), nil)
-	if _, exited := errors.AsType[*client.ExitError](err); exited || !errors.Is(err, client.ErrStreamEnded) {
+	if _, exited := errors.AsType[*client.ExitError](err); exited ||
+		!errors.Is(err, client.ErrStreamEnded) {
 		t.Errorf("got %v, want %v", err, client.ErrStreamEnded)
 	}
 	if err := p.Err(); err != nil {
@@ -351,7 +363,9 @@ func TestContextKillsChild(t *testing.T) {
 	cmd.Env = plain.Env
 	p := startChild(t, cmd, nil)
 	heard := make(chan struct{})
-	c := client.New(p, &client.Options{Progress: func(context.Context, *protocol.Progress) { close(heard) }})
+	c := client.New(
+		p, &client.Options{Progress: func(context.Context, *protocol.Progress) { close(heard) }},
+	)
 	done := make(chan error, 1)
 	go func() {
 		_, err := c.CallTool(t.Context(), "hang", nil)
@@ -368,7 +382,9 @@ func TestContextKillsChild(t *testing.T) {
 func TestCancelOverStdio(t *testing.T) {
 	p := startChild(t, childCommand("serve"), nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	c := client.New(p, &client.Options{Progress: func(context.Context, *protocol.Progress) { cancel() }})
+	c := client.New(
+		p, &client.Options{Progress: func(context.Context, *protocol.Progress) { cancel() }},
+	)
 	if _, err := c.CallTool(ctx, "hang", nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
@@ -401,7 +417,8 @@ func TestCommandRefuses(t *testing.T) {
 func TestExitErrorWithoutState(t *testing.T) {
 	cause := errors.New("no such process")
 	err := &client.ExitError{Err: cause, Stderr: "\n \n"}
-	if !errors.Is(err, cause) || !strings.HasSuffix(err.Error(), ": no such process; start it again") || err.Success() {
+	if !errors.Is(err, cause) ||
+		!strings.HasSuffix(err.Error(), ": no such process; start it again") || err.Success() {
 		t.Errorf("got %q", err)
 	}
 }

@@ -36,7 +36,9 @@ func TestInvalidQuestionsPromptNobody(t *testing.T) {
 func TestRefusedQuestionsPromptNobody(t *testing.T) {
 	link := func(u string) string {
 		text, _ := json.Marshal(u)
-		return `{"method":"elicitation/create","params":{"mode":"url","message":"m","url":` + string(text) + `}}`
+		return `{"method":"elicitation/create","params":{"mode":"url","message":"m","url":` + string(
+			text,
+		) + `}}`
 	}
 	cases := []struct{ name, question, want string }{
 		{"javascript", link("javascript:alert(1)"), "never opened"},
@@ -67,8 +69,13 @@ func TestRefusedQuestionsPromptNobody(t *testing.T) {
 		{"no-break space", link("https://example.com/\u00a0.evil.com"), "character"},
 		{"undeclared sampling", sampling, "sampling"},
 		{"undeclared roots", listRoots, "roots"},
-		{"schema is no form", strings.Replace(nameForm, `"type":"integer"`, `"type":"object"`, 1), "size"},
-		{"schema type", strings.Replace(nameForm, `"type":"object",`, `"type":"array",`, 1), "requestedSchema"},
+		{
+			"schema is no form", strings.Replace(nameForm, `"type":"integer"`, `"type":"object"`, 1), "size",
+		},
+		{
+			"schema type", strings.Replace(nameForm, `"type":"object",`, `"type":"array",`, 1),
+			"requestedSchema",
+		},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -85,7 +92,8 @@ func TestRefusedQuestionsPromptNobody(t *testing.T) {
 				},
 			})
 			refused, ok := errors.AsType[*client.QuestionError](err)
-			if !ok || refused.Key != "bad" || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "hunter2") {
+			if !ok || refused.Key != "bad" || !strings.Contains(err.Error(), tc.want) ||
+				strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("got %v, want a question error on bad with %q", err, tc.want)
 			}
 			if n := prompts.Load(); n != 0 || len(peer.requests()) != 1 {
@@ -97,9 +105,12 @@ func TestRefusedQuestionsPromptNobody(t *testing.T) {
 
 func TestUndeclaredURLQuestionIsRefused(t *testing.T) {
 	var prompts atomic.Int32
-	_, err := callOnce(t, script(ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`}`)), countingForm(&prompts))
+	_, err := callOnce(
+		t, script(ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`}`)), countingForm(&prompts),
+	)
 	refused, ok := errors.AsType[*client.QuestionError](err)
-	if !ok || !errors.Is(err, client.ErrUndeclared) || refused.Kind != protocol.KindElicitURL || prompts.Load() != 0 {
+	if !ok || !errors.Is(err, client.ErrUndeclared) || refused.Kind != protocol.KindElicitURL ||
+		prompts.Load() != 0 {
 		t.Errorf("got %v after %d prompts, want an undeclared URL question", err, prompts.Load())
 	}
 }
@@ -107,7 +118,9 @@ func TestUndeclaredURLQuestionIsRefused(t *testing.T) {
 func TestAllowedURLs(t *testing.T) {
 	for _, link := range []string{"https://example.com/a?b=c#d", "HTTPS://EXAMPLE.com", "http://localhost:8080/x", "http://127.0.0.1/", "http://127.8.9.1/", "http://[::1]:80/", "https://169.254.169.254/", "https://example.com/\u00a1"} {
 		t.Run(link, func(t *testing.T) {
-			peer := script(ask(`"inputRequests":{"in":`+strings.Replace(visitURL, "https://example.com/in", link, 1)+`}`), done)
+			peer := script(ask(
+				`"inputRequests":{"in":`+strings.Replace(visitURL, "https://example.com/in", link, 1)+`}`,
+			), done)
 			r, err := callOnce(t, peer, &client.Options{ElicitURL: func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
 				if q.URL != link {
 					t.Errorf("got %s, want %s", q.URL, link)
@@ -145,18 +158,45 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 		{"error", func() (*protocol.ElicitResult, error) { return nil, sentinel }, "", "window closed"},
 		{"nil", func() (*protocol.ElicitResult, error) { return nil, nil }, "", "returned nil"},
 		{"panic", func() (*protocol.ElicitResult, error) { panic("boom") }, "", "boom"},
-		{"panic with an error", func() (*protocol.ElicitResult, error) { panic(sentinel) }, "", "window closed"},
-		{"action", func() (*protocol.ElicitResult, error) { return &protocol.ElicitResult{Action: "maybe"}, nil }, "", "maybe"},
-		{"no action", func() (*protocol.ElicitResult, error) { return &protocol.ElicitResult{}, nil }, "", "action"},
-		{"wrong type", func() (*protocol.ElicitResult, error) { return client.Accept(map[string]any{"name": 7}) }, "name", "string"},
-		{"too short", func() (*protocol.ElicitResult, error) { return client.Accept(map[string]any{"name": "A"}) }, "name", "name"},
-		{"missing", func() (*protocol.ElicitResult, error) { return client.Accept(map[string]any{"size": 1}) }, "name", "name"},
-		{"no content", func() (*protocol.ElicitResult, error) { return client.Accept(nil) }, "name", "name"},
+		{
+			"panic with an error", func() (*protocol.ElicitResult, error) { panic(sentinel) }, "",
+			"window closed",
+		},
+		{
+			"action",
+			func() (*protocol.ElicitResult, error) { return &protocol.ElicitResult{Action: "maybe"}, nil },
+			"", "maybe",
+		},
+		{
+			"no action", func() (*protocol.ElicitResult, error) { return &protocol.ElicitResult{}, nil }, "",
+			"action",
+		},
+		{
+			"wrong type",
+			func() (*protocol.ElicitResult, error) { return client.Accept(map[string]any{"name": 7}) },
+			"name", "string",
+		},
+		{
+			"too short",
+			func() (*protocol.ElicitResult, error) { return client.Accept(map[string]any{"name": "A"}) },
+			"name", "name",
+		},
+		{
+			"missing",
+			func() (*protocol.ElicitResult, error) { return client.Accept(map[string]any{"size": 1}) },
+			"name", "name",
+		},
+		{
+			"no content", func() (*protocol.ElicitResult, error) { return client.Accept(nil) }, "name",
+			"name",
+		},
 		{"not an object", func() (*protocol.ElicitResult, error) {
 			return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(`[]`)}, nil
 		}, "", "object"},
 		{"not JSON", func() (*protocol.ElicitResult, error) {
-			return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(`{"name":`)}, nil
+			return &protocol.ElicitResult{
+				Action: protocol.ActionAccept, Content: json.RawMessage(`{"name":`),
+			}, nil
 		}, "", "content"},
 	}
 	for _, tc := range cases {
@@ -174,7 +214,8 @@ func TestUnusableAnswersAreNotSent(t *testing.T) {
 					},
 				})
 				failed, ok := errors.AsType[*client.AnswerError](err)
-				if !ok || failed.Key != "who" || failed.Field != tc.field || !strings.Contains(err.Error(), tc.want) {
+				if !ok || failed.Key != "who" || failed.Field != tc.field ||
+					!strings.Contains(err.Error(), tc.want) {
 					t.Errorf("got %v (%+v), want field %q and %q", err, failed, tc.field, tc.want)
 				}
 				if n := len(peer.requests()); n != 1 {
@@ -233,7 +274,8 @@ func TestOneAnswerEndsNoOtherQuestion(t *testing.T) {
 					return
 				}
 				refused, ok := errors.AsType[*client.AnswerError](err)
-				if !ok || refused.Key != "slow" || !errors.Is(err, failure) || errors.Is(err, context.Canceled) || len(peer.requests()) != 1 {
+				if !ok || refused.Key != "slow" || !errors.Is(err, failure) ||
+					errors.Is(err, context.Canceled) || len(peer.requests()) != 1 {
 					t.Errorf("got %v after %d requests", err, len(peer.requests()))
 				}
 			})
@@ -260,20 +302,32 @@ func TestHandlerThatEndsItsGoroutine(t *testing.T) {
 
 func TestUnusableModelAndRoots(t *testing.T) {
 	model := func(r *protocol.CreateMessageResult) *client.Options {
-		return &client.Options{CreateMessage: func(context.Context, *client.SamplingQuestion) (*protocol.CreateMessageResult, error) { return r, nil }}
+		return &client.Options{
+			CreateMessage: func(context.Context, *client.SamplingQuestion) (*protocol.CreateMessageResult, error) { return r, nil },
+		}
 	}
 	text := []protocol.Content{&protocol.TextContent{Text: "x"}}
 	roots := func(r ...protocol.Root) *client.Options {
-		return &client.Options{ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) { return r, nil }}
+		return &client.Options{
+			ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) { return r, nil },
+		}
 	}
 	cases := []struct {
 		name, question string
 		opts           *client.Options
 	}{
 		{"model nil", sampling, model(nil)},
-		{"no model", sampling, model(&protocol.CreateMessageResult{Role: protocol.Assistant, Content: text})},
+		{
+			"no model", sampling,
+			model(&protocol.CreateMessageResult{Role: protocol.Assistant, Content: text}),
+		},
 		{"no role", sampling, model(&protocol.CreateMessageResult{Model: "m", Content: text})},
-		{"nil block", sampling, model(&protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m", Content: []protocol.Content{nil}})},
+		{
+			"nil block", sampling,
+			model(&protocol.CreateMessageResult{
+				Role: protocol.Assistant, Model: "m", Content: []protocol.Content{nil},
+			}),
+		},
 		{"root without URI", listRoots, roots(protocol.Root{})},
 		{"root not a file", listRoots, roots(protocol.Root{URI: "https://example.com"})},
 	}
@@ -307,7 +361,8 @@ func TestRootsQuestionWithoutParams(t *testing.T) {
 func TestQuestionCheck(t *testing.T) {
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 	r, err := callOnce(t, peer, &client.Options{ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
-		if err := q.Check(json.RawMessage(`{"name":"A"}`)); err == nil || !strings.Contains(err.Error(), "name") {
+		if err := q.Check(json.RawMessage(`{"name":"A"}`)); err == nil ||
+			!strings.Contains(err.Error(), "name") {
 			t.Errorf("got %v, want an error naming the field", err)
 		}
 		if err := q.Check(json.RawMessage(`{"name":"Ada"}`)); err != nil {
@@ -319,22 +374,34 @@ func TestQuestionCheck(t *testing.T) {
 }
 
 func TestSamplingFieldsNeedDeclaration(t *testing.T) {
-	tools := strings.Replace(sampling, `"maxTokens"`, `"toolChoice":{"mode":"auto"},"includeContext":"allServers","maxTokens"`, 1)
+	tools := strings.Replace(
+		sampling, `"maxTokens"`, `"toolChoice":{"mode":"auto"},"includeContext":"allServers","maxTokens"`,
+		1,
+	)
 	var got *client.SamplingQuestion
 	answer := func(_ context.Context, q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
 		got = q
-		return &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m", Content: []protocol.Content{&protocol.TextContent{Text: "x"}}}, nil
+		return &protocol.CreateMessageResult{
+			Role: protocol.Assistant, Model: "m",
+			Content: []protocol.Content{&protocol.TextContent{Text: "x"}},
+		}, nil
 	}
-	_, err := callOnce(t, script(ask(`"inputRequests":{"q":`+tools+`}`)), &client.Options{CreateMessage: answer})
+	_, err := callOnce(
+		t, script(ask(`"inputRequests":{"q":`+tools+`}`)), &client.Options{CreateMessage: answer},
+	)
 	if !errors.Is(err, client.ErrUndeclared) || got != nil {
 		t.Errorf("tools undeclared: got %v, asked %v", err, got != nil)
 	}
-	r, err := callOnce(t, script(ask(`"inputRequests":{"q":`+tools+`}`), done), &client.Options{CreateMessage: answer, SamplingTools: true})
+	r, err := callOnce(t, script(
+		ask(`"inputRequests":{"q":`+tools+`}`), done,
+	), &client.Options{CreateMessage: answer, SamplingTools: true})
 	wantDone(t, r, err)
 	if got.Request.IncludeContext != "" {
 		t.Errorf("got includeContext %q, want it dropped", got.Request.IncludeContext)
 	}
-	r, err = callOnce(t, script(ask(`"inputRequests":{"q":`+tools+`}`), done), &client.Options{CreateMessage: answer, SamplingTools: true, SamplingContext: true})
+	r, err = callOnce(t, script(ask(`"inputRequests":{"q":`+tools+`}`), done), &client.Options{
+		CreateMessage: answer, SamplingTools: true, SamplingContext: true,
+	})
 	wantDone(t, r, err)
 	if got.Request.IncludeContext != "allServers" {
 		t.Errorf("got includeContext %q, want it kept", got.Request.IncludeContext)
@@ -360,7 +427,10 @@ func TestDeclaredCapabilities(t *testing.T) {
 		{"form", &client.Options{ElicitForm: form}, `{"elicitation":{"form":{}}}`},
 		{"url", &client.Options{ElicitURL: link}, `{"elicitation":{"url":{}}}`},
 		{"sampling", &client.Options{CreateMessage: model}, `{"sampling":{}}`},
-		{"all", &client.Options{ElicitForm: form, ElicitURL: link, CreateMessage: model, SamplingTools: true, SamplingContext: true, ListRoots: roots},
+		{"all", &client.Options{
+			ElicitForm: form, ElicitURL: link, CreateMessage: model, SamplingTools: true,
+			SamplingContext: true, ListRoots: roots,
+		},
 			`{"elicitation":{"form":{},"url":{}},"sampling":{"context":{},"tools":{}},"roots":{}}`},
 	}
 	for _, tc := range cases {
@@ -412,7 +482,9 @@ func TestTooManyQuestions(t *testing.T) {
 			t.Errorf("%d questions: %d were asked", tc.n, asked.Load())
 		}
 
-		c := client.New(script(questions), &client.Options{Manual: &protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}})
+		c := client.New(script(questions), &client.Options{
+			Manual: &protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}},
+		})
 		_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "t"})
 		if (err != nil) != tc.refused || (pending == nil) != tc.refused {
 			t.Errorf("Begin with %d questions: got %v and error %v", tc.n, pending, err)

@@ -23,7 +23,10 @@ func TestUnusableResponses(t *testing.T) {
 		{"id of another type", func(id protocol.ID) *protocol.Response {
 			return &protocol.Response{ID: protocol.StringID(id.String()), Result: result}
 		}},
-		{"result without id", func(protocol.ID) *protocol.Response { return &protocol.Response{Result: result} }},
+		{
+			"result without id",
+			func(protocol.ID) *protocol.Response { return &protocol.Response{Result: result} },
+		},
 		{"error for another id", func(protocol.ID) *protocol.Response {
 			return &protocol.Response{ID: protocol.IntID(99), Error: protocol.Errorf(1, "x")}
 		}},
@@ -43,7 +46,9 @@ func TestUnusableResponses(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			peer := answering(func(req *protocol.Request) (*protocol.Response, error) { return tc.resp(req.ID), nil })
+			peer := answering(
+				func(req *protocol.Request) (*protocol.Response, error) { return tc.resp(req.ID), nil },
+			)
 			r, err := callOnce(t, peer, nil)
 			if _, ok := errors.AsType[*client.ResponseError](err); !ok || r != nil {
 				t.Errorf("got %v, %v, want a response error", r, err)
@@ -53,15 +58,20 @@ func TestUnusableResponses(t *testing.T) {
 }
 
 func TestUnknownResultTypeFails(t *testing.T) {
-	_, err := callOnce(t, script(`{"resultType":"deferred","content":[{"type":"text","text":"x"}]}`), nil)
-	if unknown, ok := errors.AsType[*protocol.UnknownResultTypeError](err); !ok || unknown.ResultType != "deferred" {
+	_, err := callOnce(
+		t, script(`{"resultType":"deferred","content":[{"type":"text","text":"x"}]}`), nil,
+	)
+	if unknown, ok := errors.AsType[*protocol.UnknownResultTypeError](err); !ok ||
+		unknown.ResultType != "deferred" {
 		t.Errorf("got %v, want an unknown result type", err)
 	}
 }
 
 func TestRoundWithoutQuestionsAndStateFails(t *testing.T) {
 	for name, result := range map[string]string{
-		"neither": `{"resultType":"input_required"}`, "empty map": ask(`"inputRequests":{}`), "content": ask(`"content":[]`),
+		"neither": `{"resultType":"input_required"}`, "empty map": ask(
+			`"inputRequests":{}`,
+		), "content": ask(`"content":[]`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			peer := script(result)
@@ -92,7 +102,9 @@ func TestPeerErrors(t *testing.T) {
 	})
 	t.Run("on the way", func(t *testing.T) {
 		cause := errors.New("cable cut")
-		_, err := callOnce(t, answering(func(*protocol.Request) (*protocol.Response, error) { return nil, cause }), nil)
+		_, err := callOnce(
+			t, answering(func(*protocol.Request) (*protocol.Response, error) { return nil, cause }), nil,
+		)
 		if _, ok := errors.AsType[*client.TransportError](err); !ok || !errors.Is(err, cause) {
 			t.Errorf("got %v", err)
 		}
@@ -101,14 +113,18 @@ func TestPeerErrors(t *testing.T) {
 		}
 	})
 	t.Run("nil from the peer", func(t *testing.T) {
-		_, err := callOnce(t, answering(func(*protocol.Request) (*protocol.Response, error) { return nil, nil }), nil)
+		_, err := callOnce(
+			t, answering(func(*protocol.Request) (*protocol.Response, error) { return nil, nil }), nil,
+		)
 		if _, ok := errors.AsType[*client.TransportError](err); !ok {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("other versions", func(t *testing.T) {
 		_, err := callOnce(t, answering(func(req *protocol.Request) (*protocol.Response, error) {
-			return &protocol.Response{ID: req.ID, Error: protocol.UnsupportedVersion("2026-07-28", []protocol.Version{"2027-01-01"})}, nil
+			return &protocol.Response{
+				ID: req.ID, Error: protocol.UnsupportedVersion("2026-07-28", []protocol.Version{"2027-01-01"}),
+			}, nil
 		}), nil)
 		e, ok := protocol.AsError(err)
 		if !ok || len(e.SupportedVersions()) != 1 || !strings.Contains(err.Error(), "2027-01-01") {

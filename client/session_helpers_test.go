@@ -55,7 +55,10 @@ func allHandlers() *client.Options {
 			return client.Accept(nil)
 		},
 		CreateMessage: func(context.Context, *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
-			return &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m", Content: []protocol.Content{&protocol.TextContent{Text: "hello"}}}, nil
+			return &protocol.CreateMessageResult{
+				Role: protocol.Assistant, Model: "m",
+				Content: []protocol.Content{&protocol.TextContent{Text: "hello"}},
+			}, nil
 		},
 		ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
 			return []protocol.Root{{URI: "file:///work"}}, nil
@@ -184,7 +187,10 @@ func (s *legacyServer) reply(m legacyMessage) string {
 		if caps == "" {
 			caps = `{"tools":{}}`
 		}
-		body = fmt.Sprintf(`"result":{"protocolVersion":%q,"capabilities":%s,"serverInfo":{"name":"old","version":"1"},"instructions":"be gentle"}`, version, caps)
+		body = fmt.Sprintf(
+			`"result":{"protocolVersion":%q,"capabilities":%s,"serverInfo":{"name":"old","version":"1"},"instructions":"be gentle"}`,
+			version, caps,
+		)
 	case "tools/list":
 		body = `"result":{"tools":[{"name":"t","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"not valid"}}}}],"ttlMs":60000,"cacheScope":"public"}`
 	case "server/discover":
@@ -318,7 +324,9 @@ func (s *legacyHTTP) post(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, "data: %s\n\n", text)
 			w.(http.Flusher).Flush()
 		}
-		write(s.result(m, func(message string) legacyMessage { return s.ask(r.Context(), message, write) }))
+		write(
+			s.result(m, func(message string) legacyMessage { return s.ask(r.Context(), message, write) }),
+		)
 	}
 }
 
@@ -332,14 +340,18 @@ func (s *legacyServer) reach(t *testing.T, way string, opts *client.Options) *cl
 	if way == "lines" {
 		return newClient(t, s.onLines(t, nil), opts)
 	}
-	web := &legacyHTTP{legacyServer: s, session: "s1", plain: way == "get stream", gets: make(chan string)}
+	web := &legacyHTTP{
+		legacyServer: s, session: "s1", plain: way == "get stream", gets: make(chan string),
+	}
 	return web.client(t, opts)
 }
 
 func (s *legacyHTTP) client(t *testing.T, opts *client.Options) *client.Client {
 	t.Helper()
 	if s.inMemory {
-		tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{HTTPClient: serveInMemory(t, s)})
+		tr, err := clienthttp.New(
+			"http://server.test/mcp", &clienthttp.Options{HTTPClient: serveInMemory(t, s)},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,9 @@ import (
 
 func TestLegacyListen(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
-		s := &legacyServer{caps: `{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true}}`}
+		s := &legacyServer{
+			caps: `{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true}}`,
+		}
 		s.handle = func(m legacyMessage) string {
 			if m.Method == "resources/subscribe" && strings.Contains(string(m.Params), "none") {
 				return `"error":{"code":-32002,"message":"no such resource"}`
@@ -33,11 +35,14 @@ func TestLegacyListen(t *testing.T) {
 		events, over, enough := make(chan client.Event, 8), make(chan error, 1), errors.New("enough")
 		go func() {
 			over <- c.Listen(ctx, protocol.SubscriptionFilter{
-				ToolsListChanged: true, PromptsListChanged: true, ResourceSubscriptions: []string{"test://a", "test://none"},
+				ToolsListChanged: true, PromptsListChanged: true, ResourceSubscriptions: []string{
+					"test://a", "test://none",
+				},
 			}, func(_ context.Context, e client.Event) { events <- e })
 		}()
 		ack := (<-events).(client.Acknowledged).Filter
-		if !ack.ToolsListChanged || ack.PromptsListChanged || !slices.Equal(ack.ResourceSubscriptions, []string{"test://a"}) {
+		if !ack.ToolsListChanged || ack.PromptsListChanged ||
+			!slices.Equal(ack.ResourceSubscriptions, []string{"test://a"}) {
 			t.Errorf("honoured %+v", ack)
 		}
 		if way == "get stream" {

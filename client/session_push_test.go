@@ -22,24 +22,57 @@ func TestLegacyPushes(t *testing.T) {
 		want                 string
 	}{
 		{"ping", "ping", "", &client.Options{}, `{}`},
-		{"form with defaults", "elicitation/create", nameParams, allHandlers(), `{"action":"accept","content":{"name":"Ada","size":3}}`},
-		{"form that names its mode", "elicitation/create", `{"mode":"form",` + nameParams[1:], allHandlers(), `{"action":"accept","content":{"name":"Ada","size":3}}`},
-		{"URL", "elicitation/create", fmt.Sprintf(url, "https://example.com/in"), allHandlers(), `{"action":"accept"}`},
-		{"sampling", "sampling/createMessage", askedModel, allHandlers(), `{"role":"assistant","content":{"type":"text","text":"hello"},"model":"m"}`},
+		{
+			"form with defaults", "elicitation/create", nameParams, allHandlers(),
+			`{"action":"accept","content":{"name":"Ada","size":3}}`,
+		},
+		{
+			"form that names its mode", "elicitation/create", `{"mode":"form",` + nameParams[1:],
+			allHandlers(), `{"action":"accept","content":{"name":"Ada","size":3}}`,
+		},
+		{
+			"URL", "elicitation/create", fmt.Sprintf(url, "https://example.com/in"), allHandlers(),
+			`{"action":"accept"}`,
+		},
+		{
+			"sampling", "sampling/createMessage", askedModel, allHandlers(),
+			`{"role":"assistant","content":{"type":"text","text":"hello"},"model":"m"}`,
+		},
 		{"roots", "roots/list", "", allHandlers(), `{"roots":[{"uri":"file:///work"}]}`},
 
 		{"elicitation undeclared", "elicitation/create", nameParams, &client.Options{}, "-32601"},
 		{"sampling undeclared", "sampling/createMessage", askedModel, &client.Options{}, "-32601"},
 		{"roots undeclared", "roots/list", "", &client.Options{}, "-32601"},
-		{"mode undeclared", "elicitation/create", fmt.Sprintf(url, "https://example.com/in"), &client.Options{ElicitForm: acceptName}, "-32602"},
-		{"tools undeclared", "sampling/createMessage", `{"tools":[],"toolChoice":{"mode":"auto"},` + askedModel[1:], allHandlers(), "-32602"},
+		{
+			"mode undeclared", "elicitation/create", fmt.Sprintf(url, "https://example.com/in"),
+			&client.Options{ElicitForm: acceptName}, "-32602",
+		},
+		{
+			"tools undeclared", "sampling/createMessage",
+			`{"tools":[],"toolChoice":{"mode":"auto"},` + askedModel[1:], allHandlers(), "-32602",
+		},
 		{"unknown method", "elicitation/destroy", "{}", allHandlers(), "-32601"},
-		{"unknown mode", "elicitation/create", `{"mode":"telepathy",` + nameParams[1:], allHandlers(), "-32602"},
+		{
+			"unknown mode", "elicitation/create", `{"mode":"telepathy",` + nameParams[1:], allHandlers(),
+			"-32602",
+		},
 		{"no form", "elicitation/create", `{"message":"Who?"}`, allHandlers(), "-32602"},
-		{"a form that is none", "elicitation/create", `{"message":"Who?","requestedSchema":{"type":"object","properties":{"a":{"type":"object"}}}}`, allHandlers(), "-32602"},
-		{"javascript", "elicitation/create", fmt.Sprintf(url, "javascript:alert(1)"), allHandlers(), "-32602"},
-		{"http", "elicitation/create", fmt.Sprintf(url, "http://example.com/in"), allHandlers(), "-32602"},
-		{"URL without id", "elicitation/create", `{"mode":"url","message":"m","url":"https://example.com/"}`, allHandlers(), "-32602"},
+		{
+			"a form that is none", "elicitation/create",
+			`{"message":"Who?","requestedSchema":{"type":"object","properties":{"a":{"type":"object"}}}}`,
+			allHandlers(), "-32602",
+		},
+		{
+			"javascript", "elicitation/create", fmt.Sprintf(url, "javascript:alert(1)"), allHandlers(),
+			"-32602",
+		},
+		{
+			"http", "elicitation/create", fmt.Sprintf(url, "http://example.com/in"), allHandlers(), "-32602",
+		},
+		{
+			"URL without id", "elicitation/create",
+			`{"mode":"url","message":"m","url":"https://example.com/"}`, allHandlers(), "-32602",
+		},
 		{"no params", "elicitation/create", "", allHandlers(), "-32602"},
 		{"null params", "elicitation/create", "null", allHandlers(), "-32600"},
 		{"array params", "roots/list", "[]", allHandlers(), "-32600"},
@@ -200,7 +233,9 @@ func TestLegacyCancelledByServer(t *testing.T) {
 		s := &legacyServer{call: func(_ legacyMessage, push func(string) legacyMessage) string {
 			go push(pushed("1", "elicitation/create", nameParams))
 			<-asked
-			push(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"never mind"}}`)
+			push(
+				`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"never mind"}}`,
+			)
 			push(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":null}}`)
 			push(`{"jsonrpc":"2.0","method":"notifications/cancelled"}`)
 			if err := <-cause; !strings.Contains(fmt.Sprint(err), "never mind") {
@@ -232,17 +267,23 @@ func (e *early) Probe(context.Context, *protocol.Request) (*protocol.Response, b
 	return nil, true, fmt.Errorf("not known")
 }
 
-func (e *early) OpenSession(_ context.Context, req *protocol.Request, back protocol.BackCaller) (protocol.LegacySession, *protocol.Response, error) {
+func (e *early) OpenSession(
+	_ context.Context, req *protocol.Request, back protocol.BackCaller,
+) (protocol.LegacySession, *protocol.Response, error) {
 	e.back = back
 	return e, &protocol.Response{ID: req.ID, Result: json.RawMessage(
 		`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"early","version":"1"}}`)}, nil
 }
 
-func (e *early) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+func (e *early) Handle(
+	ctx context.Context, req *protocol.Request, back protocol.Back,
+) (*protocol.Response, error) {
 	if err := e.back.Notify(ctx, &protocol.Notification{Method: protocol.NotifyCancelled, Params: json.RawMessage(`{"requestId":` + e.withdraw + `}`)}); err != nil {
 		return nil, err
 	}
-	answer, err := back.(protocol.BackCaller).Call(ctx, &protocol.Request{ID: protocol.StringID("q"), Method: protocol.MethodElicit, Params: json.RawMessage(nameParams)})
+	answer, err := back.(protocol.BackCaller).Call(ctx, &protocol.Request{
+		ID: protocol.StringID("q"), Method: protocol.MethodElicit, Params: json.RawMessage(nameParams),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -269,7 +310,9 @@ func TestQuestionWithdrawnBeforeItArrives(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var asked atomic.Int32
-			e := &early{withdraw: tc.withdraw, answers: make(chan *protocol.Response, 1), done: make(chan struct{})}
+			e := &early{
+				withdraw: tc.withdraw, answers: make(chan *protocol.Response, 1), done: make(chan struct{}),
+			}
 			c := client.New(e, &client.Options{ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 				asked.Add(1)
 				return client.Accept(map[string]any{"name": "Ada"})

@@ -41,10 +41,14 @@ func TestLegacyWire(t *testing.T) {
 			t.Fatal(err)
 		}
 		d, err := c.Discover(t.Context())
-		if err != nil || d.SupportedVersions[0] != protocol.V20251125 || d.ServerInfo().Name != "old" || d.Instructions != "be gentle" || d.Capabilities.Tools == nil {
+		if err != nil || d.SupportedVersions[0] != protocol.V20251125 || d.ServerInfo().Name != "old" ||
+			d.Instructions != "be gentle" || d.Capabilities.Tools == nil {
 			t.Errorf("got %+v, %v", d, err)
 		}
-		want := []string{"server/discover", "initialize", "notifications/initialized", "logging/setLevel", "tools/call", "tools/list", "tools/list"}
+		want := []string{
+			"server/discover", "initialize", "notifications/initialized", "logging/setLevel", "tools/call",
+			"tools/list", "tools/list",
+		}
 		if got := s.methods(); !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
@@ -115,7 +119,10 @@ func TestLegacyTimeout(t *testing.T) {
 			start := time.Now()
 			_, err = c.CallTool(t.Context(), "slow", nil)
 			if _, ok := errors.AsType[*client.TimeoutError](err); !ok || time.Since(start) != 3*limit {
-				t.Errorf("got %v after %v, want a TimeoutError after what the person took and the limit", err, time.Since(start))
+				t.Errorf(
+					"got %v after %v, want a TimeoutError after what the person took and the limit", err,
+					time.Since(start),
+				)
 			}
 		})
 	})
@@ -145,7 +152,9 @@ func TestURLElicitationRequired(t *testing.T) {
 	need := func(ids ...string) string {
 		var list []string
 		for _, id := range ids {
-			list = append(list, fmt.Sprintf(`{"mode":"url","elicitationId":%q,"url":"https://example.com/%s","message":"m"}`, id, id))
+			list = append(list, fmt.Sprintf(
+				`{"mode":"url","elicitationId":%q,"url":"https://example.com/%s","message":"m"}`, id, id,
+			))
 		}
 		return `{"code":-32042,"message":"This request requires more information.","data":{"elicitations":[` + strings.Join(list, ",") + `]}}`
 	}
@@ -158,16 +167,31 @@ func TestURLElicitationRequired(t *testing.T) {
 		asked  int
 		err    string
 	}{
-		{"once", func(n int) string { return []string{need("a", "b"), legacyDone}[min(n, 1)] }, "accept", 2, 2, ""},
-		{"twice", func(n int) string { return []string{need("a"), need("b"), legacyDone}[min(n, 2)] }, "accept", 3, 2, ""},
+		{
+			"once", func(n int) string { return []string{need("a", "b"), legacyDone}[min(n, 1)] }, "accept",
+			2, 2, "",
+		},
+		{
+			"twice", func(n int) string { return []string{need("a"), need("b"), legacyDone}[min(n, 2)] },
+			"accept", 3, 2, "",
+		},
 		{"the same again", func(int) string { return need("a") }, "accept", 2, 1, "-32042"},
 		{"for ever", always, "accept", 4, 3, "-32042"},
 		{"declined", func(int) string { return need("a") }, "decline", 1, 1, "would not visit"},
 		{"cancelled", func(int) string { return need("a") }, "cancel", 1, 1, "would not visit"},
-		{"hostile URL", func(int) string { return strings.ReplaceAll(need("a"), "https:", "javascript:") }, "accept", 1, 0, "javascript"},
-		{"a form", func(int) string { return strings.ReplaceAll(need("a"), `"url"`, `"form"`) }, "accept", 1, 0, "-32042"},
+		{
+			"hostile URL",
+			func(int) string { return strings.ReplaceAll(need("a"), "https:", "javascript:") }, "accept", 1,
+			0, "javascript",
+		},
+		{
+			"a form", func(int) string { return strings.ReplaceAll(need("a"), `"url"`, `"form"`) }, "accept",
+			1, 0, "-32042",
+		},
 		{"no id", func(int) string { return need("") }, "accept", 1, 0, "elicitationId"},
-		{"no data", func(int) string { return `{"code":-32042,"message":"m"}` }, "accept", 1, 0, "-32042"},
+		{
+			"no data", func(int) string { return `{"code":-32042,"message":"m"}` }, "accept", 1, 0, "-32042",
+		},
 		{"empty", func(int) string { return need() }, "accept", 1, 0, "-32042"},
 	}
 	overEach(t, func(t *testing.T, way string) {
@@ -192,7 +216,9 @@ func TestURLElicitationRequired(t *testing.T) {
 					t.Errorf("got %v, want %q", err, test.err)
 				}
 				if calls != test.calls || int(asked.Load()) != test.asked {
-					t.Errorf("%d calls and %d questions, want %d and %d", calls, asked.Load(), test.calls, test.asked)
+					t.Errorf(
+						"%d calls and %d questions, want %d and %d", calls, asked.Load(), test.calls, test.asked,
+					)
 				}
 			})
 		}
@@ -231,9 +257,16 @@ func TestLegacyProgressAndNotifications(t *testing.T) {
 				} `json:"_meta"`
 			}
 			_ = json.Unmarshal(m.Params, &p)
-			push(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, p.Meta.Token))
+			push(
+				fmt.Sprintf(
+					`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`,
+					p.Meta.Token,
+				),
+			)
 			push(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`)
-			push(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"x"}}`)
+			push(
+				`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"x"}}`,
+			)
 			for _, want := range []string{"log 1", "notifications/elicitation/complete"} {
 				if got := <-heard; got != want {
 					t.Errorf("heard %s, want %s", got, want)
@@ -299,8 +332,12 @@ func TestLegacySessionGoneWithoutTheIDOfTheRequest(t *testing.T) {
 	known.Store("s1")
 	web := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m := peek(t, r)
-		if id := r.Header.Get("Mcp-Session-Id"); m.Method != "initialize" && m.Method != "server/discover" && id != known.Load() {
-			says(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`)(w, m)
+		if id := r.Header.Get("Mcp-Session-Id"); m.Method != "initialize" &&
+			m.Method != "server/discover" && id != known.Load() {
+			says(
+				400, "application/json",
+				`{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`,
+			)(w, m)
 			return
 		}
 		s.ServeHTTP(w, r)

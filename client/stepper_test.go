@@ -45,7 +45,9 @@ func elsewhere(t *testing.T, p *client.Pending) *client.Pending {
 // begin starts a call of a tool that must turn out to be pending.
 func begin(t *testing.T, c *client.Client) *client.Pending {
 	t.Helper()
-	result, p, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "greet", Arguments: json.RawMessage(`{"n": 1.0}`)})
+	result, p, err := c.Begin(
+		t.Context(), &protocol.CallToolParams{Name: "greet", Arguments: json.RawMessage(`{"n": 1.0}`)},
+	)
 	if err != nil || result != nil || p == nil {
 		t.Fatalf("got %v, %v, %v, want a pending call", result, p, err)
 	}
@@ -76,7 +78,10 @@ func TestBeginWithoutQuestions(t *testing.T) {
 	}{
 		{&protocol.CallToolParams{Name: "t"}, done, &protocol.CallToolResult{}},
 		{&protocol.GetPromptParams{Name: "p"}, `{"messages":[]}`, &protocol.GetPromptResult{}},
-		{&protocol.ReadResourceParams{URI: "u:1"}, `{"contents":[],"ttlMs":60000}`, &protocol.ReadResourceResult{}},
+		{
+			&protocol.ReadResourceParams{URI: "u:1"}, `{"contents":[],"ttlMs":60000}`,
+			&protocol.ReadResourceResult{},
+		},
 	}
 	for _, tc := range cases {
 		t.Run(fmt.Sprintf("%T", tc.params), func(t *testing.T) {
@@ -100,7 +105,8 @@ func TestBeginRefusesOtherRequests(t *testing.T) {
 	c := newClient(t, peer, nil)
 	for _, p := range []protocol.Params{nil, &protocol.ListParams{}, &protocol.DiscoverParams{}, (*protocol.CallToolParams)(nil)} {
 		t.Run(fmt.Sprintf("%T", p), func(t *testing.T) {
-			if result, pending, err := c.Begin(t.Context(), p); err == nil || result != nil || pending != nil {
+			if result, pending, err := c.Begin(t.Context(), p); err == nil || result != nil ||
+				pending != nil {
 				t.Errorf("%T: got %v, %v, %v", p, result, pending, err)
 			}
 		})
@@ -136,7 +142,8 @@ func TestStepperThroughAllKinds(t *testing.T) {
 				return next
 			}
 			p := move(begin(t, c))
-			if p.Method() != "tools/call" || p.Target() != "greet" || p.Round() != 1 || fmt.Sprint(p.Unanswered()) != "[who in]" {
+			if p.Method() != "tools/call" || p.Target() != "greet" || p.Round() != 1 ||
+				fmt.Sprint(p.Unanswered()) != "[who in]" {
 				t.Errorf("got %v, unanswered %v", p, p.Unanswered())
 			}
 			form, ok := p.Questions()[0].Request.(*protocol.ElicitForm)
@@ -148,7 +155,12 @@ func TestStepperThroughAllKinds(t *testing.T) {
 			answer(t, p, "who", client.Decline())
 			answer(t, p, "who", accepted(t, map[string]any{"name": "Ada"}))
 			p = resume(move(p))
-			answer(t, p, "say", &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m", Content: []protocol.Content{&protocol.TextContent{Text: "hi"}}})
+			answer(
+				t, p, "say",
+				&protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m", Content: []protocol.Content{
+					&protocol.TextContent{Text: "hi"},
+				}},
+			)
 			p = resume(move(p))
 			if p.Round() != 3 {
 				t.Errorf("got round %d, want 3", p.Round())
@@ -160,7 +172,10 @@ func TestStepperThroughAllKinds(t *testing.T) {
 			}
 			want := []struct{ answers, state string }{
 				{"", ""},
-				{`{"who":{"action":"accept","content":{"name":"Ada","size":3}},"in":{"action":"accept"}}`, `"s1"`},
+				{
+					`{"who":{"action":"accept","content":{"name":"Ada","size":3}},"in":{"action":"accept"}}`,
+					`"s1"`,
+				},
 				{`{"say":{"role":"assistant","content":{"type":"text","text":"hi"},"model":"m"}}`, ""},
 				{`{"dirs":{"roots":[{"uri":"file:///src"}]}}`, `""`},
 			}
@@ -226,7 +241,9 @@ func TestStoredStateIsExact(t *testing.T) {
 func TestRetriesSpellTheArgumentsTheSame(t *testing.T) {
 	const arguments = `{"n":[1.0,1e0,-0,1E+5,9007199254740993],"s":"/"}`
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
-	_, pending, err := newClient(t, peer, byHand()).Begin(t.Context(), &protocol.CallToolParams{Name: "t", Arguments: json.RawMessage(arguments)})
+	_, pending, err := newClient(t, peer, byHand()).Begin(
+		t.Context(), &protocol.CallToolParams{Name: "t", Arguments: json.RawMessage(arguments)},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +262,9 @@ func TestRetriesSpellTheArgumentsTheSame(t *testing.T) {
 func TestPendingKeepsTheCallersMetadata(t *testing.T) {
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 	p := &protocol.CallToolParams{Name: "t"}
-	p.Extra = protocol.Meta(`{"com.example/tenant":"b","io.modelcontextprotocol/protocolVersion":"1999-01-01"}`)
+	p.Extra = protocol.Meta(
+		`{"com.example/tenant":"b","io.modelcontextprotocol/protocolVersion":"1999-01-01"}`,
+	)
 	p.ProgressToken, p.LogLevel = protocol.StringID("p"), protocol.LevelError
 	_, pending, err := newClient(t, peer, byHand()).Begin(t.Context(), p)
 	if err != nil {
@@ -259,14 +278,17 @@ func TestPendingKeepsTheCallersMetadata(t *testing.T) {
 	for i, req := range peer.requests() {
 		meta := metaOf(t, req)
 		tenant, _ := meta.Extra.Get("com.example/tenant")
-		if string(tenant) != `"b"` || meta.Version != protocol.V20260728 || meta.ProgressToken != protocol.StringID("p") || meta.LogLevel != protocol.LevelError {
+		if string(tenant) != `"b"` || meta.Version != protocol.V20260728 ||
+			meta.ProgressToken != protocol.StringID("p") || meta.LogLevel != protocol.LevelError {
 			t.Errorf("leg %d: got %s", i, meta.Extra)
 		}
 	}
 }
 
 func TestPendingAnswersAreChecked(t *testing.T) {
-	c := newClient(t, script(ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`,"say":`+sampling+`,"dirs":`+listRoots+`}`)), byHand())
+	c := newClient(t, script(ask(
+		`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`,"say":`+sampling+`,"dirs":`+listRoots+`}`,
+	)), byHand())
 	p := begin(t, c)
 	raw := func(s string) json.Marshaler { return json.RawMessage(s) }
 	cases := []struct {
@@ -287,18 +309,23 @@ func TestPendingAnswersAreChecked(t *testing.T) {
 		{"roots for a form", "who", protocol.ListRootsResult{}, ""},
 		{"form for sampling", "say", client.Decline(), ""},
 		{"form for roots", "dirs", client.Decline(), ""},
-		{"root that is no file", "dirs", protocol.ListRootsResult{Roots: []protocol.Root{{URI: "https://example.com"}}}, ""},
+		{
+			"root that is no file", "dirs",
+			protocol.ListRootsResult{Roots: []protocol.Root{{URI: "https://example.com"}}}, "",
+		},
 		{"list for a URL", "in", raw(`[]`), ""},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			err := p.Answer(tc.key, tc.result)
-			if e, ok := errors.AsType[*client.AnswerError](err); !ok || e.Key != tc.key || e.Field != tc.field {
+			if e, ok := errors.AsType[*client.AnswerError](err); !ok || e.Key != tc.key ||
+				e.Field != tc.field {
 				t.Errorf("got %+v, want an answer error about field %q", err, tc.field)
 			}
 		})
 	}
-	if err := p.Answer("other", client.Decline()); err == nil || !strings.Contains(err.Error(), "other") {
+	if err := p.Answer("other", client.Decline()); err == nil ||
+		!strings.Contains(err.Error(), "other") {
 		t.Errorf("unknown key: got %v", err)
 	}
 	if open := p.Unanswered(); len(open) != 4 {
@@ -315,7 +342,8 @@ func TestResumeNeedsEveryAnswer(t *testing.T) {
 	c := newClient(t, peer, byHand())
 	p := begin(t, c)
 	answer(t, p, "who", client.Decline())
-	if _, _, err := c.Resume(t.Context(), p); err == nil || !strings.Contains(err.Error(), `"in"`) || len(peer.requests()) != 1 {
+	if _, _, err := c.Resume(t.Context(), p); err == nil || !strings.Contains(err.Error(), `"in"`) ||
+		len(peer.requests()) != 1 {
 		t.Errorf("got %v after %d requests", err, len(peer.requests()))
 	}
 	for _, p := range []*client.Pending{nil, {}} {
@@ -367,7 +395,10 @@ func TestStepperChecksQuestions(t *testing.T) {
 	}{
 		{"nothing declared", nameForm, nil, true},
 		{"handlers count", nameForm, &client.Options{ElicitForm: acceptName}, false},
-		{"by hand counts alone", nameForm, &client.Options{ElicitForm: acceptName, Manual: &protocol.ClientCapabilities{}}, true},
+		{
+			"by hand counts alone", nameForm,
+			&client.Options{ElicitForm: acceptName, Manual: &protocol.ClientCapabilities{}}, true,
+		},
 		{"URL of a form client", visitURL, &client.Options{ElicitForm: acceptName}, true},
 	}
 	for _, tc := range cases {
@@ -437,7 +468,8 @@ func TestStepperCountsRoundsAcrossProcesses(t *testing.T) {
 		before := len(peer.requests())
 		opts.MaxRounds = 1
 		_, _, err := newClient(t, peer, opts).Resume(t.Context(), p)
-		if e, ok := errors.AsType[*client.RoundsExceededError](err); !ok || e.Rounds != 1 || len(peer.requests()) != before {
+		if e, ok := errors.AsType[*client.RoundsExceededError](err); !ok || e.Rounds != 1 ||
+			len(peer.requests()) != before {
 			t.Errorf("got %v (%+v)", err, e)
 		}
 	})
@@ -513,15 +545,18 @@ func TestBeginSendsManualRetry(t *testing.T) {
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 	c := newClient(t, peer, byHand())
 	p := &protocol.CallToolParams{Name: "t", Retry: protocol.Retry{
-		InputResponses: protocol.InputResponses{{Key: "old", Result: json.RawMessage(`{"action":"decline"}`)}},
-		RequestState:   protocol.StateText("s0"),
+		InputResponses: protocol.InputResponses{
+			{Key: "old", Result: json.RawMessage(`{"action":"decline"}`)},
+		},
+		RequestState: protocol.StateText("s0"),
 	}}
 	_, pending, err := c.Begin(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	answer(t, pending, "who", client.Decline())
-	if text, err := json.Marshal(pending); err != nil || strings.Contains(string(text), "s0") || strings.Contains(string(text), "old") {
+	if text, err := json.Marshal(pending); err != nil || strings.Contains(string(text), "s0") ||
+		strings.Contains(string(text), "old") {
 		t.Errorf("stored what is over: %s, %v", text, err)
 	}
 	if _, _, err := c.Resume(t.Context(), elsewhere(t, pending)); err != nil {
@@ -563,7 +598,9 @@ func TestPendingMayBeResumedTwice(t *testing.T) {
 	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
 		switch n++; n {
 		case 1:
-			return &protocol.Response{ID: req.ID, Result: json.RawMessage(ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`))}, nil
+			return &protocol.Response{ID: req.ID, Result: json.RawMessage(
+				ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`),
+			)}, nil
 		case 2:
 			return nil, lost
 		}
@@ -588,7 +625,9 @@ func TestPendingMayBeResumedTwice(t *testing.T) {
 func TestStepperWithARealServer(t *testing.T) {
 	s := provisioner(t)
 	p := (*client.Pending)(nil)
-	_, p, err := client.New(s, byHand()).Begin(t.Context(), &protocol.CallToolParams{Name: "provision", Arguments: json.RawMessage(`{"name":"db"}`)})
+	_, p, err := client.New(s, byHand()).Begin(t.Context(), &protocol.CallToolParams{
+		Name: "provision", Arguments: json.RawMessage(`{"name":"db"}`),
+	})
 	for _, step := range []struct{ key, value string }{{"region", "eu"}, {"size", "xl"}} {
 		if err != nil || p == nil || len(p.Questions()) != 1 || p.Questions()[0].Key != step.key {
 			t.Fatalf("got %v, %v, want a question for the %s", p, err, step.key)
@@ -618,11 +657,15 @@ type provision struct {
 func provisioner(t testing.TB) *server.Server {
 	t.Helper()
 	s := newServer(t, nil)
-	server.AddTool(s, server.Tool{Name: "provision", Description: "makes a database"}, provisionHandler)
+	server.AddTool(
+		s, server.Tool{Name: "provision", Description: "makes a database"}, provisionHandler,
+	)
 	return s
 }
 
-func provisionHandler(ctx context.Context, _ *server.ToolCall, in provision) (protocol.CallToolOutcome, error) {
+func provisionHandler(
+	ctx context.Context, _ *server.ToolCall, in provision,
+) (protocol.CallToolOutcome, error) {
 	region, ok := roundtrip.AcceptedContent[choice](ctx, "region")
 	if !ok {
 		return roundtrip.InputRequired(roundtrip.Elicit[choice]("region", "Which region?")), nil
@@ -640,12 +683,18 @@ func ExampleClient_Begin() {
 		fmt.Println(err)
 		return
 	}
-	server.AddTool(s, server.Tool{Name: "provision", Description: "makes a database"}, provisionHandler)
-	opts := &client.Options{Manual: &protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}}}
+	server.AddTool(
+		s, server.Tool{Name: "provision", Description: "makes a database"}, provisionHandler,
+	)
+	opts := &client.Options{
+		Manual: &protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}},
+	}
 
 	// A web server takes the order and stores what there is to ask.
 	first := client.New(s, opts)
-	_, pending, err := first.Begin(context.Background(), &protocol.CallToolParams{Name: "provision", Arguments: json.RawMessage(`{"name":"db"}`)})
+	_, pending, err := first.Begin(context.Background(), &protocol.CallToolParams{
+		Name: "provision", Arguments: json.RawMessage(`{"name":"db"}`),
+	})
 	if err != nil {
 		fmt.Println(err)
 		return

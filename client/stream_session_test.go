@@ -25,7 +25,9 @@ type strict struct {
 }
 
 func newStrict(t *testing.T) *strict {
-	s := &strict{asked: make(chan struct{}, 9), answer: make(chan struct{}), ready: make(chan struct{}, 9)}
+	s := &strict{
+		asked: make(chan struct{}, 9), answer: make(chan struct{}), ready: make(chan struct{}, 9),
+	}
 	s.in, s.toIn = io.Pipe()
 	s.out, s.toOut = io.Pipe()
 	go s.serve()
@@ -47,13 +49,22 @@ func (s *strict) serve() {
 		switch s.initializing++; {
 		case req.Method != protocol.MethodInitialize:
 			s.initializing--
-			say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"done"}]}}`, req.ID))
+			say(fmt.Sprintf(
+				`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"done"}]}}`, req.ID,
+			))
 		case s.initializing > 1:
-			say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":"initialized already"}}`, req.ID))
+			say(fmt.Sprintf(
+				`{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":"initialized already"}}`, req.ID,
+			))
 		default:
 			s.asked <- struct{}{}
 			<-s.answer
-			say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"strict","version":"1"}}}`, req.ID))
+			say(
+				fmt.Sprintf(
+					`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"strict","version":"1"}}}`,
+					req.ID,
+				),
+			)
 		}
 	}
 }

@@ -41,7 +41,9 @@ const (
 
 // listening sends frames for a subscription and then ends it with end, or in
 // good order when that is nil.
-func listening(end func(ctx context.Context, req *protocol.Request) (*protocol.Response, error), frames ...frame) *fakePeer {
+func listening(
+	end func(ctx context.Context, req *protocol.Request) (*protocol.Response, error), frames ...frame,
+) *fakePeer {
 	return &fakePeer{handle: func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
 		for _, f := range frames {
 			params := json.RawMessage(strings.ReplaceAll(f.params, "ID", req.ID.String()))
@@ -62,7 +64,9 @@ func listening(end func(ctx context.Context, req *protocol.Request) (*protocol.R
 func listen(t *testing.T, peer protocol.Peer, opts *client.Options) ([]client.Event, error) {
 	t.Helper()
 	var got []client.Event
-	err := newClient(t, peer, opts).Listen(t.Context(), everything(), func(_ context.Context, e client.Event) { got = append(got, e) })
+	err := newClient(t, peer, opts).Listen(
+		t.Context(), everything(), func(_ context.Context, e client.Event) { got = append(got, e) },
+	)
 	return got, err
 }
 
@@ -110,7 +114,10 @@ func TestListenEvents(t *testing.T) {
 			{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`},
 		}, []client.Event{client.Acknowledged{}}},
 		{"more honoured than asked for", []frame{
-			{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{"resourceSubscriptions":["u:9","u:2"]}}`},
+			{
+				protocol.NotifyAcknowledged,
+				`{` + own + `,"notifications":{"resourceSubscriptions":["u:9","u:2"]}}`,
+			},
 		}, []client.Event{client.Acknowledged{Filter: protocol.SubscriptionFilter{ResourceSubscriptions: []string{"u:2"}}}}},
 		{"updated what", []frame{
 			{protocol.NotifyAcknowledged, ackAll},
@@ -140,7 +147,10 @@ func TestListenToNothing(t *testing.T) {
 		frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`},
 	)
 	var got []client.Event
-	err := newClient(t, peer, nil).Listen(t.Context(), protocol.SubscriptionFilter{}, func(_ context.Context, e client.Event) { got = append(got, e) })
+	err := newClient(t, peer, nil).Listen(
+		t.Context(), protocol.SubscriptionFilter{},
+		func(_ context.Context, e client.Event) { got = append(got, e) },
+	)
 	if want := []client.Event{client.Acknowledged{}}; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
@@ -177,15 +187,26 @@ func TestListenEnds(t *testing.T) {
 				return ok && errors.Is(err, lost)
 			}},
 		{"refused", func(_ context.Context, req *protocol.Request) (*protocol.Response, error) {
-			return &protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeMethodNotFound, "no")}, nil
+			return &protocol.Response{
+				ID: req.ID, Error: protocol.Errorf(protocol.CodeMethodNotFound, "no"),
+			}, nil
 		}, nil, func(err error) bool {
 			e, ok := protocol.AsError(err)
 			return ok && e.Code == protocol.CodeMethodNotFound
 		}},
 		{"without acknowledgment", nil, []frame{{protocol.NotifyToolsChanged, bare}}, isResponseError},
 		{"acknowledgment of nothing", nil, []frame{{protocol.NotifyAcknowledged, bare}}, isResponseError},
-		{"malformed acknowledgment", nil, []frame{{protocol.NotifyAcknowledged, `{` + own + `,"notifications":[]}`}, ack}, isResponseError},
-		{"malformed and waiting", untilDone, []frame{{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{"resourceSubscriptions":"u:1"}}`}}, isResponseError},
+		{
+			"malformed acknowledgment", nil,
+			[]frame{{protocol.NotifyAcknowledged, `{` + own + `,"notifications":[]}`}, ack}, isResponseError,
+		},
+		{
+			"malformed and waiting", untilDone,
+			[]frame{
+				{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{"resourceSubscriptions":"u:1"}}`},
+			},
+			isResponseError,
+		},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -219,7 +240,9 @@ func TestListenEndsWithItsContext(t *testing.T) {
 		// A server in the same process has a chance to answer.
 		"server answers": func(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
 			<-ctx.Done()
-			return &protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeInternalError, "gone")}, nil
+			return &protocol.Response{
+				ID: req.ID, Error: protocol.Errorf(protocol.CodeInternalError, "gone"),
+			}, nil
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -250,7 +273,8 @@ func TestListenTimeoutIsForTheAcknowledgment(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
 			_, err := listen(t, listening(untilDone), opts)
-			if e, ok := errors.AsType[*client.TimeoutError](err); !ok || e.Limit != time.Minute || time.Since(start) != time.Minute {
+			if e, ok := errors.AsType[*client.TimeoutError](err); !ok || e.Limit != time.Minute ||
+				time.Since(start) != time.Minute {
 				t.Errorf("got %v after %v", err, time.Since(start))
 			}
 		})
@@ -260,7 +284,9 @@ func TestListenTimeoutIsForTheAcknowledgment(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			start := time.Now()
-			err := newClient(t, listening(untilDone, frame{protocol.NotifyAcknowledged, ackAll}), opts).Listen(ctx, everything(), nil)
+			err := newClient(
+				t, listening(untilDone, frame{protocol.NotifyAcknowledged, ackAll}), opts,
+			).Listen(ctx, everything(), nil)
 			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Hour {
 				t.Errorf("got %v after %v, want the caller's deadline after an hour", err, time.Since(start))
 			}
@@ -271,9 +297,13 @@ func TestListenTimeoutIsForTheAcknowledgment(t *testing.T) {
 func TestListenHandlerPanics(t *testing.T) {
 	for name, end := range map[string]func(context.Context, *protocol.Request) (*protocol.Response, error){"stays": untilDone, "ends": nil} {
 		t.Run(name, func(t *testing.T) {
-			peer := listening(end, frame{protocol.NotifyAcknowledged, ackAll}, frame{protocol.NotifyToolsChanged, bare})
+			peer := listening(
+				end, frame{protocol.NotifyAcknowledged, ackAll}, frame{protocol.NotifyToolsChanged, bare},
+			)
 			events := 0
-			err := newClient(t, peer, nil).Listen(t.Context(), everything(), func(context.Context, client.Event) {
+			err := newClient(
+				t, peer, nil,
+			).Listen(t.Context(), everything(), func(context.Context, client.Event) {
 				events++
 				panic("boom")
 			})
@@ -291,7 +321,11 @@ func TestListenHandsOnOtherNotifications(t *testing.T) {
 		frame{protocol.NotifyMessage, `{"level":"info","data":"hello"}`},
 		frame{"notifications/custom", `{}`},
 	), &client.Options{
-		Log:          func(_ context.Context, m *protocol.LogMessage) { got = append(got, string(m.Data)) },
+		Log: func(_ context.Context, m *protocol.LogMessage) {
+			got = append(
+				got, string(m.Data),
+			)
+		},
 		Notification: func(_ context.Context, n *protocol.Notification) { got = append(got, n.Method) },
 	})
 	if err != nil || strings.Join(got, " ") != `"hello" notifications/custom` {
@@ -304,7 +338,9 @@ func TestListenAgreesOnAVersion(t *testing.T) {
 	inner := listening(nil, frame{protocol.NotifyAcknowledged, ackAll})
 	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
 		if n++; n == 1 {
-			return &protocol.Response{ID: req.ID, Error: protocol.UnsupportedVersion("x", []protocol.Version{protocol.V20260728})}, nil
+			return &protocol.Response{
+				ID: req.ID, Error: protocol.UnsupportedVersion("x", []protocol.Version{protocol.V20260728}),
+			}, nil
 		}
 		return inner.handle(ctx, req, back)
 	}}
@@ -323,11 +359,21 @@ func TestEventsDropCachedResults(t *testing.T) {
 	}{
 		{"tools", frame{protocol.NotifyToolsChanged, bare}, "tools/list"},
 		{"prompts", frame{protocol.NotifyPromptsChanged, bare}, "prompts/list"},
-		{"resources", frame{protocol.NotifyResourcesChanged, bare}, "resources/list resources/templates/list"},
+		{
+			"resources", frame{protocol.NotifyResourcesChanged, bare},
+			"resources/list resources/templates/list",
+		},
 		{"updated", frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`}, "resources/read"},
-		{"updated a part", frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1/part"}`}, "resources/read"},
+		{
+			"updated a part", frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1/part"}`},
+			"resources/read",
+		},
 		{"updated another", frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:2"}`}, ""},
-		{"somebody else's", frame{protocol.NotifyToolsChanged, `{"_meta":{"io.modelcontextprotocol/subscriptionId":999}}`}, ""},
+		{
+			"somebody else's",
+			frame{protocol.NotifyToolsChanged, `{"_meta":{"io.modelcontextprotocol/subscriptionId":999}}`},
+			"",
+		},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -370,7 +416,9 @@ func TestResultOlderThanAnEventIsNotKept(t *testing.T) {
 	lists := hinted(minute)
 	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
 		if req.Method == protocol.MethodListen {
-			return listening(nil, frame{protocol.NotifyAcknowledged, ackAll}, frame{protocol.NotifyToolsChanged, bare}).handle(ctx, req, back)
+			return listening(
+				nil, frame{protocol.NotifyAcknowledged, ackAll}, frame{protocol.NotifyToolsChanged, bare},
+			).handle(ctx, req, back)
 		}
 		if len(lists.requests()) == 0 {
 			close(reached)
@@ -517,7 +565,8 @@ func TestListenOverHTTP(t *testing.T) {
 				go func() { _ = s.Shutdown(context.Background()) }()
 			}
 		})
-		if want := "client.Acknowledged client.ToolsChanged one<nil> two<nil>"; err != nil || strings.Join(got, " ") != want {
+		if want := "client.Acknowledged client.ToolsChanged one<nil> two<nil>"; err != nil ||
+			strings.Join(got, " ") != want {
 			t.Errorf("got %v, %v, want %s", got, err, want)
 		}
 	})
@@ -531,7 +580,9 @@ func TestListenOverHTTP(t *testing.T) {
 	})
 	t.Run("lost", func(t *testing.T) {
 		_, c, web := start(t)
-		err := c.Listen(t.Context(), everything(), func(context.Context, client.Event) { web.CloseClientConnections() })
+		err := c.Listen(
+			t.Context(), everything(), func(context.Context, client.Event) { web.CloseClientConnections() },
+		)
 		if _, ok := errors.AsType[*client.TransportError](err); !ok {
 			t.Errorf("got %v, want a transport error", err)
 		}
@@ -550,7 +601,9 @@ func ExampleClient_Listen() {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	err = c.Listen(ctx, protocol.SubscriptionFilter{ToolsListChanged: true}, func(ctx context.Context, e client.Event) {
+	err = c.Listen(ctx, protocol.SubscriptionFilter{
+		ToolsListChanged: true,
+	}, func(ctx context.Context, e client.Event) {
 		switch e := e.(type) {
 		case client.Acknowledged:
 			fmt.Println("listening, tools:", e.Filter.ToolsListChanged)

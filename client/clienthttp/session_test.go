@@ -99,7 +99,8 @@ func (s *oldServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(r.Context(), idKey{}, m.ID))
 	s.mu.Lock()
 	s.seen = append(s.seen, strings.Join(slices.DeleteFunc([]string{
-		r.Method, r.Header.Get("Mcp-Session-Id"), r.Header.Get("Mcp-Protocol-Version"), r.Header.Get("Last-Event-Id"), m.Method,
+		r.Method, r.Header.Get("Mcp-Session-Id"), r.Header.Get("Mcp-Protocol-Version"),
+		r.Header.Get("Last-Event-Id"), m.Method,
 	}, func(s string) bool { return s == "" }), " "))
 	s.when = append(s.when, time.Now())
 	s.mu.Unlock()
@@ -119,7 +120,10 @@ func (s *oldServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if s.id != "" {
 			w.Header().Set("Mcp-Session-Id", s.id)
 		}
-		next = answer(200, media, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`)
+		next = answer(
+			200, media,
+			`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`,
+		)
 	case m.Method == protocol.NotifyCancelled && s.notify != nil:
 		next = s.notify
 	case m.Method == protocol.MethodPing && s.ping != nil:
@@ -134,7 +138,9 @@ func (s *oldServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *oldServer) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.seen), func(line string) bool { return strings.Contains(line, "initialize") })
+	return slices.DeleteFunc(
+		slices.Clone(s.seen), func(line string) bool { return strings.Contains(line, "initialize") },
+	)
 }
 
 // asked is the way back of a session. It answers with what is asked.
@@ -159,17 +165,23 @@ func (a *asked) Call(ctx context.Context, req *protocol.Request) (*protocol.Resp
 
 // open returns a session with s. Transport and session end with the test's
 // bubble.
-func (s *oldServer) open(t *testing.T, back protocol.BackCaller) (protocol.LegacySession, *clienthttp.Transport) {
+func (s *oldServer) open(
+	t *testing.T, back protocol.BackCaller,
+) (protocol.LegacySession, *clienthttp.Transport) {
 	t.Helper()
 	return s.openOver(t, inProcess{s}, back)
 }
 
 // openOver is open over something that gets to s.
-func (s *oldServer) openOver(t *testing.T, over http.RoundTripper, back protocol.BackCaller) (protocol.LegacySession, *clienthttp.Transport) {
+func (s *oldServer) openOver(
+	t *testing.T, over http.RoundTripper, back protocol.BackCaller,
+) (protocol.LegacySession, *clienthttp.Transport) {
 	t.Helper()
 	tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
 		HTTPClient: &http.Client{Transport: over},
-		Header:     http.Header{"Mcp-Session-Id": {"forged"}, "Mcp-Protocol-Version": {"forged"}, "Last-Event-Id": {}},
+		Header: http.Header{
+			"Mcp-Session-Id": {"forged"}, "Mcp-Protocol-Version": {"forged"}, "Last-Event-Id": {},
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +199,10 @@ func (s *oldServer) openOver(t *testing.T, over http.RoundTripper, back protocol
 }
 
 // in runs a test with time of its own, in which everything must end.
-func in(t *testing.T, s *oldServer, back protocol.BackCaller, test func(*testing.T, protocol.LegacySession)) {
+func in(
+	t *testing.T, s *oldServer, back protocol.BackCaller,
+	test func(*testing.T, protocol.LegacySession),
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		x, tr := s.open(t, back)
@@ -282,19 +297,56 @@ func TestResumeFails(t *testing.T) {
 		told   bool // that nobody waits any more
 		least  time.Duration
 	}{
-		{"no event id", events(fmt.Sprintf("data: "+note+"\n\n", 1)), nil, clienthttp.ErrNoResponse, 0, true, 0},
-		{"not allowed", events(first), []http.HandlerFunc{answer(405, "", "")}, clienthttp.ErrNoResponse, 1, true, time.Second / 2},
-		{"bad request", events(first), []http.HandlerFunc{answer(400, "text/plain", "no such event")}, clienthttp.ErrNoResponse, 1, true, 0},
-		{"a page", events(first), []http.HandlerFunc{answer(200, "text/html", "<html>")}, clienthttp.ErrNoResponse, 1, true, 0},
-		{"session gone", events(first), []http.HandlerFunc{answer(404, "", "")}, protocol.ErrSessionGone, 1, false, 0},
+		{
+			"no event id", events(fmt.Sprintf("data: "+note+"\n\n", 1)), nil, clienthttp.ErrNoResponse, 0,
+			true, 0,
+		},
+		{
+			"not allowed", events(first), []http.HandlerFunc{answer(405, "", "")}, clienthttp.ErrNoResponse,
+			1, true, time.Second / 2,
+		},
+		{
+			"bad request", events(first), []http.HandlerFunc{answer(400, "text/plain", "no such event")},
+			clienthttp.ErrNoResponse, 1, true, 0,
+		},
+		{
+			"a page", events(first), []http.HandlerFunc{answer(200, "text/html", "<html>")},
+			clienthttp.ErrNoResponse, 1, true, 0,
+		},
+		{
+			"session gone", events(first), []http.HandlerFunc{answer(404, "", "")}, protocol.ErrSessionGone,
+			1, false, 0,
+		},
 		{"lost, then found", lost, []http.HandlerFunc{events(event("e2", result))}, nil, 1, false, 0},
-		{"server starts anew", events(first), []http.HandlerFunc{answer(503, "", ""), answer(502, "", ""), events("data: " + result + "\n\n")}, nil, 3, false, 3 * time.Second},
-		{"never anything", events(first), []http.HandlerFunc{events("")}, clienthttp.ErrNoResponse, clienthttp.MaxResumptions, true, 10 * time.Second},
-		{"never there", events(first), []http.HandlerFunc{answer(503, "", "")}, clienthttp.ErrNoResponse, clienthttp.MaxResumptions, true, 10 * time.Second},
-		{"forbidden for a while", events(first), []http.HandlerFunc{answer(401, "", ""), events("data: " + result + "\n\n")}, nil, 2, false, 0},
-		{"waits long", events("retry: 99999999999\n" + first), []http.HandlerFunc{events(event("e2", result))}, nil, 1, false, clienthttp.MaxRetry},
-		{"wants no wait", events("retry: 0\n" + first), []http.HandlerFunc{events(event("e2", result))}, nil, 1, false, clienthttp.MinRetry},
-		{"id that fits no header", events(event(strings.Repeat("x", 2000), fmt.Sprintf(note, 1))), nil, clienthttp.ErrNoResponse, 0, true, 0},
+		{
+			"server starts anew", events(first),
+			[]http.HandlerFunc{answer(503, "", ""), answer(502, "", ""), events("data: " + result + "\n\n")},
+			nil, 3, false, 3 * time.Second,
+		},
+		{
+			"never anything", events(first), []http.HandlerFunc{events("")}, clienthttp.ErrNoResponse,
+			clienthttp.MaxResumptions, true, 10 * time.Second,
+		},
+		{
+			"never there", events(first), []http.HandlerFunc{answer(503, "", "")}, clienthttp.ErrNoResponse,
+			clienthttp.MaxResumptions, true, 10 * time.Second,
+		},
+		{
+			"forbidden for a while", events(first),
+			[]http.HandlerFunc{answer(401, "", ""), events("data: " + result + "\n\n")}, nil, 2, false, 0,
+		},
+		{
+			"waits long", events("retry: 99999999999\n" + first),
+			[]http.HandlerFunc{events(event("e2", result))}, nil, 1, false, clienthttp.MaxRetry,
+		},
+		{
+			"wants no wait", events("retry: 0\n" + first), []http.HandlerFunc{events(event("e2", result))},
+			nil, 1, false, clienthttp.MinRetry,
+		},
+		{
+			"id that fits no header", events(event(strings.Repeat("x", 2000), fmt.Sprintf(note, 1))), nil,
+			clienthttp.ErrNoResponse, 0, true, 0,
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -338,11 +390,25 @@ func TestSessionStatus(t *testing.T) {
 		err  bool
 	}{
 		{"404", "s", answer(404, "", ""), true, true},
-		{"404 with a message", "s", answer(404, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32001,"message":"Session not found"}}`), true, true},
-		{"404 of a method", "s", answer(404, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"m"}}`), false, false},
+		{
+			"404 with a message", "s",
+			answer(
+				404, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32001,"message":"Session not found"}}`,
+			),
+			true, true,
+		},
+		{
+			"404 of a method", "s",
+			answer(404, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"m"}}`), false,
+			false,
+		},
 		{"404 without a session", "", answer(404, "", ""), false, true},
 		{"400", "s", answer(400, "", ""), false, true},
-		{"400 of a request", "s", answer(400, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"m"}}`), false, false},
+		{
+			"400 of a request", "s",
+			answer(400, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"m"}}`), false,
+			false,
+		},
 		{"500", "s", answer(500, "", ""), false, true},
 		{"another id", "s", answer(200, media, strings.Replace(result, "7", "8", 1)), false, true},
 		{"garbage", "s", answer(200, media, "<html>"), false, true},
@@ -374,7 +440,9 @@ func TestSessionStatus(t *testing.T) {
 					t.Errorf("afterwards: %v", err)
 				}
 			})
-			deleted := slices.ContainsFunc(s.seen, func(line string) bool { return strings.HasPrefix(line, "DELETE") })
+			deleted := slices.ContainsFunc(
+				s.seen, func(line string) bool { return strings.HasPrefix(line, "DELETE") },
+			)
 			if deleted != (test.id != "" && !test.gone) {
 				t.Errorf("DELETE %v: %q", deleted, s.seen)
 			}
@@ -387,23 +455,40 @@ func TestSessionStatus(t *testing.T) {
 // something else: that they still serve it shows.
 func TestSessionLostWithoutTheIDOfTheRequest(t *testing.T) {
 	refusals := map[string]http.HandlerFunc{
-		"no id":      answer(400, media, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`),
-		"null":       answer(400, media, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}`),
-		"another id": answer(400, media, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Missing session ID"}}`),
-		"text":       answer(400, "text/plain", "Invalid or missing session ID"),
-		"empty":      answer(400, "", ""),
+		"no id": answer(
+			400, media,
+			`{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`,
+		),
+		"null": answer(
+			400, media, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}`,
+		),
+		"another id": answer(
+			400, media,
+			`{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Missing session ID"}}`,
+		),
+		"text":  answer(400, "text/plain", "Invalid or missing session ID"),
+		"empty": answer(400, "", ""),
 	}
 	pings := map[string]struct {
 		serve http.HandlerFunc // nil: as the request
 		gone  bool
 	}{
-		"refused too":        {nil, true},
-		"not found":          {answer(404, "", ""), true},
-		"answered":           {func(w http.ResponseWriter, r *http.Request) { echoID(w, r, `"result":{}`) }, false},
+		"refused too": {nil, true},
+		"not found":   {answer(404, "", ""), true},
+		"answered": {
+			func(w http.ResponseWriter, r *http.Request) { echoID(w, r, `"result":{}`) }, false,
+		},
 		"answered on events": {events("data: {}\n\n"), false},
-		"an unknown method":  {func(w http.ResponseWriter, r *http.Request) { echoID(w, r, `"error":{"code":-32601,"message":"m"}`) }, false},
-		"silence":            {silent, false},
-		"a busy server":      {answer(503, "", ""), false},
+		"an unknown method": {
+			func(w http.ResponseWriter, r *http.Request) {
+				echoID(
+					w, r, `"error":{"code":-32601,"message":"m"}`,
+				)
+			},
+			false,
+		},
+		"silence":       {silent, false},
+		"a busy server": {answer(503, "", ""), false},
 	}
 	for name, refuse := range refusals {
 		for ping, p := range pings {
@@ -442,12 +527,16 @@ func TestSessionIDMustBeVisible(t *testing.T) {
 	for _, id := range []string{"a b", "é", "a\tb", strings.Repeat("x", 2000)} {
 		t.Run(fmt.Sprintf("%.8q", id), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{HTTPClient: &http.Client{Transport: inProcess{&oldServer{id: id}}}})
+				tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
+					HTTPClient: &http.Client{Transport: inProcess{&oldServer{id: id}}},
+				})
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer tr.Close()
-				x, _, err := tr.OpenSession(t.Context(), &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize}, &asked{})
+				x, _, err := tr.OpenSession(t.Context(), &protocol.Request{
+					ID: protocol.IntID(1), Method: protocol.MethodInitialize,
+				}, &asked{})
 				if x != nil || err == nil {
 					t.Errorf("%.20q: no error", id)
 				}
@@ -485,7 +574,9 @@ func TestSessionStream(t *testing.T) {
 		n++
 		switch {
 		case n <= 2:
-			events(event(fmt.Sprintf("g%d", n), fmt.Sprintf(note, n)), "data: <html>\n\n", "data: "+result+"\n\n", "event: other\ndata: x\n\n")(w, r)
+			events(event(
+				fmt.Sprintf("g%d", n), fmt.Sprintf(note, n),
+			), "data: <html>\n\n", "data: "+result+"\n\n", "event: other\ndata: x\n\n")(w, r)
 		case n == 3:
 			answer(503, "", "")(w, r)
 		default:
@@ -604,7 +695,10 @@ func TestBatchesOfRevision20250326(t *testing.T) {
 					http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						if len(inner.seen) == 0 {
 							inner.seen = append(inner.seen, "")
-							answer(200, media, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"`+version+`","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`)(w, r)
+							answer(
+								200, media,
+								`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"`+version+`","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`,
+							)(w, r)
 							return
 						}
 						inner.ServeHTTP(w, r)
@@ -614,7 +708,9 @@ func TestBatchesOfRevision20250326(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer tr.Close()
-				x, _, err := tr.OpenSession(t.Context(), &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize}, &asked{})
+				x, _, err := tr.OpenSession(t.Context(), &protocol.Request{
+					ID: protocol.IntID(1), Method: protocol.MethodInitialize,
+				}, &asked{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -648,7 +744,9 @@ func (u *unsteady) RoundTrip(r *http.Request) (*http.Response, error) {
 				return nil, err
 			}
 			if status != 0 {
-				return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+				return &http.Response{
+					StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: r,
+				}, nil
 			}
 		}
 	}

@@ -80,17 +80,26 @@ func TestRequestOnTheWire(t *testing.T) {
 		got, body = r, string(data)
 		answer(200, media, result)(w, r)
 	}, &clienthttp.Options{
-		Header:    http.Header{"authorization": {"Bearer old"}, "X-Extra": {"a", "b"}, "accept": {"text/plain"}, "Mcp-Name": {"forged"}},
-		Authorize: func(context.Context) (http.Header, error) { return http.Header{"Authorization": {"Bearer new"}}, nil },
+		Header: http.Header{"authorization": {
+			"Bearer old",
+		}, "X-Extra": {"a", "b"}, "accept": {"text/plain"}, "Mcp-Name": {"forged"}},
+		Authorize: func(context.Context) (http.Header, error) {
+			return http.Header{
+				"Authorization": {"Bearer new"},
+			}, nil
+		},
 	})
 	req := request()
 	req.Mirror.Name = "wörld"
-	req.Mirror.Params = []protocol.MirroredParam{{Name: "Region", Value: "us-west1"}, {Name: "Text", Value: " padded "}}
+	req.Mirror.Params = []protocol.MirroredParam{
+		{Name: "Region", Value: "us-west1"}, {Name: "Text", Value: " padded "},
+	}
 	resp, err := tr.Handle(t.Context(), req, nil)
 	if err != nil || string(resp.Result) != `{"x":1}` {
 		t.Fatalf("got %+v, %v", resp, err)
 	}
-	if want := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t"}}`; body != want || got.Method != "POST" || got.URL.Path != "/mcp" {
+	if want := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t"}}`; body != want ||
+		got.Method != "POST" || got.URL.Path != "/mcp" {
 		t.Errorf("got %s %s with %s, want POST /mcp with %s", got.Method, got.URL.Path, body, want)
 	}
 	for name, want := range map[string]string{
@@ -130,7 +139,9 @@ func TestNothingIsSent(t *testing.T) {
 	h := func(http.ResponseWriter, *http.Request) { t.Error("something was sent") }
 	t.Run("authorize fails", func(t *testing.T) {
 		cause := errors.New("no token")
-		tr := serve(t, h, &clienthttp.Options{Authorize: func(context.Context) (http.Header, error) { return nil, cause }})
+		tr := serve(t, h, &clienthttp.Options{
+			Authorize: func(context.Context) (http.Header, error) { return nil, cause },
+		})
 		if _, err := tr.Handle(t.Context(), request(), nil); !errors.Is(err, cause) {
 			t.Errorf("got %v", err)
 		}
@@ -192,24 +203,47 @@ func TestResponses(t *testing.T) {
 		{"JSON", answer(200, media, result), ""},
 		{"JSON with charset", answer(200, "Application/JSON; charset=utf-8", result), ""},
 		{"stream", answer(200, stream, events(fmt.Sprintf(note, 1), result)), ""},
-		{"stream with noise", answer(200, stream+";charset=utf-8", "\ufeff: hi\r\n\r\nevent: ping\ndata: x\n\nid: 3\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"id\":7,\"result\":{\"x\":1}}\n\ndata: after\n\n"), ""},
+		{
+			"stream with noise",
+			answer(
+				200, stream+";charset=utf-8",
+				"\ufeff: hi\r\n\r\nevent: ping\ndata: x\n\nid: 3\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"id\":7,\"result\":{\"x\":1}}\n\ndata: after\n\n",
+			),
+			"",
+		},
 		{"refusal in 400", answer(400, media, refusal), ""},
 		{"refusal in 404", answer(404, media, refusal), ""},
-		{"refusal without id", answer(403, media, `{"jsonrpc":"2.0","error":{"code":1,"message":"origin"}}`), ""},
+		{
+			"refusal without id",
+			answer(403, media, `{"jsonrpc":"2.0","error":{"code":1,"message":"origin"}}`), "",
+		},
 		{"refusal on a stream", answer(200, stream, events(refusal)), ""},
 
 		{"other id", answer(200, media, strings.Replace(result, "7", "8", 1)), "id 8"},
 		{"id as text", answer(200, media, strings.Replace(result, "7", `"7"`, 1)), `id "7"`},
-		{"other id on a stream", answer(200, stream, events(strings.Replace(result, "7", "8", 1), result)), "id 8"},
+		{
+			"other id on a stream",
+			answer(200, stream, events(strings.Replace(result, "7", "8", 1), result)), "id 8",
+		},
 		{"other id in a refusal", answer(400, media, strings.Replace(refusal, "7", "8", 1)), "id 8"},
-		{"request on a stream", answer(200, stream, events(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`, result)), "server sent a request"},
-		{"request in the body", answer(200, media, `{"jsonrpc":"2.0","id":7,"method":"roots/list"}`), "not a response"},
+		{
+			"request on a stream",
+			answer(200, stream, events(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`, result)),
+			"server sent a request",
+		},
+		{
+			"request in the body", answer(200, media, `{"jsonrpc":"2.0","id":7,"method":"roots/list"}`),
+			"not a response",
+		},
 		{"notification in the body", answer(200, media, fmt.Sprintf(note, 1)), "not a response"},
 		{"batch", answer(200, media, "["+result+"]"), "one JSON object"},
 		{"batch on a stream", answer(200, stream, events("["+result+"]")), "one JSON object"},
 		{"no JSON", answer(200, media, "<html>"), "parse error"},
 		{"no JSON on a stream", answer(200, stream, events("hello")), "parse error"},
-		{"duplicate member", answer(200, media, strings.Replace(result, `"id":7`, `"id":7,"id":7`, 1)), "duplicate"},
+		{
+			"duplicate member", answer(200, media, strings.Replace(result, `"id":7`, `"id":7,"id":7`, 1)),
+			"duplicate",
+		},
 		{"empty body", answer(200, media, ""), "parse error"},
 		{"empty stream", answer(200, stream, ""), "without a response"},
 		{"only notifications", answer(200, stream, events(fmt.Sprintf(note, 1))), "without a response"},
@@ -220,8 +254,15 @@ func TestResponses(t *testing.T) {
 		{"proxy", answer(502, "text/html", "<h1>Bad Gateway</h1>"), "502"},
 		{"JSON but no message", answer(400, media, `{"error":"nope"}`), "400"},
 		{"result in a 500", answer(500, media, result), "500"},
-		{"big body", answer(200, media, strings.Replace(result, "1}", `"`+strings.Repeat("x", 2000)+`"}`, 1)), "too large"},
-		{"big event", answer(200, stream, events(fmt.Sprintf(note, 1), strings.Repeat("x", 2000))), "too large"},
+		{
+			"big body",
+			answer(200, media, strings.Replace(result, "1}", `"`+strings.Repeat("x", 2000)+`"}`, 1)),
+			"too large",
+		},
+		{
+			"big event", answer(200, stream, events(fmt.Sprintf(note, 1), strings.Repeat("x", 2000))),
+			"too large",
+		},
 		{"big refusal", answer(400, media, strings.Repeat(" ", 2000)), "too large"},
 		{"endless body", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", media)
@@ -265,9 +306,12 @@ func TestResponses(t *testing.T) {
 
 func TestStatusErrors(t *testing.T) {
 	t.Run("page", func(t *testing.T) {
-		_, err := serve(t, answer(503, "text/plain", strings.Repeat("é\xff", 1000)), nil).Handle(t.Context(), request(), nil)
+		_, err := serve(
+			t, answer(503, "text/plain", strings.Repeat("é\xff", 1000)), nil,
+		).Handle(t.Context(), request(), nil)
 		e, ok := errors.AsType[*clienthttp.StatusError](err)
-		if !ok || e.Status != 503 || e.HTTPStatus() != 503 || len(e.Excerpt) > 512 || e.Excerpt == "" || strings.Contains(e.Excerpt, "\xff") {
+		if !ok || e.Status != 503 || e.HTTPStatus() != 503 || len(e.Excerpt) > 512 || e.Excerpt == "" ||
+			strings.Contains(e.Excerpt, "\xff") {
 			t.Errorf("got %+v", e)
 		}
 	})
@@ -291,7 +335,8 @@ func TestStatusErrors(t *testing.T) {
 	})
 	t.Run("network", func(t *testing.T) {
 		tr := serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, nil)
-		if _, err := tr.Handle(t.Context(), request(), nil); err == nil || strings.Contains(err.Error(), "127.0.0.1") && strings.Contains(err.Error(), "/mcp") {
+		if _, err := tr.Handle(t.Context(), request(), nil); err == nil ||
+			strings.Contains(err.Error(), "127.0.0.1") && strings.Contains(err.Error(), "/mcp") {
 			t.Errorf("got %v, want an error without the URL", err)
 		}
 	})
@@ -407,7 +452,9 @@ func TestConnectionsAreReused(t *testing.T) {
 }
 
 func TestNotify(t *testing.T) {
-	n := &protocol.Notification{Method: "notifications/cancelled", Params: json.RawMessage(`{"requestId":7}`)}
+	n := &protocol.Notification{
+		Method: "notifications/cancelled", Params: json.RawMessage(`{"requestId":7}`),
+	}
 	for status, ok := range map[int]bool{202: true, 200: true, 400: false, 307: false} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			err := serve(t, answer(status, "", ""), nil).Notify(t.Context(), n)
@@ -421,7 +468,9 @@ func TestNotify(t *testing.T) {
 // A notification that is refused is not delivered, whatever the refusal says and
 // whether there is a session.
 func TestRefusedNotificationIsNotDelivered(t *testing.T) {
-	n := &protocol.Notification{Method: "notifications/cancelled", Params: json.RawMessage(`{"requestId":7}`)}
+	n := &protocol.Notification{
+		Method: "notifications/cancelled", Params: json.RawMessage(`{"requestId":7}`),
+	}
 	for _, status := range []int{400, 404, 500} {
 		for name, body := range map[string]string{
 			"error without id": `{"jsonrpc":"2.0","error":{"code":-32602,"message":"m"}}`,
@@ -440,7 +489,8 @@ func TestRefusedNotificationIsNotDelivered(t *testing.T) {
 				in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
 					err := x.Notify(t.Context(), n)
 					refused, ok := errors.AsType[*clienthttp.StatusError](err)
-					if !ok || refused.Status != status || errors.Is(err, protocol.ErrSessionGone) != (status == 404) {
+					if !ok || refused.Status != status ||
+						errors.Is(err, protocol.ErrSessionGone) != (status == 404) {
 						t.Errorf("in a session: got %v, want status %d", err, status)
 					}
 				})
@@ -468,7 +518,9 @@ func TestMaxResponseBytesIsExact(t *testing.T) {
 			},
 		} {
 			t.Run(fmt.Sprintf("%s, %d over", name, over), func(t *testing.T) {
-				_, err := serve(t, handler, &clienthttp.Options{MaxResponseBytes: 1000}).Handle(t.Context(), request(), nil)
+				_, err := serve(
+					t, handler, &clienthttp.Options{MaxResponseBytes: 1000},
+				).Handle(t.Context(), request(), nil)
 				if errors.Is(err, clienthttp.ErrResponseTooLarge) != (over > 0) || over == 0 && err != nil {
 					t.Errorf("%s, %d bytes: got %v", name, len(body), err)
 				}
@@ -492,14 +544,27 @@ func TestResponseCostIsLinear(t *testing.T) {
 		{"stream", stream, 200, []growthtest.Input{
 			{Name: "CR", Make: growthtest.Repeat("", "\r", "data: "+result+"\n\n")},
 			{Name: "comments", Make: growthtest.Repeat("", ":\n", "data: "+result+"\n\n")},
-			{Name: "other events", Make: growthtest.Repeat("", "event: x\ndata: y\n\n", "data: "+result+"\n\n")},
-			{Name: "notifications", Make: growthtest.Repeat("", `data: {"jsonrpc":"2.0","method":"notifications/message","params":{}}`+"\n\n", "data: "+result+"\n\n")},
+			{
+				Name: "other events",
+				Make: growthtest.Repeat("", "event: x\ndata: y\n\n", "data: "+result+"\n\n"),
+			},
+			{
+				Name: "notifications",
+				Make: growthtest.Repeat(
+					"", `data: {"jsonrpc":"2.0","method":"notifications/message","params":{}}`+"\n\n",
+					"data: "+result+"\n\n",
+				),
+			},
 			{Name: "never a response", Make: growthtest.Repeat("", "data: \r\r", ""), Refused: true},
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var text string
-			tr := serve(t, func(w http.ResponseWriter, r *http.Request) { answer(tt.status, tt.media, text)(w, r) }, nil)
+			tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				answer(
+					tt.status, tt.media, text,
+				)(w, r)
+			}, nil)
 			growthtest.Test(t, growthtest.Reader{
 				Read: func(input []byte) bool {
 					text = string(input)
@@ -524,7 +589,9 @@ func refusedAll(inputs []growthtest.Input) []growthtest.Input {
 func TestDeadlineWithinEndlessStream(t *testing.T) {
 	const deadline, hangs = 100 * time.Millisecond, 10 * time.Second
 	for name, part := range map[string]string{
-		"CR": strings.Repeat("\r", 1<<20), "comments": strings.Repeat(":\r", 1<<19), "events": strings.Repeat("event: x\rdata: y\r\r", 64<<10),
+		"CR": strings.Repeat("\r", 1<<20), "comments": strings.Repeat(
+			":\r", 1<<19,
+		), "events": strings.Repeat("event: x\rdata: y\r\r", 64<<10),
 	} {
 		endless := func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", stream)
@@ -632,8 +699,12 @@ func twoLegs(t *testing.T, kind string, w http.ResponseWriter, r *http.Request) 
 	answer := `{"resultType":"complete","content":[{"type":"text","text":"done"}]}`
 	switch state, present := call.RequestState.Text(); {
 	case !present:
-		answer = fmt.Sprintf(`{"resultType":"input_required","requestState":"for %s","inputRequests":{"sure":{"method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean"}}}}}}}`, req.ID)
-	case state == "for "+req.ID.String() || !strings.HasPrefix(state, "for ") || string(call.InputResponses.Get("sure")) != `{"action":"accept","content":{"ok":true}}`:
+		answer = fmt.Sprintf(
+			`{"resultType":"input_required","requestState":"for %s","inputRequests":{"sure":{"method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean"}}}}}}}`,
+			req.ID,
+		)
+	case state == "for "+req.ID.String() || !strings.HasPrefix(state, "for ") ||
+		string(call.InputResponses.Get("sure")) != `{"action":"accept","content":{"ok":true}}`:
 		t.Errorf("request %s has state %q and answers %s", req.ID, state, call.InputResponses)
 	}
 	body := `{"jsonrpc":"2.0","id":` + req.ID.String() + `,"result":` + answer + `}`

@@ -96,7 +96,9 @@ func TestReaderDoesNotWait(t *testing.T) {
 
 func TestReaderResumption(t *testing.T) {
 	r := sse.NewReader(
-		strings.NewReader("id: 1\nretry: 1500\ndata:\n\nid: a\x00b\nretry: -1\ndata: x\n\nid: 3\ndata: y\n\nid\ndata: z\n\nid: lost\n"),
+		strings.NewReader(
+			"id: 1\nretry: 1500\ndata:\n\nid: a\x00b\nretry: -1\ndata: x\n\nid: 3\ndata: y\n\nid\ndata: z\n\nid: lost\n",
+		),
 		0,
 	)
 	for _, want := range []struct{ data, id string }{{"x", "1"}, {"y", "3"}, {"z", ""}} {
@@ -208,7 +210,9 @@ func FuzzWriter(f *testing.F) {
 func BenchmarkReader(b *testing.B) {
 	stream := sse.AppendEvent(
 		nil,
-		[]byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"`+strings.Repeat("x", 400)+`"}]}}`),
+		[]byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"`+strings.Repeat(
+			"x", 400,
+		)+`"}]}}`),
 	)
 	b.ReportAllocs()
 	b.SetBytes(int64(len(stream)))
