@@ -714,3 +714,24 @@ func twoLegs(t *testing.T, kind string, w http.ResponseWriter, r *http.Request) 
 	}
 	_, _ = io.WriteString(w, body)
 }
+
+func TestNegativeMaxResponseBytesIsNoLimit(t *testing.T) {
+	long := strings.Replace(
+		result, "1}", `"`+strings.Repeat("x", clienthttp.DefaultMaxResponseBytes+1<<10)+`"}`, 1,
+	)
+	for name, handler := range map[string]http.HandlerFunc{
+		"body":   answer(200, media, long),
+		"stream": answer(200, stream, "data: "+long+"\n\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := serve(t, handler, nil).Handle(t.Context(), request(), nil)
+			if !errors.Is(err, clienthttp.ErrResponseTooLarge) {
+				t.Errorf("default: got %v, want too large", err)
+			}
+			unlimited := serve(t, handler, &clienthttp.Options{MaxResponseBytes: -1})
+			if _, err := unlimited.Handle(t.Context(), request(), nil); err != nil {
+				t.Errorf("negative: got %v", err)
+			}
+		})
+	}
+}
