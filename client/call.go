@@ -12,9 +12,9 @@ import (
 // result of a tool that failed has IsError set: that is no Go error, which
 // means that there is no result.
 //
-// What the server says instead of a result is a [*protocol.Error]. Other
-// errors: [*TransportError], [*ResponseError], [*TimeoutError],
-// [*QuestionError], [*AnswerError], [*RoundsExceededError], [ErrClosed].
+// An error of the server is a [*protocol.Error]. Other errors are
+// [*TransportError], [*ResponseError], [*TimeoutError], [*QuestionError],
+// [*AnswerError], [*RoundsExceededError] and [ErrClosed].
 func (c *Client) CallTool(
 	ctx context.Context, name string, args any,
 ) (*protocol.CallToolResult, error) {
@@ -113,7 +113,7 @@ func WithProgress(
 }
 
 // WithRefresh returns a context whose calls are never answered from the cache.
-// What the server answers replaces what the cache holds.
+// The results of the server replace the cached ones.
 func WithRefresh(ctx context.Context) context.Context {
 	return context.WithValue(ctx, refreshKey{}, true)
 }
