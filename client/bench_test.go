@@ -9,7 +9,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// stub answers at once: what is measured is the client.
+// A stub answers at once, so that the benchmark measures the client.
 type stub func(req *protocol.Request) string
 
 func (s stub) Handle(

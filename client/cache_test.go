@@ -19,8 +19,8 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// hinted answers every cacheable method with the given hints; what it answers
-// counts its requests.
+// hinted answers every cacheable method with the given hints. Its results
+// contain the number of the request.
 func hinted(hints string) *fakePeer {
 	var n atomic.Int32
 	return answering(func(req *protocol.Request) (*protocol.Response, error) {
@@ -53,8 +53,8 @@ func readText(ctx context.Context, c *client.Client) string {
 	return r.Contents[0].Text
 }
 
-// cacheable calls every method whose results may be kept and returns what
-// identifies the result.
+// cacheable has a call of every method whose results may be kept. Each returns
+// the identity of the result.
 var cacheable = []struct {
 	method string
 	call   func(context.Context, *client.Client) (string, error)
@@ -293,6 +293,7 @@ func TestErrorsAreNotKept(t *testing.T) {
 	}
 }
 
+// A result that took questions depends on more than the URI.
 func TestReadWithQuestionsIsNotCached(t *testing.T) {
 	var prompts atomic.Int32
 	content := `{"resultType":"complete","contents":[{"uri":"u:1","text":"x"}],"ttlMs":60000,"cacheScope":"public"}`
@@ -440,8 +441,8 @@ func TestCachePartitions(t *testing.T) {
 	}
 }
 
-// Where credentials may differ from call to call, a private result is nobody's
-// to reuse unless it is known whose it is.
+// If credentials may vary from call to call, a private result must not be
+// reused without a partition.
 func TestVaryingCredentialsKeepPrivateResultsOut(t *testing.T) {
 	authorize := func(ctx context.Context) (http.Header, error) {
 		user, _ := ctx.Value(userKey{}).(string)
@@ -543,8 +544,8 @@ func TestInvalidCursorDropsThePages(t *testing.T) {
 	}
 }
 
-// A tool whose headers the server does not accept shows that the list is out
-// of date, however fresh it claims to be.
+// A refused call shows that the cached tool list is out of date, even if it is
+// still fresh.
 func TestRelearningPassesTheCache(t *testing.T) {
 	lists := 0
 	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {

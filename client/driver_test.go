@@ -300,8 +300,8 @@ func TestPauseGrowsWithJitter(t *testing.T) {
 	})
 }
 
-// A question in between shows that the server is not overloaded any more: the
-// pauses start small again.
+// A question shows that the server is not overloaded any more, so the pauses
+// start small again.
 func TestPauseStartsAgainAfterAQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := ask(`"requestState":"wait"`)
@@ -406,7 +406,7 @@ func TestCloseEndsCalls(t *testing.T) {
 	})
 }
 
-// busy answers the first n requests with what a busy server says.
+// busy answers the first n requests with CodeBusy and the given data.
 func busy(n int, data string) *fakePeer {
 	return answering(func(req *protocol.Request) (*protocol.Response, error) {
 		if n--; n >= 0 {
@@ -418,8 +418,9 @@ func busy(n int, data string) *fakePeer {
 	})
 }
 
-// A call comes back to a busy server when that says so, and not sooner; not
-// when it does not say, asks for too much, or there is no time.
+// A call is sent again to a busy server when the server says, and not sooner.
+// It is not sent again when the server does not say, asks for too much, or
+// there is no time left.
 func TestBusyServerIsAskedAgain(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -498,7 +499,8 @@ func TestBusyWaitIsCancelled(t *testing.T) {
 	})
 }
 
-// A retry to a busy server carries the answers once more: nobody is asked again.
+// A retry to a busy server carries the answers again, without another call of
+// the handler.
 func TestBusyServerGetsTheAnswersAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, asked := 0, 0
@@ -533,8 +535,8 @@ func TestBusyServerGetsTheAnswersAgain(t *testing.T) {
 	})
 }
 
-// Over HTTP and in both eras, to the first question of all as well: a busy
-// server is not taken for one of another era.
+// A busy server is not taken for one of the other era, over HTTP, in both eras,
+// and for every request, the first included.
 func TestBusyOverHTTP(t *testing.T) {
 	const full = `"error":{"code":23223,"message":"full","data":{"retryAfterMs":5}}`
 	for _, status := range []int{200, 429, 503} {

@@ -19,8 +19,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// wantError fails unless err names its package once, holds want and says what
-// to do next.
+// wantError fails the test unless err names its package once, contains want and
+// says what to do next.
 func wantError(t *testing.T, err error, want, step string) {
 	t.Helper()
 	if err == nil {
@@ -108,17 +108,15 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 	}
 }
 
-// refusedState reports whether the server refuses the state of a retry, and
-// returns how to ask its operator about it, empty if the error has no
-// reference.
-const refusedState = `{"code":-32602,"message":"Invalid or expired requestState","data":{"reason":"invalid_request_state","reference":"7b1c"}}`
+// refusedStateError is the error of a server for an invalid state, exactly as
+// on the wire.
+const refusedStateError = `{"code":-32602,"message":"Invalid or expired requestState","data":{"reason":"invalid_request_state","reference":"7b1c"}}`
 
-// The refusal of a state says no more than that to whoever sent it. This side
-// adds what the person at it needs: the reference, and that the call is to be
-// started again.
+// The server's error does not tell the caller what to do about a refused state.
+// The client adds that: the reference, and that the call must be started again.
 func TestRefusedStateSaysToStartAgain(t *testing.T) {
 	var said protocol.Error
-	if err := json.Unmarshal([]byte(refusedState), &struct {
+	if err := json.Unmarshal([]byte(refusedStateError), &struct {
 		Code    *int64           `json:"code"`
 		Message *string          `json:"message"`
 		Data    *json.RawMessage `json:"data"`
@@ -192,8 +190,8 @@ func TestRefusedStateSaysToStartAgain(t *testing.T) {
 	}
 }
 
-// A server that says nothing in time is spoken to in a legacy revision. That is
-// told to whoever wants to know, and the error of a call names the option.
+// A server that does not answer in time is taken for a legacy one. LegacyChosen
+// reports that, and the error names the option.
 func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reason error
@@ -218,8 +216,8 @@ func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 	})
 }
 
-// A bridge that has opened a session of its own refuses the client's; the error
-// names the option with which it can be spoken to.
+// A bridge that has opened a session of its own refuses the client's. The error
+// names the option that helps.
 func TestBridgeThatInitializesNamesTheEra(t *testing.T) {
 	bridge := func() *client.Stream {
 		initialized := false
@@ -246,8 +244,7 @@ func TestBridgeThatInitializesNamesTheEra(t *testing.T) {
 	wantDone(t, r, err)
 }
 
-// Over HTTP and lines and in both eras, whatever goes wrong names its packages
-// once.
+// Every error names its packages once, over HTTP and lines and in both eras.
 func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 	hang := func(w http.ResponseWriter, r *http.Request) {
 		w.(http.Flusher).Flush()

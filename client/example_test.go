@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// deployer stands in for a server: its one tool asks before it acts.
+// A deployer is a server whose only tool asks before it acts.
 type deployer struct{}
 
 func (deployer) Handle(
@@ -81,8 +81,8 @@ func ExampleClient_CallTool_decline() {
 	// decline
 }
 
-// A client without a handler declares nothing. A server that asks all the same
-// gets no answer, and nobody is bothered.
+// A client without handlers declares no capability. If a server asks all the
+// same, the call fails and no handler is called.
 func ExampleQuestionError() {
 	c := client.New(deployer{}, nil)
 	defer c.Close()

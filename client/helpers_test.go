@@ -62,7 +62,7 @@ func script(results ...string) *fakePeer {
 	}}
 }
 
-// answering returns a peer that gives the response f makes for every request.
+// answering returns a peer whose responses f makes.
 func answering(f func(req *protocol.Request) (*protocol.Response, error)) *fakePeer {
 	return &fakePeer{handle: func(_ context.Context, req *protocol.Request, _ protocol.Back) (*protocol.Response, error) {
 		return f(req)
@@ -162,8 +162,8 @@ func addTool(s *server.Server, name string) {
 	})
 }
 
-// overHTTP serves a handler and returns a client of it, which asks it at once
-// what it is asked, rather than what it speaks.
+// overHTTP serves a handler and returns a modern client of it. The client does
+// not send server/discover first.
 func overHTTP(
 	t *testing.T, h http.Handler, transport *clienthttp.Options, opts *client.Options,
 ) *client.Client {

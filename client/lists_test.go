@@ -220,7 +220,7 @@ func ExampleClient_Tools() {
 	// rollback
 }
 
-// lists reads all four lists and returns how long each is, -1 for an error.
+// lists reads all four lists and returns their lengths, -1 for an error.
 func lists(ctx context.Context, c *client.Client) (n [4]int) {
 	tools, err := c.ListTools(ctx, "")
 	n[0] = length(err, func() int { return len(tools.Tools) })
@@ -240,8 +240,8 @@ func length(err error, of func() int) int {
 	return of()
 }
 
-// listing answers the lists that a server has with one entry each; others it
-// does not know.
+// listing answers the list methods in has with one entry each. It does not know
+// other methods.
 func listing(has ...string) func(m legacyMessage) string {
 	return func(m legacyMessage) string {
 		body := map[string]string{
@@ -260,8 +260,9 @@ func listing(has ...string) func(m legacyMessage) string {
 	}
 }
 
-// What a legacy server does not declare is an empty list, for which nothing is
-// sent; what it declares and does not have is an error, templates aside.
+// A list that a legacy server does not declare is empty, and nothing is sent
+// for it. A list that it declares but does not have is an error, except for
+// templates.
 func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 	for _, test := range []struct {
 		caps string
@@ -305,9 +306,9 @@ func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
 	}
 }
 
-// A modern server is not asked for what it does not declare as long as its
-// declaration is fresh. After that, and when it never was asked to declare
-// anything, a refusal is an empty list if it does not declare the list.
+// A modern server is not asked for a list that it does not declare, as long as
+// its declaration is fresh. Otherwise a refusal counts as an empty list if the
+// server does not declare the list.
 func TestListsThatAModernServerDoesNotDeclare(t *testing.T) {
 	serve := func(caps, hints string, knows bool) *fakePeer {
 		return answering(func(req *protocol.Request) (*protocol.Response, error) {

@@ -14,8 +14,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// sqlServer has one tool that mirrors its region, on the second page of its
-// list, and refuses calls without the header.
+// sqlServer has one tool, on the second page of its list, that mirrors its
+// region. It refuses calls without the header.
 func sqlServer(t *testing.T, annotation string) *fakePeer {
 	page := func(tool, schema, cursor string) string {
 		return fmt.Sprintf(
@@ -217,7 +217,7 @@ func sqlTools(n int, more string) json.RawMessage {
 	return json.RawMessage(`{"tools":[` + strings.Join(tools, ",") + `]` + more + `}`)
 }
 
-// To learn about one tool, the list is read as far as that tool and no further.
+// To learn about one tool, the client reads the list up to that tool only.
 func TestLearningStopsAtTheTool(t *testing.T) {
 	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
 		switch {

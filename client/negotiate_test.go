@@ -25,7 +25,7 @@ const (
 	bothEras   = `"result":{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{},"ttlMs":0,"cacheScope":"private"}`
 )
 
-// says answers with a status, a content type and a text in which ID stands for
+// says answers with a status, a content type and a text, in which ID stands for
 // the id of the request.
 func says(status int, media, text string) func(http.ResponseWriter, legacyMessage) {
 	return func(w http.ResponseWriter, m legacyMessage) {
@@ -39,8 +39,8 @@ func saysJSON(status int, body string) func(http.ResponseWriter, legacyMessage) 
 	return says(status, "application/json", `{"jsonrpc":"2.0","id":ID,`+body+`}`)
 }
 
-// The compatibility matrix over HTTP (basic/versioning): what a client of both
-// eras makes of the answers to its first question.
+// The compatibility matrix over HTTP (basic/versioning): the outcome of the
+// first request, by the server's answer.
 func TestNegotiationOverHTTP(t *testing.T) {
 	const modern, legacy, neither = "2026-07-28", "2025-11-25", ""
 	tests := []struct {
@@ -159,7 +159,7 @@ func TestNegotiationOverHTTP(t *testing.T) {
 	}
 }
 
-// What a server says to initialize, after it has said no to the other era.
+// The outcome of initialize, after the server has refused server/discover.
 func TestRefusedInitializeFails(t *testing.T) {
 	tests := []struct{ name, answer, err string }{
 		{"refused", `"error":{"code":-32600,"message":"only 2026-07-28"}`, "only 2026-07-28"},
@@ -250,7 +250,7 @@ func TestNegotiationOverLines(t *testing.T) {
 	}
 }
 
-// A modern server that takes its time to start is not lost.
+// A modern server that starts slowly is still found to be modern.
 func TestSlowServerIsAskedAgain(t *testing.T) {
 	var asked atomic.Int32
 	s := &legacyServer{handle: func(m legacyMessage) string {
@@ -345,8 +345,8 @@ func TestEraOptions(t *testing.T) {
 	})
 }
 
-// A server that is put back to an older version in the middle is noticed, and
-// errors that only look like it are looked into once in a while.
+// A client notices that a server has been downgraded. Other errors that look
+// like it cause a new negotiation once in a while only.
 func TestServerThatChangesItsEra(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var old atomic.Bool
@@ -420,7 +420,7 @@ func TestOneNegotiationForAll(t *testing.T) {
 	})
 }
 
-// blocking serves discover only when it is told to.
+// blocking answers server/discover only when the test lets it.
 func blocking(t *testing.T) (s *legacyHTTP, begun chan struct{}, release func()) {
 	begun, gate := make(chan struct{}, 16), make(chan struct{})
 	var once sync.Once
@@ -569,7 +569,8 @@ func TestRefusedVersionOfAnyMethod(t *testing.T) {
 	})
 }
 
-// The first POST is refused, whatever it asks: the client must not give up.
+// The server refuses the version of the first POST, although it names it as
+// supported. The client sends the request again.
 func TestRefusedVersionOverHTTP(t *testing.T) {
 	s := newServer(t, nil)
 	addTool(s, "one")
@@ -632,8 +633,8 @@ func TestDraftErrorCodes(t *testing.T) {
 	})
 }
 
-// LegacyChosen tells of every legacy session that was not what was asked for
-// first, and of no other.
+// LegacyChosen is called for every legacy session that follows a failed
+// server/discover, and for no other.
 func TestLegacyChosen(t *testing.T) {
 	for name, test := range map[string]struct {
 		server *legacyServer

@@ -34,7 +34,7 @@ func storedCall(t testing.TB) string {
 	return string(data)
 }
 
-// The text is a promise: what is stored today must be readable tomorrow.
+// The text is a promise: a later version must read what this one stores.
 func TestPendingText(t *testing.T) {
 	want := `{"format":1,"method":"tools/call","params":{"name":"greet","arguments":{"n":1}},"round":1,"lastId":1,` +
 		`"asked":{"resultType":"input_required","inputRequests":{"who":` + nameForm + `,"in":` + visitURL + `},"requestState":"the state of it"},` +
@@ -124,7 +124,8 @@ func TestHostilePendingText(t *testing.T) {
 	}
 }
 
-// The last id that may be stored is kept exactly, and the next is above it.
+// The highest id that may be stored is kept exactly, and the next id is above
+// it.
 func TestPendingLastID(t *testing.T) {
 	var p client.Pending
 	if err := json.Unmarshal([]byte(strings.Replace(storedCall(t), `"lastId":1`, `"lastId":4503599627370496`, 1)), &p); err != nil {
@@ -140,7 +141,7 @@ func TestPendingLastID(t *testing.T) {
 	}
 }
 
-// Retry members that are smuggled into the parameters never go out.
+// Answers and state that somebody adds to the stored parameters are not sent.
 func TestPendingParamsCarryNoAnswers(t *testing.T) {
 	text := strings.Replace(storedCall(
 		t,
@@ -174,7 +175,7 @@ func TestZeroPending(t *testing.T) {
 	}
 }
 
-// Storing a call shows everything; printing it, nothing.
+// The JSON text shows everything, printing nothing.
 func TestPendingNeverPrintsItsState(t *testing.T) {
 	var p client.Pending
 	if err := json.Unmarshal([]byte(storedCall(t)), &p); err != nil {
@@ -198,8 +199,8 @@ func TestPendingNeverPrintsItsState(t *testing.T) {
 	}
 }
 
-// FuzzPending reads hostile texts. What is accepted must be stored as a text
-// that is accepted too, and go out as a request that a server can read.
+// FuzzPending reads hostile texts. An accepted text must be stored as a text
+// that is accepted too, and give a request that a server can read.
 func FuzzPending(f *testing.F) {
 	seeds := []string{
 		storedCall(f),

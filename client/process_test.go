@@ -23,11 +23,11 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// childEnv makes the test binary a server that behaves as the variable says,
-// see [TestChild].
+// childEnv is the variable that makes the test binary a server. Its value is
+// the behaviour; see [TestChild].
 const childEnv = "RONDO_CLIENT_CHILD"
 
-// TestChild is no test: it is the server that others start.
+// TestChild is no test: it runs the server that the others start.
 func TestChild(t *testing.T) {
 	mode := os.Getenv(childEnv)
 	if mode == "" {
@@ -90,7 +90,7 @@ func TestChild(t *testing.T) {
 	os.Exit(0)
 }
 
-// ready is what a child says that has nothing else to say.
+// ready is what a child writes when it starts, if it writes nothing else.
 const ready = `{"jsonrpc":"2.0","method":"ready"}`
 
 type (
@@ -293,12 +293,13 @@ func TestProcessThatDies(t *testing.T) {
 	}
 }
 
-// unclosed lets one of two clients go before the other.
+// unclosed hides the Close method of a peer, so that one client of two does not
+// close it.
 type unclosed struct{ *client.Process }
 
 func (unclosed) Close() error { return nil }
 
-// TestChildWithoutOutput has a process that runs on when its output is closed.
+// The process keeps running after it has closed its output.
 func TestProcessThatClosesItsOutput(t *testing.T) {
 	p := startChild(t, childCommand("mute"), nil)
 	_, err := p.Handle(t.Context(), request(1, "a", ""), nil)
@@ -355,7 +356,7 @@ func TestProcessThatStays(t *testing.T) {
 	}
 }
 
-// TestContextKillsChild ends the context that the command was made with.
+// The end of the command's context kills the process.
 func TestContextKillsChild(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	plain := childCommand("serve")

@@ -243,8 +243,9 @@ func TestNilAnswerFails(t *testing.T) {
 	}
 }
 
-// The questions of a round are asked at the same time, and none ends another by
-// being answered: the later one is waited for, and what becomes of it counts.
+// The handlers of a round run concurrently, and an answer does not cancel the
+// others: the client waits for the later one, and a failure of it fails the
+// call.
 func TestOneAnswerEndsNoOtherQuestion(t *testing.T) {
 	failure := errors.New("the printer is on fire")
 	for _, late := range []error{nil, failure} {
@@ -455,8 +456,8 @@ func TestDeclaredCapabilities(t *testing.T) {
 	}
 }
 
-// TestTooManyQuestions: a response of a few megabytes holds a hundred thousand
-// questions, each of which would be put to somebody.
+// A response of a few megabytes can hold a hundred thousand questions, each of
+// which would be put to a person.
 func TestTooManyQuestions(t *testing.T) {
 	for _, tc := range []struct {
 		n       int

@@ -183,9 +183,9 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// FuzzResult feeds the driver what a hostile server may answer. It must come
-// back with a result or an error, prompt nobody for a round that it refuses
-// before the retry, and never send more than one retry here.
+// FuzzResult feeds the driver responses of a hostile server. The call must
+// return a result or an error, must not call a handler for a round that it
+// refuses before the retry, and must not send more than one retry here.
 func FuzzResult(f *testing.F) {
 	seeds := []string{
 		done,

@@ -27,7 +27,7 @@ func serveHTTP(t *testing.T, h http.Handler) string {
 	return web.URL
 }
 
-// overEach runs a test for each way to reach a server.
+// overEach runs a test over each transport in legacyTransports.
 func overEach(t *testing.T, test func(t *testing.T, way string)) {
 	for _, way := range legacyTransports {
 		t.Run(way, func(t *testing.T) { test(t, way) })
@@ -47,7 +47,7 @@ const (
 	askedModel = `{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":10}`
 )
 
-// allHandlers answers everything.
+// allHandlers returns options that answer every question.
 func allHandlers() *client.Options {
 	return &client.Options{
 		ElicitForm: acceptName,
@@ -66,7 +66,7 @@ func allHandlers() *client.Options {
 	}
 }
 
-// oldMessage is any message, as a server written by hand reads it.
+// A legacyMessage is any message, as a server written by hand reads it.
 type legacyMessage struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -78,8 +78,8 @@ type legacyMessage struct {
 	} `json:"error"`
 }
 
-// answer is what a client said to a pushed request, in short: the result, or
-// the code of the error.
+// answer returns the client's answer to a pushed request in short: the result,
+// or the code of the error.
 func (m legacyMessage) answer() string {
 	if m.Error != nil {
 		return fmt.Sprint(m.Error.Code)
@@ -87,8 +87,8 @@ func (m legacyMessage) answer() string {
 	return string(m.Result)
 }
 
-// An legacyServer is a server of a legacy revision that does as a test says. What
-// it says and hears is independent of how it is carried.
+// A legacyServer is a server of a legacy revision whose behaviour the test
+// chooses, independent of the transport.
 type legacyServer struct {
 	version string // of initialize; 2025-11-25 when empty
 	caps    string // JSON
@@ -170,7 +170,7 @@ func (s *legacyServer) ask(ctx context.Context, message string, write func(strin
 	}
 }
 
-// reply returns the answer to all requests but tools/call.
+// reply returns the answer to a request other than tools/call.
 func (s *legacyServer) reply(m legacyMessage) string {
 	body := `"result":{}`
 	if s.handle != nil {
@@ -212,7 +212,7 @@ func (s *legacyServer) result(m legacyMessage, push func(string) legacyMessage) 
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
 }
 
-// onLines serves the stream of lines that a client is given.
+// onLines serves a line stream and returns the client's end of it.
 func (s *legacyServer) onLines(t *testing.T, opts *client.StreamOptions) *client.Stream {
 	t.Helper()
 	fromClient, toServer := io.Pipe()
@@ -251,7 +251,7 @@ func (s *legacyServer) onLines(t *testing.T, opts *client.StreamOptions) *client
 	return client.NewStream(fromServer, toServer, opts)
 }
 
-// An legacyHTTP is an legacyServer over Streamable HTTP.
+// A legacyHTTP is a legacyServer over Streamable HTTP.
 type legacyHTTP struct {
 	*legacyServer
 	session string // id; empty: none
@@ -330,11 +330,11 @@ func (s *legacyHTTP) post(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// The ways in which an legacyServer can be reached: what it asks comes over the
-// stream of the call, over that of the session, or over the only one there is.
+// The transports of a legacyServer. Its questions come over the stream of the
+// call, over that of the session, or over the only stream there is.
 var legacyTransports = []string{"post stream", "get stream", "lines"}
 
-// reach returns a client of s that has to find out what s speaks.
+// reach returns a client of s that negotiates first.
 func (s *legacyServer) reach(t *testing.T, way string, opts *client.Options) *client.Client {
 	t.Helper()
 	if way == "lines" {
@@ -369,7 +369,7 @@ func dialHTTP(t *testing.T, h http.Handler, opts *clienthttp.Options) *clienthtt
 	return tr
 }
 
-// A pipeListener accepts connections that are made in this process.
+// A pipeListener accepts connections made in this process.
 type pipeListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -401,8 +401,8 @@ func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) 
 	}
 }
 
-// serveInMemory serves HTTP over pipes, which block as synctest wants it, and
-// returns the client that gets there.
+// serveInMemory serves HTTP over pipes, which block in a way that synctest
+// recognizes, and returns an HTTP client of the server.
 func serveInMemory(t *testing.T, h http.Handler) *http.Client {
 	t.Helper()
 	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
@@ -419,7 +419,7 @@ func serveInMemory(t *testing.T, h http.Handler) *http.Client {
 
 var _ protocol.LegacyPeer = (*clienthttp.Transport)(nil)
 
-// peek reads the message of a request without taking it away.
+// peek returns the message of a request, and leaves the body readable.
 func peek(t *testing.T, r *http.Request) (m legacyMessage) {
 	t.Helper()
 	body, err := io.ReadAll(r.Body)

@@ -123,7 +123,7 @@ func TestLegacyPushes(t *testing.T) {
 	})
 }
 
-// What older revisions do not have is not answered in them.
+// Questions that a revision does not have are refused in it.
 func TestLegacyPushesByRevision(t *testing.T) {
 	url := `{"mode":"url","message":"Sign in","url":"https://example.com/","elicitationId":"e1"}`
 	accepted := `{"action":"accept","content":{"name":"Ada","size":3}}`
@@ -196,7 +196,8 @@ func TestLegacyPushesAreConcurrentAndBounded(t *testing.T) {
 	})
 }
 
-// A server that floods its client gets its answers, and the call its result.
+// A server that floods its client gets an answer to every question, and the
+// call its result.
 func TestFloodOfPushesIsBounded(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
 		flood := 10_000
@@ -254,8 +255,9 @@ func TestLegacyCancelledByServer(t *testing.T) {
 	})
 }
 
-// An early server withdraws its question before the client has taken it up,
-// which happens where requests wait for their turn and notifications do not.
+// An early server withdraws its question before the client has received it.
+// That happens on transports where requests wait for a free slot and
+// notifications do not.
 type early struct {
 	back     protocol.BackCaller
 	withdraw string // the id, as JSON
@@ -299,7 +301,7 @@ func (e *early) Err() error { return nil }
 
 func (e *early) Close() error { return nil }
 
-// TestLegacyWithdrawalOvertakes: nobody is asked what the server has withdrawn.
+// The client does not ask a question that the server has already withdrawn.
 func TestQuestionWithdrawnBeforeItArrives(t *testing.T) {
 	for _, tc := range []struct {
 		name, withdraw string

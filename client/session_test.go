@@ -18,7 +18,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A legacy session has nothing of the modern wire.
+// Requests in a legacy session have no fields of modern revisions.
 func TestLegacyWire(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
 		s := &legacyServer{caps: `{"tools":{"listChanged":true},"logging":{}}`}
@@ -61,7 +61,7 @@ func TestLegacyWire(t *testing.T) {
 	})
 }
 
-// What looks like a question of a modern server is none, and answers to one
+// In a legacy session a result that looks like a round is complete, and retries
 // cannot be sent.
 func TestLegacyHasNoRounds(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
@@ -89,7 +89,8 @@ func TestLegacyHasNoRounds(t *testing.T) {
 	})
 }
 
-// The time that people take is not the server's, and the server's is limited.
+// The timeout does not count the time in which people answer, and counts all
+// other time.
 func TestLegacyTimeout(t *testing.T) {
 	const limit = time.Second
 	overEach(t, func(t *testing.T, way string) {
@@ -128,8 +129,8 @@ func TestLegacyTimeout(t *testing.T) {
 	})
 }
 
-// A client that gives up in the middle of a question leaves nothing behind that
-// waits for the answer.
+// When the caller gives up during a question, no goroutine stays that waits for
+// the answer.
 func TestLegacyCallerGivesUp(t *testing.T) {
 	overEach(t, func(t *testing.T, way string) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -282,8 +283,7 @@ func TestLegacyProgressAndNotifications(t *testing.T) {
 	})
 }
 
-// A session that the server forgot is a typed error, and one new session for
-// all who call next.
+// A lost session is a typed error, and all later calls share one new session.
 func TestLegacySessionGone(t *testing.T) {
 	s := &legacyHTTP{legacyServer: &legacyServer{}, session: "s1", noGet: true}
 	var lost atomic.Bool
@@ -323,9 +323,8 @@ func TestLegacySessionGone(t *testing.T) {
 	}
 }
 
-// A session that the server forgot without saying so plainly is replaced as well:
-// the call that found out fails and has not run twice, the next one opens a new
-// session, and no more than one is opened.
+// A session is also replaced if the server refuses its requests with 400 and no
+// id. The call that fails has not run, and one new session is opened.
 func TestLegacySessionGoneWithoutTheIDOfTheRequest(t *testing.T) {
 	s := &legacyHTTP{legacyServer: &legacyServer{}, session: "s1", noGet: true}
 	var known atomic.Value

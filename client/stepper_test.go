@@ -19,7 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// byHand is what a program can answer by itself that has all it takes.
+// byHand declares everything that a caller of Begin can answer.
 func byHand() *client.Options {
 	return &client.Options{Manual: &protocol.ClientCapabilities{
 		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
@@ -28,7 +28,7 @@ func byHand() *client.Options {
 	}}
 }
 
-// elsewhere stores a pending call and reads it back, as another process would.
+// elsewhere stores a pending call and reads it back, as another process does.
 func elsewhere(t *testing.T, p *client.Pending) *client.Pending {
 	t.Helper()
 	data, err := json.Marshal(p)
@@ -42,7 +42,7 @@ func elsewhere(t *testing.T, p *client.Pending) *client.Pending {
 	return &q
 }
 
-// begin starts a call of a tool that must turn out to be pending.
+// begin starts a call that must turn out to be pending.
 func begin(t *testing.T, c *client.Client) *client.Pending {
 	t.Helper()
 	result, p, err := c.Begin(
@@ -204,7 +204,8 @@ func TestStepperThroughAllKinds(t *testing.T) {
 	}
 }
 
-// The state of a stored call comes back byte for byte, and absent stays absent.
+// The state of a stored call is sent byte for byte, and an absent one stays
+// absent.
 func TestStoredStateIsExact(t *testing.T) {
 	for name, state := range map[string]string{
 		"absent": "", "empty": `""`, "plain": `"a.b-c"`, "spaces": `"  x  "`, "line ends": "\"a\\r\\n\\u2028\\u0000b\"",
@@ -236,8 +237,8 @@ func TestStoredStateIsExact(t *testing.T) {
 	}
 }
 
-// The arguments of a retry are spelled as those of the first leg, also where
-// the call was stored between them: servers bind states to the spelling.
+// The arguments of a retry are spelled as in the first leg, even if the call
+// was stored between them: servers bind states to the spelling.
 func TestRetriesSpellTheArgumentsTheSame(t *testing.T) {
 	const arguments = `{"n":[1.0,1e0,-0,1E+5,9007199254740993],"s":"/"}`
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
@@ -482,8 +483,8 @@ func TestStepperCountsRoundsAcrossProcesses(t *testing.T) {
 	})
 }
 
-// A client that lives long keeps nothing of the calls that it has begun and
-// resumed: their contexts can go.
+// A client that runs for long keeps no contexts of the calls that it has begun
+// and resumed.
 func TestStepperKeepsNoContexts(t *testing.T) {
 	const calls = 1000
 	type key struct{}
@@ -621,7 +622,7 @@ func TestPendingMayBeResumedTwice(t *testing.T) {
 	}
 }
 
-// A server with a sealed state, and clients that come and go.
+// The server seals its state, and another client makes each step.
 func TestStepperWithARealServer(t *testing.T) {
 	s := provisioner(t)
 	p := (*client.Pending)(nil)

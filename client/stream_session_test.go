@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// strict is a legacy server on a line stream that takes initialize once, as it
-// may. It does not answer before the test lets it.
+// A strict server is a legacy server on a line stream that accepts initialize
+// once, as it may. It does not answer before the test lets it.
 type strict struct {
 	in, out      *io.PipeReader // what the server and the client read
 	toIn, toOut  *io.PipeWriter
@@ -69,9 +69,8 @@ func (s *strict) serve() {
 	}
 }
 
-// TestStreamReopens: a call that gives up while the session is being opened does
-// not spoil the stream: initialize cannot be cancelled, and some servers take it
-// once only.
+// A call that gives up while the session is being opened leaves the stream
+// usable. Initialize cannot be cancelled, and some servers accept it once only.
 func TestAbandonedCallDoesNotSpoilTheSession(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -21,7 +21,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A lineServer is the other end of a stream, played by hand.
+// A lineServer is the server's end of a stream, driven by the test.
 type lineServer struct {
 	*testing.T
 	*client.Stream
@@ -96,8 +96,8 @@ func (s *lineServer) expectCancelled(id string) {
 	}
 }
 
-// violations waits for the client to come to rest, and returns what it
-// reported since the last time.
+// violations waits until the client is idle, and returns the violations that it
+// has reported since the last call.
 func (s *lineServer) violations() (reported []string) {
 	synctest.Wait()
 	s.mu.Lock()
@@ -106,7 +106,7 @@ func (s *lineServer) violations() (reported []string) {
 	return reported
 }
 
-// unclaimed returns the notifications that belonged to nobody.
+// unclaimed returns the notifications that belonged to no request.
 func (s *lineServer) unclaimed() (methods []string) {
 	synctest.Wait()
 	s.mu.Lock()
@@ -115,7 +115,7 @@ func (s *lineServer) unclaimed() (methods []string) {
 	return methods
 }
 
-// A running request and what it was told.
+// An inFlight is a running request and the notifications that it has received.
 type inFlight struct {
 	s    *lineServer
 	done chan struct{}
@@ -186,7 +186,8 @@ func (s *lineServer) begin(ctx context.Context, req *protocol.Request, r *inFlig
 	}()
 }
 
-// end waits for the end of the request, which must be soon.
+// end waits for the end of the request, and fails the test if it does not come
+// soon.
 func (r *inFlight) end() error {
 	r.s.Helper()
 	synctest.Wait()
@@ -297,7 +298,7 @@ func TestStreamOrder(t *testing.T) {
 	})
 }
 
-// TestBackMayCall has a receiver of notifications use the stream.
+// A receiver of notifications may send requests on the stream.
 func TestBackMayCall(t *testing.T) {
 	bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
 		inner := &inFlight{}
@@ -473,7 +474,7 @@ func TestUnusableLines(t *testing.T) {
 	}
 }
 
-// TestErrorWithoutID answers a request whose id the server could not read.
+// The server answers a request whose id it could not read.
 func TestErrorWithoutID(t *testing.T) {
 	bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
 		const line = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}`
@@ -556,7 +557,7 @@ func TestEndOfStream(t *testing.T) {
 	}
 }
 
-// TestWriteFails ends the stream when the server's input is gone.
+// The stream ends when the server's input is closed.
 func TestWriteFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outR, outW := io.Pipe()

@@ -21,7 +21,7 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// everything is a filter that asks for all there is.
+// everything is a filter for all events.
 func everything() protocol.SubscriptionFilter {
 	return protocol.SubscriptionFilter{
 		ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true,
@@ -39,8 +39,8 @@ const (
 	bare   = `{` + own + `}`
 )
 
-// listening sends frames for a subscription and then ends it with end, or in
-// good order when that is nil.
+// listening sends frames for a subscription. Then it ends the subscription with
+// end, or in good order if end is nil.
 func listening(
 	end func(ctx context.Context, req *protocol.Request) (*protocol.Response, error), frames ...frame,
 ) *fakePeer {
@@ -227,7 +227,7 @@ func isResponseError(err error) bool {
 	return ok
 }
 
-// untilDone ends a request when its context does.
+// untilDone answers a request when its context ends.
 func untilDone(ctx context.Context, _ *protocol.Request) (*protocol.Response, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
@@ -350,7 +350,7 @@ func TestListenAgreesOnAVersion(t *testing.T) {
 	}
 }
 
-// Each event drops what the cache holds of what changed, and nothing else.
+// Each event drops the results that it makes out of date, and no others.
 func TestEventsDropCachedResults(t *testing.T) {
 	cases := []struct {
 		name string
@@ -410,7 +410,8 @@ func TestEventsDropCachedResults(t *testing.T) {
 	}
 }
 
-// What was on its way when a change was announced may be older than it.
+// A result that was in flight when a change was announced may be older than the
+// change.
 func TestResultOlderThanAnEventIsNotKept(t *testing.T) {
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	lists := hinted(minute)

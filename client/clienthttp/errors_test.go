@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// late answers with part of a body and nothing more.
+// late answers with part of a body and then nothing more.
 func late(media, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", media)
@@ -97,8 +97,8 @@ var failures = []struct {
 	{"stream without an answer", events(": x\n\n"), nil, "without a response"},
 }
 
-// No error says twice which package it is from, whatever goes wrong and however
-// deep: neither of a modern request nor of one in a session.
+// Every error names its package once, of modern requests and of those in a
+// session.
 func TestErrorsNameThePackageOnce(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		for _, f := range failures {
@@ -149,7 +149,7 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 	}
 }
 
-// What the caller's own functions fail with is wrapped once, too.
+// Errors of the caller's own functions are wrapped once, too.
 func TestErrorsOfCallersNameThePackageOnce(t *testing.T) {
 	for name, opts := range map[string]*clienthttp.Options{
 		"authorize": {

@@ -18,8 +18,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An inProcess is an http.RoundTripper that calls a handler, so that time can be
-// made up: what it is made of blocks as synctest wants it.
+// An inProcess is an http.RoundTripper that calls a handler over pipes, which
+// block in a way that synctest recognizes.
 type inProcess struct{ handler http.Handler }
 
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -73,7 +73,7 @@ func (w *pipeWriter) Write(b []byte) (int, error) {
 	return w.out.Write(b)
 }
 
-// An oldServer keeps a session as a test says.
+// An oldServer is the server of one session, whose behaviour the test chooses.
 type oldServer struct {
 	id     string
 	call   http.HandlerFunc // POST of the request
@@ -143,7 +143,8 @@ func (s *oldServer) requests() []string {
 	)
 }
 
-// asked is the way back of a session. It answers with what is asked.
+// An asked is the BackCaller of a session. It answers requests with their
+// method.
 type asked struct {
 	notes chan string
 	call  func(context.Context, *protocol.Request) (*protocol.Response, error)
@@ -163,8 +164,7 @@ func (a *asked) Call(ctx context.Context, req *protocol.Request) (*protocol.Resp
 	return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{}`)}, nil
 }
 
-// open returns a session with s. Transport and session end with the test's
-// bubble.
+// open returns a session with s. Transport and session end with the test.
 func (s *oldServer) open(
 	t *testing.T, back protocol.BackCaller,
 ) (protocol.LegacySession, *clienthttp.Transport) {
@@ -172,7 +172,7 @@ func (s *oldServer) open(
 	return s.openOver(t, inProcess{s}, back)
 }
 
-// openOver is open over something that gets to s.
+// openOver is open over a round tripper that leads to s.
 func (s *oldServer) openOver(
 	t *testing.T, over http.RoundTripper, back protocol.BackCaller,
 ) (protocol.LegacySession, *clienthttp.Transport) {
@@ -198,7 +198,7 @@ func (s *oldServer) openOver(
 	return x, tr
 }
 
-// in runs a test with time of its own, in which everything must end.
+// in runs a test in a synctest bubble and closes its session and transport.
 func in(
 	t *testing.T, s *oldServer, back protocol.BackCaller,
 	test func(*testing.T, protocol.LegacySession),
@@ -247,7 +247,7 @@ func TestSessionOnTheWire(t *testing.T) {
 	}
 }
 
-// A server may end the connection and have the client come back for more
+// A server may end the connection and let the client resume the stream
 // (SEP-1699).
 func TestResume(t *testing.T) {
 	var polls int
@@ -380,7 +380,7 @@ func TestResumeFails(t *testing.T) {
 	}
 }
 
-// What ends a session, and what does not.
+// Which HTTP statuses end a session.
 func TestSessionStatus(t *testing.T) {
 	tests := []struct {
 		name string
@@ -723,7 +723,8 @@ func TestBatchesOfRevision20250326(t *testing.T) {
 	}
 }
 
-// unsteady fails as a test says when an answer is posted.
+// An unsteady is a round tripper that fails when an answer is posted, as the
+// test chooses.
 type unsteady struct {
 	http.RoundTripper
 	fail func(attempt int) (status int, err error) // neither: it goes through
@@ -753,8 +754,8 @@ func (u *unsteady) RoundTrip(r *http.Request) (*http.Response, error) {
 	return u.RoundTripper.RoundTrip(r)
 }
 
-// TestAnswerAgain: what a person has answered is not lost with a connection, and
-// not forced on a server that refuses it.
+// The answer of a person is not lost with a connection, and is not sent again
+// to a server that refuses it.
 func TestAnswerIsSentAgain(t *testing.T) {
 	broken := errors.New("broken")
 	for _, tc := range []struct {
@@ -798,9 +799,8 @@ func TestAnswerIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestCloseEndsListening: a session that nobody closes does not try to listen
-// again and again once its transport has been closed. Synctest waits for its
-// goroutine.
+// The stream of a session that is not closed is not resumed after its transport
+// has been closed. Synctest waits for its goroutine.
 func TestCloseEndsSessionStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &oldServer{id: "s", listen: answer(http.StatusOK, stream, "")} // breaks at once

@@ -465,8 +465,8 @@ func TestNotify(t *testing.T) {
 	}
 }
 
-// A notification that is refused is not delivered, whatever the refusal says and
-// whether there is a session.
+// A refused notification is an error, with every kind of body, with and without
+// a session.
 func TestRefusedNotificationIsNotDelivered(t *testing.T) {
 	n := &protocol.Notification{
 		Method: "notifications/cancelled", Params: json.RawMessage(`{"requestId":7}`),
@@ -529,8 +529,8 @@ func TestMaxResponseBytesIsExact(t *testing.T) {
 	}
 }
 
-// TestAnswerGrowth has a hostile server answer a request, over HTTP. The server
-// of the test is part of the cost.
+// A hostile server answers a request over HTTP. The cost includes the server of
+// the test.
 func TestResponseCostIsLinear(t *testing.T) {
 	const head, tail = `{"jsonrpc":"2.0","id":7,"result":{"x":`, `}}`
 	for _, tt := range []struct {
@@ -584,8 +584,8 @@ func refusedAll(inputs []growthtest.Input) []growthtest.Input {
 	return inputs
 }
 
-// TestDeadlineInAStream: a server that sends without end, after an event that
-// makes the buffer large, does not hold a call beyond its deadline.
+// A server that sends without end, after an event that makes the buffer large,
+// cannot hold a call beyond its deadline.
 func TestDeadlineWithinEndlessStream(t *testing.T) {
 	const deadline, hangs = 100 * time.Millisecond, 10 * time.Second
 	for name, part := range map[string]string{
@@ -639,7 +639,7 @@ func TestDeadlineWithinEndlessStream(t *testing.T) {
 	}
 }
 
-// redirected sends every request to a server.
+// A redirected is a round tripper that sends every request to a server.
 type redirected struct{ ts *httptest.Server }
 
 func (r redirected) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -648,8 +648,8 @@ func (r redirected) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.ts.Client().Transport.RoundTrip(req)
 }
 
-// A flow of two legs, many at a time, over bodies and over streams. The server
-// gives every call a state of its own and insists on getting it back.
+// Many calls run at a time, each with a question, over bodies and over streams.
+// The server gives every call a state of its own and requires it back.
 func TestConcurrentCallsWithQuestions(t *testing.T) {
 	for _, kind := range []string{media, stream} {
 		t.Run(kind, func(t *testing.T) {
