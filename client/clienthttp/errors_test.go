@@ -108,7 +108,7 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := &oldServer{id: "s", call: f.call, resume: silent}
+					s := &legacyServer{id: "s", call: f.call, resume: silent}
 					tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
 						HTTPClient: &http.Client{Transport: inProcess{s}}, MaxResponseBytes: 1 << 10,
 					})

@@ -73,8 +73,8 @@ func (w *pipeWriter) Write(b []byte) (int, error) {
 	return w.out.Write(b)
 }
 
-// An oldServer is the server of one session, whose behaviour the test chooses.
-type oldServer struct {
+// A legacyServer is the server of one session, whose behaviour the test chooses.
+type legacyServer struct {
 	id     string
 	call   http.HandlerFunc // POST of the request
 	ping   http.HandlerFunc // POST of a ping
@@ -88,7 +88,7 @@ type oldServer struct {
 	when []time.Time
 }
 
-func (s *oldServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *legacyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var m struct {
 		ID     json.RawMessage
 		Method string
@@ -135,7 +135,7 @@ func (s *oldServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // requests returns what has been seen since the session was opened.
-func (s *oldServer) requests() []string {
+func (s *legacyServer) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(
@@ -143,8 +143,8 @@ func (s *oldServer) requests() []string {
 	)
 }
 
-// An asked is the BackCaller of a session. It answers requests with their
-// method.
+// An asked is the BackCaller of a session. It answers requests as call does, or
+// with an empty result.
 type asked struct {
 	notes chan string
 	call  func(context.Context, *protocol.Request) (*protocol.Response, error)
@@ -165,7 +165,7 @@ func (a *asked) Call(ctx context.Context, req *protocol.Request) (*protocol.Resp
 }
 
 // open returns a session with s. Transport and session end with the test.
-func (s *oldServer) open(
+func (s *legacyServer) open(
 	t *testing.T, back protocol.BackCaller,
 ) (protocol.LegacySession, *clienthttp.Transport) {
 	t.Helper()
@@ -173,7 +173,7 @@ func (s *oldServer) open(
 }
 
 // openOver is open over a round tripper that leads to s.
-func (s *oldServer) openOver(
+func (s *legacyServer) openOver(
 	t *testing.T, over http.RoundTripper, back protocol.BackCaller,
 ) (protocol.LegacySession, *clienthttp.Transport) {
 	t.Helper()
@@ -200,7 +200,7 @@ func (s *oldServer) openOver(
 
 // in runs a test in a synctest bubble and closes its session and transport.
 func in(
-	t *testing.T, s *oldServer, back protocol.BackCaller,
+	t *testing.T, s *legacyServer, back protocol.BackCaller,
 	test func(*testing.T, protocol.LegacySession),
 ) {
 	t.Helper()
@@ -219,7 +219,7 @@ func event(id, data string) string { return fmt.Sprintf("id: %s\ndata: %s\n\n", 
 func TestSessionOnTheWire(t *testing.T) {
 	for _, id := range []string{"", "s!~"} {
 		t.Run(fmt.Sprintf("id %q", id), func(t *testing.T) {
-			s := &oldServer{id: id, call: answer(200, media, result)}
+			s := &legacyServer{id: id, call: answer(200, media, result)}
 			in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
 				resp, err := x.Handle(t.Context(), request(), nil)
 				if err != nil || string(resp.Result) != `{"x":1}` {
@@ -259,7 +259,7 @@ func TestResume(t *testing.T) {
 		}
 		events(fmt.Sprintf("id: e%d\nretry: 700\ndata:\n\n", polls))(w, r)
 	}
-	s := &oldServer{id: "s", call: poll, resume: poll}
+	s := &legacyServer{id: "s", call: poll, resume: poll}
 	in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
 		back := &collect{}
 		resp, err := x.Handle(t.Context(), request(), back)
@@ -351,7 +351,7 @@ func TestResumeFails(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			gets := 0
-			s := &oldServer{id: "s", call: test.call}
+			s := &legacyServer{id: "s", call: test.call}
 			s.resume = func(w http.ResponseWriter, r *http.Request) {
 				gets++
 				test.resume[min(gets, len(test.resume))-1](w, r)
@@ -417,7 +417,7 @@ func TestSessionStatus(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := &oldServer{id: test.id, call: test.call}
+			s := &legacyServer{id: test.id, call: test.call}
 			in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
 				resp, err := x.Handle(t.Context(), request(), nil)
 				if (err != nil) != test.err || errors.Is(err, protocol.ErrSessionGone) != test.gone {
@@ -450,9 +450,9 @@ func TestSessionStatus(t *testing.T) {
 	}
 }
 
-// Some servers refuse what comes with the id of a session that they lost with
-// 400 and no id of a request. What they refuse so in a session that they know is
-// something else: that they still serve it shows.
+// Some servers refuse requests of a lost session with 400 and no id. A server
+// that still answers a ping has refused for another reason, and the session goes
+// on.
 func TestSessionLostWithoutTheIDOfTheRequest(t *testing.T) {
 	refusals := map[string]http.HandlerFunc{
 		"no id": answer(
@@ -493,7 +493,7 @@ func TestSessionLostWithoutTheIDOfTheRequest(t *testing.T) {
 	for name, refuse := range refusals {
 		for ping, p := range pings {
 			t.Run(name+", ping "+ping, func(t *testing.T) {
-				s := &oldServer{id: "s", call: refuse, ping: p.serve}
+				s := &legacyServer{id: "s", call: refuse, ping: p.serve}
 				if p.serve == nil {
 					s.ping = refuse
 				}
@@ -528,7 +528,7 @@ func TestSessionIDMustBeVisible(t *testing.T) {
 		t.Run(fmt.Sprintf("%.8q", id), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
-					HTTPClient: &http.Client{Transport: inProcess{&oldServer{id: id}}},
+					HTTPClient: &http.Client{Transport: inProcess{&legacyServer{id: id}}},
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -545,9 +545,9 @@ func TestSessionIDMustBeVisible(t *testing.T) {
 	}
 }
 
-// A closed connection tells a legacy server nothing, so it is told in words.
+// To a legacy server a closed connection is no cancellation, so it is sent one.
 func TestSessionCancel(t *testing.T) {
-	s := &oldServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
+	s := &legacyServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", stream)
 		w.WriteHeader(200)
 		<-r.Context().Done()
@@ -585,7 +585,7 @@ func TestSessionStream(t *testing.T) {
 			<-r.Context().Done()
 		}
 	}
-	s := &oldServer{id: "s", listen: hear, resume: hear}
+	s := &legacyServer{id: "s", listen: hear, resume: hear}
 	back := &asked{notes: make(chan string, 8)}
 	in(t, s, back, func(t *testing.T, x protocol.LegacySession) {
 		time.Sleep(time.Minute)
@@ -607,7 +607,7 @@ func TestSessionStreamEnds(t *testing.T) {
 		gets   int
 		gone   bool
 	}{{405, 1, false}, {400, 1, false}, {404, 1, true}, {302, 1, false}, {503, 4, false}, {429, 4, false}} {
-		s := &oldServer{id: "s", listen: answer(test.status, "", "")}
+		s := &legacyServer{id: "s", listen: answer(test.status, "", "")}
 		in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
 			time.Sleep(12 * time.Second)
 			gets := len(s.requests())
@@ -629,7 +629,7 @@ func TestSessionClose(t *testing.T) {
 		"broken":      answer(500, "", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &oldServer{id: "s", end: end, listen: func(w http.ResponseWriter, r *http.Request) {
+			s := &legacyServer{id: "s", end: end, listen: func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", stream)
 				w.WriteHeader(200)
 				<-r.Context().Done()
@@ -664,7 +664,7 @@ func TestServerQuestionEndsWithItsRequest(t *testing.T) {
 		ended <- context.Cause(ctx)
 		return nil, context.Cause(ctx)
 	}
-	s := &oldServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
+	s := &legacyServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", stream)
 		_, _ = io.WriteString(w, `data: {"jsonrpc":"2.0","id":"a","method":"roots/list"}`+"\n\n")
 		time.Sleep(time.Second)
@@ -689,7 +689,7 @@ func TestBatchesOfRevision20250326(t *testing.T) {
 	batch := "data: [" + fmt.Sprintf(note, 1) + "," + result + "]\n\n"
 	for version, ok := range map[string]bool{"2025-03-26": true, "2025-06-18": false} {
 		t.Run(version, func(t *testing.T) {
-			inner := &oldServer{id: "s", call: events(batch)}
+			inner := &legacyServer{id: "s", call: events(batch)}
 			synctest.Test(t, func(t *testing.T) {
 				tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{HTTPClient: &http.Client{Transport: inProcess{
 					http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -777,7 +777,7 @@ func TestAnswerIsSentAgain(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				over := make(chan struct{})
-				s := &oldServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
+				s := &legacyServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
 					w.Header().Set("Content-Type", stream)
 					_, _ = io.WriteString(w, `data: {"jsonrpc":"2.0","id":"a","method":"roots/list"}`+"\n\n")
 					<-over
@@ -803,7 +803,7 @@ func TestAnswerIsSentAgain(t *testing.T) {
 // has been closed. Synctest waits for its goroutine.
 func TestCloseEndsSessionStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &oldServer{id: "s", listen: answer(http.StatusOK, stream, "")} // breaks at once
+		s := &legacyServer{id: "s", listen: answer(http.StatusOK, stream, "")} // breaks at once
 		_, transport := s.open(t, &asked{})
 		synctest.Wait() // it is about to try again
 		if err := transport.Close(); err != nil {

@@ -407,8 +407,8 @@ func TestRequestEndsWithContextOrTransport(t *testing.T) {
 	})
 }
 
-// A server that keeps its stream open after the response delays nobody, and
-// Close does not wait for it.
+// A server that keeps its stream open after the response delays neither the call
+// nor Close.
 func TestStreamLeftOpen(t *testing.T) {
 	gone := make(chan struct{})
 	tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -485,7 +485,7 @@ func TestRefusedNotificationIsNotDelivered(t *testing.T) {
 				if !ok || refused.Status != status {
 					t.Errorf("modern: got %v, want status %d", err, status)
 				}
-				s := &oldServer{id: "s", notify: answer(status, media, body)}
+				s := &legacyServer{id: "s", notify: answer(status, media, body)}
 				in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
 					err := x.Notify(t.Context(), n)
 					refused, ok := errors.AsType[*clienthttp.StatusError](err)
@@ -625,9 +625,9 @@ func TestDeadlineWithinEndlessStream(t *testing.T) {
 			})
 		})
 		t.Run("legacy "+name, func(t *testing.T) {
-			ts := httptest.NewServer(&oldServer{id: "s", call: endless})
+			ts := httptest.NewServer(&legacyServer{id: "s", call: endless})
 			defer ts.Close()
-			x, tr := (&oldServer{}).openOver(t, redirected{ts}, &asked{})
+			x, tr := (&legacyServer{}).openOver(t, redirected{ts}, &asked{})
 			expires(t, func(ctx context.Context) error {
 				_, err := x.Handle(ctx, request(), nil)
 				return err
