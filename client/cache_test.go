@@ -510,7 +510,10 @@ func TestCachedResultsAreNotShared(t *testing.T) {
 }
 
 func TestClosedClientAnswersNothing(t *testing.T) {
-	c := client.New(hinted(minute), nil)
+	c, err := client.New(hinted(minute), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	readText(t.Context(), c)
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
@@ -613,7 +616,10 @@ func BenchmarkCachedList(b *testing.B) {
 			),
 		)
 	}
-	c := client.New(script(`{"tools":[`+strings.Join(tools, ",")+`],"ttlMs":3600000}`), nil)
+	c, err := client.New(script(`{"tools":[`+strings.Join(tools, ",")+`],"ttlMs":3600000}`), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := c.ListTools(b.Context(), ""); err != nil {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -27,14 +28,19 @@ type Client struct {
 	endLife context.CancelCauseFunc
 }
 
-// New returns a client of the server behind peer, which it owns from then on:
+// New returns a client of the server behind peer. It owns the peer from then on:
 // [Client.Close] closes it. Nil options mean defaults. Nothing is sent before
-// the first call. New panics if peer is nil.
-func New(peer protocol.Peer, opts *Options) *Client {
+// the first call. New fails, and leaves the peer open, if peer is nil or an
+// option is not valid.
+func New(peer protocol.Peer, opts *Options) (*Client, error) {
 	if peer == nil {
-		panic("client: New with a nil peer")
+		return nil, errors.New("client: New: peer is nil")
 	}
-	c := &Client{peer: peer, opts: opts.withDefaults(), version: protocol.Latest}
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, errPrefix.Errorf("options: %w", err)
+	}
+	c := &Client{peer: peer, opts: o, version: protocol.Latest}
 	c.caps = c.opts.capabilities()
 	c.questions = questionHandlers{&c.opts, &c.caps}
 	varied, ok := peer.(interface{ CredentialsVary() bool })
@@ -42,7 +48,7 @@ func New(peer protocol.Peer, opts *Options) *Client {
 	c.life, c.endLife = context.WithCancelCause(context.Background())
 	c.negotiator.client = c
 	c.negotiator.presetConnection()
-	return c
+	return c, nil
 }
 
 // Capabilities returns what the client declares with every request.

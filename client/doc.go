@@ -10,12 +10,15 @@
 //	if err != nil {
 //		return err
 //	}
-//	c := client.New(transport, &client.Options{
+//	c, err := client.New(transport, &client.Options{
 //		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 //			fmt.Printf("%s asks: %s\n", q.Target, q.Message)
 //			return client.Accept(map[string]any{"env": "prod"})
 //		},
 //	})
+//	if err != nil {
+//		return err
+//	}
 //	defer c.Close()
 //	result, err := c.CallTool(ctx, "deploy", map[string]any{"service": "web"})
 //

@@ -381,11 +381,14 @@ func TestCloseEndsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := make(chan struct{})
 		peer := script(ask(`"inputRequests":{"who":` + nameForm + `}`))
-		c := client.New(peer, &client.Options{ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
+		c, err := client.New(peer, &client.Options{ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
 			close(asked)
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		failed := make(chan error)
 		go func() {
 			_, err := c.CallTool(context.Background(), "greet", nil)

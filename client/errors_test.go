@@ -313,13 +313,16 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 			in, out := io.Pipe()
 			requests, toServer := io.Pipe()
 			s := client.NewStream(in, toServer, &client.StreamOptions{MaxLineBytes: 1000})
-			c := client.New(s, &client.Options{Era: protocol.Modern})
+			c, err := client.New(s, &client.Options{Era: protocol.Modern})
+			if err != nil {
+				t.Fatal(err)
+			}
 			go func() {
 				_, _ = bufio.NewReader(requests).ReadString('\n') // before, there is nothing that could be answered
 				go func() { _, _ = io.Copy(io.Discard, requests) }()
 				ends(s, out)
 			}()
-			_, err := c.CallTool(t.Context(), "t", nil)
+			_, err = c.CallTool(t.Context(), "t", nil)
 			wantError(t, err, "tools/call", "; ")
 			_ = c.Close()
 		})

@@ -46,12 +46,16 @@ func (deployer) Notify(context.Context, *protocol.Notification) error { return n
 func (deployer) Close() error                                         { return nil }
 
 func ExampleNew() {
-	c := client.New(deployer{}, &client.Options{
+	c, err := client.New(deployer{}, &client.Options{
 		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 			fmt.Printf("%s asks: %s\n", q.Target, q.Message)
 			return client.Accept(nil) // the form's defaults will do
 		},
 	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer c.Close()
 	result, err := c.CallTool(context.Background(), "deploy", map[string]any{"service": "web"})
 	if err != nil {
@@ -65,11 +69,15 @@ func ExampleNew() {
 }
 
 func ExampleClient_CallTool_decline() {
-	c := client.New(deployer{}, &client.Options{
+	c, err := client.New(deployer{}, &client.Options{
 		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			return client.Decline(), nil
 		},
 	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer c.Close()
 	result, err := c.CallTool(context.Background(), "deploy", nil)
 	if err != nil {
@@ -84,9 +92,13 @@ func ExampleClient_CallTool_decline() {
 // A client without handlers declares no capability. If a server asks all the
 // same, the call fails and no handler is called.
 func ExampleQuestionError() {
-	c := client.New(deployer{}, nil)
+	c, err := client.New(deployer{}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer c.Close()
-	_, err := c.CallTool(context.Background(), "deploy", nil)
+	_, err = c.CallTool(context.Background(), "deploy", nil)
 	if refused, ok := errors.AsType[*client.QuestionError](err); ok {
 		fmt.Println(refused.Key, refused.Kind, errors.Is(err, client.ErrUndeclared))
 	}

@@ -96,7 +96,10 @@ func countingForm(n *atomic.Int32) *client.Options {
 
 func newClient(t *testing.T, peer protocol.Peer, opts *client.Options) *client.Client {
 	t.Helper()
-	c := client.New(peer, opts)
+	c, err := client.New(peer, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Errorf("close: %v", err)

@@ -205,7 +205,11 @@ func ExampleClient_Tools() {
 	for _, name := range []string{"build", "deploy", "rollback"} {
 		addTool(s, name)
 	}
-	c := client.New(s, nil)
+	c, err := client.New(s, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer c.Close()
 	for tool, err := range c.Tools(context.Background()) {
 		if err != nil {

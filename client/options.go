@@ -3,10 +3,12 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/url"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -163,11 +165,14 @@ type Options struct {
 }
 
 // withDefaults returns a copy of o in which every limit has its effective
-// value.
-func (o *Options) withDefaults() Options {
+// value. It fails if a field is not valid.
+func (o *Options) withDefaults() (Options, error) {
 	var out Options
 	if o != nil {
 		out = *o
+	}
+	if err := out.checkFields(); err != nil {
+		return Options{}, err
 	}
 	if out.Info.Name == "" {
 		out.Info.Name = "rondo-client"
@@ -191,7 +196,44 @@ func (o *Options) withDefaults() Options {
 	if out.Timeout == 0 {
 		out.Timeout = DefaultTimeout
 	}
-	return out
+	return out, nil
+}
+
+// checkFields refuses values that would be left out of requests or make every
+// server refuse them. Assume may be a revision that this client does not know:
+// a newer program may have stored it.
+func (o *Options) checkFields() error {
+	if o.LogLevel != "" && !o.LogLevel.Valid() {
+		return fmt.Errorf("LogLevel: unknown level %.64q", o.LogLevel)
+	}
+	if o.Era != 0 && o.Era != protocol.Modern && o.Era != protocol.Legacy {
+		return fmt.Errorf("Era: unknown era %d", o.Era)
+	}
+	if err := checkSettings(o.Experimental, o.Extensions); err != nil {
+		return err
+	}
+	if o.Manual == nil {
+		return nil
+	}
+	if err := checkSettings(o.Manual.Experimental, o.Manual.Extensions); err != nil {
+		return fmt.Errorf("Manual.%w", err)
+	}
+	return nil
+}
+
+// checkSettings checks that the settings of capabilities are JSON objects.
+func checkSettings(experimental, extensions map[string]json.RawMessage) error {
+	for name, value := range experimental {
+		if jsonx.KindOf(value) != jsonx.Object || jsonx.Check(value) != nil {
+			return fmt.Errorf("Experimental: %.64q is not a JSON object", name)
+		}
+	}
+	for name, value := range extensions {
+		if jsonx.KindOf(value) != jsonx.Object || jsonx.Check(value) != nil {
+			return fmt.Errorf("Extensions: %.64q is not a JSON object", name)
+		}
+	}
+	return nil
 }
 
 // setPauses sets MinPause and MaxPause to their effective values, both 0 for no

@@ -176,3 +176,38 @@ func TestNegativeProbeTimeoutIsNoLimit(t *testing.T) {
 		})
 	}
 }
+
+func TestNewRefusesInvalidOptions(t *testing.T) {
+	notAnObject := map[string]json.RawMessage{"a/b": json.RawMessage(`1`)}
+	broken := map[string]json.RawMessage{"a/b": json.RawMessage(`{`)}
+	for _, tc := range []struct {
+		name string
+		opts client.Options
+		want string
+	}{
+		{"log level", client.Options{LogLevel: "loud"}, "options: LogLevel"},
+		{"era", client.Options{Era: 3}, "options: Era"},
+		{"experimental", client.Options{Experimental: notAnObject}, "options: Experimental"},
+		{"extensions", client.Options{Extensions: broken}, "options: Extensions"},
+		{
+			"manual", client.Options{Manual: &protocol.ClientCapabilities{Extensions: broken}},
+			"options: Manual.Extensions",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			peer := script(done)
+			c, err := client.New(peer, &tc.opts)
+			if c != nil || err == nil || !strings.HasPrefix(err.Error(), "client: "+tc.want) {
+				t.Errorf("got %v, want client: %s…", err, tc.want)
+			}
+			if peer.closed {
+				t.Error("the peer was closed")
+			}
+		})
+	}
+	if c, err := client.New(nil, nil); c != nil || err == nil {
+		t.Errorf("nil peer: got %v", err)
+	}
+	// A newer program may have stored a revision that this one does not know.
+	newClient(t, script(done), &client.Options{Assume: "2099-01-01"})
+}

@@ -15,9 +15,12 @@ import (
 // storedCall is the JSON text of a pending call with one answer.
 func storedCall(t testing.TB) string {
 	t.Helper()
-	c := client.New(script(
+	c, err := client.New(script(
 		ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`},"requestState":"the state of it"`),
 	), byHand())
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, p, err := c.Begin(
 		t.Context(), &protocol.CallToolParams{Name: "greet", Arguments: json.RawMessage(`{"n":1}`)},
 	)
@@ -232,7 +235,10 @@ func FuzzPending(f *testing.F) {
 		peer := script(`{"resultType":"complete","content":[],"contents":[],"messages":[]}`)
 		opts := byHand()
 		opts.MaxRounds = 1 << 30
-		c := client.New(peer, opts)
+		c, err := client.New(peer, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
 		defer func() { _ = c.Close() }()
 		if _, _, err := c.Resume(t.Context(), &again); err == nil {
 			metaOf(t, peer.requests()[0])

@@ -63,7 +63,8 @@ func TestChild(t *testing.T) {
 		heir := childCommand("holder")
 		heir.Stdin, heir.Stdout, heir.Stderr = os.Stdin, os.Stdout, os.Stderr
 		if err := heir.Start(); err != nil {
-			panic(err)
+			fmt.Println(err)
+			return
 		}
 		os.Exit(4)
 	}
@@ -156,7 +157,7 @@ func TestThreeRoundsOverStdio(t *testing.T) {
 	p := startChild(t, childCommand("serve"), nil)
 	var asked []string
 	var mu sync.Mutex
-	c := client.New(p, &client.Options{ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+	c, err := client.New(p, &client.Options{ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		asked = append(asked, q.Message)
@@ -164,6 +165,9 @@ func TestThreeRoundsOverStdio(t *testing.T) {
 			"where": {"region": "eu"}, "how": nil, "who": {"email": "ada@example.com"},
 		}[q.Key])
 	}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	r, err := c.CallTool(t.Context(), "wizard", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +199,10 @@ func TestNoisyProcess(t *testing.T) {
 			p := startChild(t, cmd, &client.CommandOptions{Stream: client.StreamOptions{
 				Violation: func(err error) { reports = append(reports, err.Error()) },
 			}})
-			c := client.New(p, nil)
+			c, err := client.New(p, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if _, err := c.CallTool(t.Context(), "echo", map[string]any{"text": "x"}); err != nil {
 				t.Error(err)
 			}
@@ -220,7 +227,10 @@ func (broken) Write([]byte) (int, error) { return 0, errors.New("disk is full") 
 func TestStandardErrorCannotBePassedOn(t *testing.T) {
 	cmd := childCommand("flood")
 	cmd.Stderr = broken{}
-	c := client.New(startChild(t, cmd, nil), nil)
+	c, err := client.New(startChild(t, cmd, nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := c.CallTool(t.Context(), "echo", map[string]any{"text": "x"}); err != nil {
 		t.Error(err)
 	}
@@ -245,13 +255,19 @@ func TestProcessThatDies(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.mode, func(t *testing.T) {
 			p := startChild(t, childCommand(test.mode), nil)
-			c := client.New(p, &client.Options{Timeout: -1})
+			c, err := client.New(p, &client.Options{Timeout: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
 			hanging := make(chan error, 1)
 			if test.mode == "serve" {
 				heard := make(chan struct{})
-				h := client.New(unclosed{p}, &client.Options{
+				h, err := client.New(unclosed{p}, &client.Options{
 					Timeout: -1, Progress: func(context.Context, *protocol.Progress) { close(heard) },
 				})
+				if err != nil {
+					t.Fatal(err)
+				}
 				go func() {
 					_, err := h.CallTool(t.Context(), "hang", nil)
 					hanging <- err
@@ -264,7 +280,7 @@ func TestProcessThatDies(t *testing.T) {
 			} else {
 				hanging <- client.ErrStreamEnded
 			}
-			_, err := c.CallTool(t.Context(), test.tool, map[string]any{})
+			_, err = c.CallTool(t.Context(), test.tool, map[string]any{})
 			exit, ok := errors.AsType[*client.ExitError](err)
 			if !ok || !errors.Is(err, client.ErrStreamEnded) {
 				t.Fatalf("got %v, want an ExitError", err)
@@ -364,9 +380,12 @@ func TestContextKillsChild(t *testing.T) {
 	cmd.Env = plain.Env
 	p := startChild(t, cmd, nil)
 	heard := make(chan struct{})
-	c := client.New(
+	c, err := client.New(
 		p, &client.Options{Progress: func(context.Context, *protocol.Progress) { close(heard) }},
 	)
+	if err != nil {
+		t.Fatal(err)
+	}
 	done := make(chan error, 1)
 	go func() {
 		_, err := c.CallTool(t.Context(), "hang", nil)
@@ -383,9 +402,12 @@ func TestContextKillsChild(t *testing.T) {
 func TestCancelOverStdio(t *testing.T) {
 	p := startChild(t, childCommand("serve"), nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	c := client.New(
+	c, err := client.New(
 		p, &client.Options{Progress: func(context.Context, *protocol.Progress) { cancel() }},
 	)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := c.CallTool(ctx, "hang", nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
@@ -437,7 +459,7 @@ func ExampleNewStream() {
 	fromServer, responses := io.Pipe()
 	go srv.ServeStream(context.Background(), requests, responses, nil)
 
-	c := client.New(client.NewStream(fromServer, toServer, nil), &client.Options{
+	c, err := client.New(client.NewStream(fromServer, toServer, nil), &client.Options{
 		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 			fmt.Println(q.Message)
 			return client.Accept(map[string]map[string]any{
@@ -445,6 +467,10 @@ func ExampleNewStream() {
 			}[q.Key])
 		},
 	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer c.Close()
 	result, err := c.CallTool(context.Background(), "wizard", nil)
 	if err != nil {

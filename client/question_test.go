@@ -483,9 +483,12 @@ func TestTooManyQuestions(t *testing.T) {
 			t.Errorf("%d questions: %d were asked", tc.n, asked.Load())
 		}
 
-		c := client.New(script(questions), &client.Options{
+		c, err := client.New(script(questions), &client.Options{
 			Manual: &protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}},
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		_, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "t"})
 		if (err != nil) != tc.refused || (pending == nil) != tc.refused {
 			t.Errorf("Begin with %d questions: got %v and error %v", tc.n, pending, err)

@@ -203,13 +203,16 @@ func FuzzResult(f *testing.F) {
 	f.Fuzz(func(t *testing.T, result string) {
 		peer := script(result, done)
 		asked := false
-		c := client.New(peer, &client.Options{
+		c, err := client.New(peer, &client.Options{
 			MinPause: 1, MaxPause: 1,
 			ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 				asked = true
 				return acceptName(ctx, q)
 			},
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		defer func() { _ = c.Close() }()
 		r, err := c.CallTool(context.Background(), "t", nil)
 		if (r == nil) == (err == nil) {

@@ -315,10 +315,13 @@ func TestQuestionWithdrawnBeforeItArrives(t *testing.T) {
 			e := &early{
 				withdraw: tc.withdraw, answers: make(chan *protocol.Response, 1), done: make(chan struct{}),
 			}
-			c := client.New(e, &client.Options{ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+			c, err := client.New(e, &client.Options{ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 				asked.Add(1)
 				return client.Accept(map[string]any{"name": "Ada"})
 			}})
+			if err != nil {
+				t.Fatal(err)
+			}
 			defer c.Close()
 			if _, err := c.CallTool(t.Context(), "greet", nil); err != nil {
 				t.Fatal(err)

@@ -625,8 +625,15 @@ func TestPendingMayBeResumedTwice(t *testing.T) {
 // The server seals its state, and another client makes each step.
 func TestStepperWithARealServer(t *testing.T) {
 	s := provisioner(t)
+	newStepper := func() *client.Client {
+		c, err := client.New(s, byHand())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
 	p := (*client.Pending)(nil)
-	_, p, err := client.New(s, byHand()).Begin(t.Context(), &protocol.CallToolParams{
+	_, p, err := newStepper().Begin(t.Context(), &protocol.CallToolParams{
 		Name: "provision", Arguments: json.RawMessage(`{"name":"db"}`),
 	})
 	for _, step := range []struct{ key, value string }{{"region", "eu"}, {"size", "xl"}} {
@@ -636,7 +643,7 @@ func TestStepperWithARealServer(t *testing.T) {
 		p = elsewhere(t, p)
 		answer(t, p, step.key, accepted(t, map[string]string{"value": step.value}))
 		var result protocol.Result
-		result, p, err = client.New(s, byHand()).Resume(t.Context(), elsewhere(t, p))
+		result, p, err = newStepper().Resume(t.Context(), elsewhere(t, p))
 		if step.key == "size" {
 			r, ok := result.(*protocol.CallToolResult)
 			if err != nil || !ok || r.Content[0].(*protocol.TextContent).Text != "db in eu, xl" {
@@ -692,7 +699,11 @@ func ExampleClient_Begin() {
 	}
 
 	// A web server takes the order and stores what there is to ask.
-	first := client.New(s, opts)
+	first, err := client.New(s, opts)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	_, pending, err := first.Begin(context.Background(), &protocol.CallToolParams{
 		Name: "provision", Arguments: json.RawMessage(`{"name":"db"}`),
 	})
@@ -709,7 +720,11 @@ func ExampleClient_Begin() {
 	// Another answers, hours later; and so on until there is a result.
 	answers := map[string]string{"region": "eu", "size": "xl"}
 	for {
-		second := client.New(s, opts)
+		second, err := client.New(s, opts)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
 		var pending client.Pending
 		if err := json.Unmarshal(stored, &pending); err != nil {
 			fmt.Println(err)

@@ -92,7 +92,10 @@ func TestAbandonedCallDoesNotSpoilTheSession(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newStrict(t)
-			c := client.New(client.NewStream(s.out, s.toIn, nil), &client.Options{Era: protocol.Legacy})
+			c, err := client.New(client.NewStream(s.out, s.toIn, nil), &client.Options{Era: protocol.Legacy})
+			if err != nil {
+				t.Fatal(err)
+			}
 			defer c.Close()
 			ctx, cancel := context.WithCancel(t.Context())
 			first := make(chan error, 1)

@@ -693,7 +693,10 @@ func streamTo(t testing.TB, srv *server.Server, opts *client.Options) *client.Cl
 		ended <- srv.ServeStream(context.Background(), inR, outW, nil)
 		outW.Close()
 	}()
-	c := client.New(client.NewStream(outR, inW, nil), opts)
+	c, err := client.New(client.NewStream(outR, inW, nil), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Errorf("close: %v", err)

@@ -260,8 +260,11 @@ func TestListenEndsWithItsContext(t *testing.T) {
 }
 
 func TestListenEndsWithTheClient(t *testing.T) {
-	c := client.New(listening(untilDone, frame{protocol.NotifyAcknowledged, ackAll}), nil)
-	err := c.Listen(t.Context(), everything(), func(context.Context, client.Event) { _ = c.Close() })
+	c, err := client.New(listening(untilDone, frame{protocol.NotifyAcknowledged, ackAll}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Listen(t.Context(), everything(), func(context.Context, client.Event) { _ = c.Close() })
 	if !errors.Is(err, client.ErrClosed) {
 		t.Errorf("got %v, want %v", err, client.ErrClosed)
 	}
@@ -503,7 +506,10 @@ func TestListenOverAStream(t *testing.T) {
 		served <- s.ServeStream(t.Context(), toServer, fromServer, nil)
 		_ = fromServer.Close()
 	}()
-	c := client.New(client.NewStream(toClient, fromClient, nil), nil)
+	c, err := client.New(client.NewStream(toClient, fromClient, nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var wait sync.WaitGroup
 	for _, filter := range []protocol.SubscriptionFilter{{ToolsListChanged: true}, {ResourceSubscriptions: []string{"u:1"}}} {
 		wait.Go(func() {
@@ -597,7 +603,11 @@ func ExampleClient_Listen() {
 		return
 	}
 	addTool(s, "build")
-	c := client.New(s, nil)
+	c, err := client.New(s, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer c.Close()
 
 	ctx, cancel := context.WithCancel(context.Background())

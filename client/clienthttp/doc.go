@@ -4,7 +4,7 @@
 //	transport, err := clienthttp.New("https://example.com/mcp", &clienthttp.Options{
 //		Header: http.Header{"Authorization": {"Bearer " + token}},
 //	})
-//	c := client.New(transport, nil)
+//	c, err := client.New(transport, nil)
 //
 // Every message is a POST of its own. The response is a JSON body or an event
 // stream, as the server chooses. The end of a request's context closes its

@@ -32,7 +32,12 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	c := client.New(transport, &client.Options{Era: protocol.Modern}) // this server would not understand another question
+	// The server of this example does not know server/discover.
+	c, err := client.New(transport, &client.Options{Era: protocol.Modern})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer c.Close()
 	result, err := c.CallTool(context.Background(), "ping", nil)
 	if err != nil {

@@ -654,13 +654,16 @@ func TestConcurrentCallsWithQuestions(t *testing.T) {
 	for _, kind := range []string{media, stream} {
 		t.Run(kind, func(t *testing.T) {
 			tr := serve(t, func(w http.ResponseWriter, r *http.Request) { twoLegs(t, kind, w, r) }, nil)
-			c := client.New(tr, &client.Options{
+			c, err := client.New(tr, &client.Options{
 				Era: protocol.Modern,
 				ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 					return client.Accept(map[string]any{"ok": true})
 				},
 				Notification: func(context.Context, *protocol.Notification) {},
 			})
+			if err != nil {
+				t.Fatal(err)
+			}
 			var wait sync.WaitGroup
 			for range 16 {
 				wait.Go(func() {
