@@ -297,9 +297,12 @@ func (g *gateway) rondo(t *testing.T, f func(message string) string) person {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := rondo.New(over, &rondo.Options{Era: protocol.Legacy, ElicitForm: func(_ context.Context, q *rondo.FormQuestion) (*protocol.ElicitResult, error) {
+	c, err := rondo.New(over, &rondo.Options{Era: protocol.Legacy, ElicitForm: func(_ context.Context, q *rondo.FormQuestion) (*protocol.ElicitResult, error) {
 		return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(`{"reason":"` + f(q.Message) + `"}`)}, nil
 	}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = c.Close() })
 	return func(ctx context.Context, tool, env string) (string, error) {
 		got, err := c.CallTool(ctx, tool, map[string]any{"env": env})

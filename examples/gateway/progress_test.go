@@ -36,7 +36,10 @@ func through(t *testing.T, upstream http.Handler, opts client.Options) *client.C
 		t.Fatal(err)
 	}
 	opts.Era = protocol.Legacy
-	c := client.New(transport, &opts)
+	c, err := client.New(transport, &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

@@ -50,6 +50,16 @@ func Members(data []byte, f func(key, value []byte) error) error {
 	}
 }
 
+// HasMember reports whether data is an object with a member of this name. data
+// must have passed [Check], as for [Members].
+func HasMember(data []byte, name string) (found bool) {
+	_ = Members(data, func(key, _ []byte) error {
+		found = found || string(key) == name
+		return nil
+	})
+	return found
+}
+
 // memberName returns the member name whose opening quote is at i, without escapes,
 // and the position after it.
 func memberName(data []byte, i int) (name []byte, end int, err error) {

@@ -175,11 +175,14 @@ func (f *fleet) client(t *testing.T, via http.RoundTripper) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := client.New(transport, &client.Options{
+	c, err := client.New(transport, &client.Options{
 		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			return client.Accept(consent{"rent"})
 		},
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
