@@ -42,13 +42,13 @@ func (in *Incoming) copyFromBody(meta *protocol.RequestMeta) {
 	case *protocol.ReadResourceParams:
 		p.Retry, p.RequestMeta = protocol.Retry{}, own
 	}
-	in.copied = true
+	in.bodyCopied = true
 }
 
 // releaseBody lets go of the body before the handler runs, which may wait for a
 // person for long.
 func (in *Incoming) releaseBody() {
-	if in.copied {
+	if in.bodyCopied {
 		in.Request = &protocol.Request{ID: in.Request.ID, Method: in.Request.Method}
 	}
 }

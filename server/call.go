@@ -20,15 +20,15 @@ type Call struct {
 	// Meta is the _meta of the request, never nil.
 	Meta *protocol.RequestMeta
 
-	in     *Incoming
-	outlet *outlet         // nil: nowhere
-	ctx    context.Context // of the handler, for questions that are asked with another
+	in      *Incoming
+	channel *requestChannel // nil: nowhere
+	ctx     context.Context // of the handler, for questions that are asked with another
 }
 
 // newCall returns what a handler is about to be called with.
 func newCall(ctx context.Context, in *Incoming) Call {
-	in.outlet.enter()
-	return Call{Version: in.Version, Principal: in.Principal, Meta: in.Meta, in: in, outlet: in.outlet, ctx: ctx}
+	in.channel.resetProgress()
+	return Call{Version: in.Version, Principal: in.Principal, Meta: in.Meta, in: in, channel: in.channel, ctx: ctx}
 }
 
 // Capabilities returns what the client can do for this request. In a session
@@ -55,15 +55,15 @@ func (c *Call) ClientInfo() protocol.Implementation {
 // nothing where there is no way back; an error means that the client can no
 // longer be reached, or that the request has been answered ([ErrEnded]).
 func (c *Call) Notify(ctx context.Context, n *protocol.Notification) error {
-	if c.outlet == nil {
+	if c.channel == nil {
 		return nil
 	}
-	return c.outlet.Notify(ctx, n)
+	return c.channel.Notify(ctx, n)
 }
 
 // gate refuses a request whose handler needs what the client does not declare,
 // before anything of it is looked at.
-func (s *Server) gate(ctx context.Context, in *Incoming, needs protocol.ClientCapabilities) error {
+func (s *Server) checkNeeds(ctx context.Context, in *Incoming, needs protocol.ClientCapabilities) error {
 	if needs.IsZero() {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (s *Server) gate(ctx context.Context, in *Incoming, needs protocol.ClientCa
 	if missing.IsZero() {
 		return nil
 	}
-	s.opts.Observer.Observe(ctx, roundtrip.CapabilityRefused{Where: in.where(), Missing: missing})
+	s.opts.Observer.Observe(ctx, roundtrip.CapabilityRefused{Where: in.eventWhere(), Missing: missing})
 	if in.session != nil {
 		return protocol.Errorf(protocol.CodeCannotAsk, "the client does not support: %s; use a client that does", missing)
 	}
@@ -96,7 +96,7 @@ func roundtripCall(in *Incoming, arguments json.RawMessage, retry *protocol.Retr
 	if in.session != nil {
 		call.Session = in.session
 	}
-	if !in.Meta.ProgressToken.IsZero() && in.outlet != nil {
+	if !in.Meta.ProgressToken.IsZero() && in.channel != nil {
 		call.Heartbeat = in.sendHeartbeat
 	}
 	if in.pusher != nil {
@@ -106,7 +106,7 @@ func roundtripCall(in *Incoming, arguments json.RawMessage, retry *protocol.Retr
 }
 
 // outcome turns what a handler returns into what the funnel takes.
-func (s *Server) outcome(ctx context.Context, in *Incoming, result protocol.Result, err error) (protocol.Result, error) {
+func (s *Server) convertOutcome(ctx context.Context, in *Incoming, result protocol.Result, err error) (protocol.Result, error) {
 	if err == nil {
 		return result, nil
 	}
@@ -114,7 +114,7 @@ func (s *Server) outcome(ctx context.Context, in *Incoming, result protocol.Resu
 		return asks.Result, nil
 	}
 	if mistake, ok := errors.AsType[*bugError](err); ok {
-		return nil, s.bug(ctx, in, mistake)
+		return nil, s.reportBug(ctx, in, mistake)
 	}
 	return nil, err
 }

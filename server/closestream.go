@@ -30,15 +30,15 @@ func (c *Call) CloseStream(ctx context.Context, retry time.Duration) error {
 	if retry < 0 {
 		return fmt.Errorf("server: close stream: retry %v is negative", retry)
 	}
-	if c.outlet == nil {
+	if c.channel == nil {
 		return ErrCannotClose
 	}
-	c.outlet.mu.Lock()
-	defer c.outlet.mu.Unlock()
-	if c.outlet.ended {
+	c.channel.mu.Lock()
+	defer c.channel.mu.Unlock()
+	if c.channel.ended {
 		return ErrEnded
 	}
-	closer, ok := c.outlet.back.(StreamCloser)
+	closer, ok := c.channel.back.(StreamCloser)
 	if !ok {
 		return ErrCannotClose
 	}

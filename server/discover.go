@@ -3,21 +3,21 @@ package server
 import "github.com/rondo-mcp/rondo/protocol"
 
 // discover answers server/discover: what the server is, speaks and offers.
-func (s *Server) discover(in *Incoming) *protocol.DiscoverResult {
+func (s *Server) answerDiscover(in *Incoming) *protocol.DiscoverResult {
 	return &protocol.DiscoverResult{
-		SupportedVersions: supported(),
-		Capabilities:      s.capabilities(),
+		SupportedVersions: supportedVersions(),
+		Capabilities:      s.declaredCapabilities(),
 		Instructions:      s.opts.Instructions,
 		Cache: protocol.CacheHints{
 			TTLMillis: s.opts.DiscoverTTL.Milliseconds(),
-			Scope:     s.scope(in.Private),
+			Scope:     s.cacheScope(in.Private),
 		},
 	}
 }
 
 // capabilities declares what is registered, was registered before, or is
 // promised by the options.
-func (s *Server) capabilities() protocol.ServerCapabilities {
+func (s *Server) declaredCapabilities() protocol.ServerCapabilities {
 	c := s.opts.Capabilities
 	if c.Tools == nil && s.tools.used.Load() {
 		c.Tools = &protocol.ListCapability{ListChanged: true}
@@ -37,7 +37,7 @@ func (s *Server) capabilities() protocol.ServerCapabilities {
 }
 
 // offers reports whether the server answers method.
-func (s *Server) offers(method string) bool {
+func (s *Server) offersMethod(method string) bool {
 	declared := &s.opts.Capabilities
 	switch method {
 	case protocol.MethodDiscover, protocol.MethodListen:

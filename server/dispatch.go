@@ -29,7 +29,7 @@ func (s *Server) Handle(ctx context.Context, req *protocol.Request, back protoco
 	if malformed != nil {
 		req = &protocol.Request{ID: req.ID, Method: req.Method}
 	}
-	in := s.admit(req, malformed)
+	in := s.admitRequest(req, malformed)
 	in.Principal = principalFrom(ctx)
 	in.Back = back
 	return s.Serve(ctx, in), nil
@@ -40,10 +40,10 @@ func (s *Server) Handle(ctx context.Context, req *protocol.Request, back protoco
 // capabilities, that the version is supported, and that the method exists and
 // is offered. It never fails: a request that may not pass carries its refusal.
 // The message must have been read by [protocol.DecodeMessage].
-func (s *Server) Admit(req *protocol.Request) *Incoming { return s.admit(req, nil) }
+func (s *Server) Admit(req *protocol.Request) *Incoming { return s.admitRequest(req, nil) }
 
-func (s *Server) admit(req *protocol.Request, malformed *protocol.Error) *Incoming {
-	in := newIncoming()
+func (s *Server) admitRequest(req *protocol.Request, malformed *protocol.Error) *Incoming {
+	in := newActiveRequest()
 	in.Request, in.Version, in.Principal, in.server = req, protocol.Latest, roundtrip.Local(), s
 	in.DraftErrorCodes = s.opts.DraftErrorCodes
 	if req == nil {
@@ -53,7 +53,7 @@ func (s *Server) admit(req *protocol.Request, malformed *protocol.Error) *Incomi
 	in.Refuse(malformed)
 	params, err := protocol.DecodeParams(in.Request.Method, in.Request.Params)
 	if err == nil {
-		in.Params, in.Target, in.Meta = params, target(params), params.RequestMetadata()
+		in.Params, in.Target, in.Meta = params, targetOf(params), params.RequestMetadata()
 		in.Refuse(s.checkRequest(in.Request.Method, in.Meta))
 		return in
 	}
@@ -71,7 +71,7 @@ func (s *Server) admit(req *protocol.Request, malformed *protocol.Error) *Incomi
 	return in
 }
 
-func target(p protocol.Params) string {
+func targetOf(p protocol.Params) string {
 	switch p := p.(type) {
 	case *protocol.CallToolParams:
 		return p.Name
@@ -84,7 +84,7 @@ func target(p protocol.Params) string {
 }
 
 // supported are the revisions that this server speaks.
-func supported() []protocol.Version { return []protocol.Version{protocol.V20260728} }
+func supportedVersions() []protocol.Version { return []protocol.Version{protocol.V20260728} }
 
 // checkRequest returns why a request may not be dispatched, nil if it may. The
 // version comes first: what a method or a key means depends on it.
@@ -95,9 +95,9 @@ func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protoc
 	case meta.Version == "":
 		return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: _meta: %s: must be present", protocol.MetaProtocolVersion)
 	case meta.Version != protocol.V20260728:
-		return protocol.UnsupportedVersion(string(meta.Version), supported())
-	case !s.offers(method):
-		return protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s", clip(method))
+		return protocol.UnsupportedVersion(string(meta.Version), supportedVersions())
+	case !s.offersMethod(method):
+		return protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s", clipQuoted(method))
 	case meta.Capabilities == nil:
 		return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: _meta: %s: must be present", protocol.MetaClientCapabilities)
 	}
@@ -107,10 +107,10 @@ func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protoc
 // refuseInitialize is the one thing that a legacy client can be told where there
 // are no sessions (basic/versioning).
 func refuseInitialize() *protocol.Error {
-	e := protocol.Errorf(protocol.CodeMethodNotFound, "method not found: initialize; this server supports %v", supported())
+	e := protocol.Errorf(protocol.CodeMethodNotFound, "method not found: initialize; this server supports %v", supportedVersions())
 	return e.WithData(struct {
 		Supported []protocol.Version `json:"supported"`
-	}{supported()})
+	}{supportedVersions()})
 }
 
 // Serve runs an admitted request through the middleware and returns the
@@ -118,7 +118,7 @@ func refuseInitialize() *protocol.Error {
 // and other hooks as well as of handlers, are answered with an internal error;
 // see [Incoming].Panicked.
 func (s *Server) Serve(ctx context.Context, in *Incoming) (response *protocol.Response) {
-	l := in.take()
+	l := in.takeActive()
 	if in.RequestID == "" && s.opts.observed {
 		in.RequestID = requestid.New()
 	}
@@ -130,15 +130,15 @@ func (s *Server) Serve(ctx context.Context, in *Incoming) (response *protocol.Re
 	}
 	defer s.running.end(l)
 	ctx = &l.ctx
-	l.outlet.begin(in.Back)
-	in.outlet = &l.outlet
+	l.channel.openChannel(in.Back)
+	in.channel = &l.channel
 	if in.session != nil {
-		in.session.begin(l, in)
-		defer in.session.finished(l, in.Request.ID)
+		in.session.beginRequest(l, in)
+		defer in.session.endRequest(l, in.Request.ID)
 	}
-	defer s.survive(ctx, in, response)
-	result, err := s.run(ctx, in)
-	s.respond(ctx, in, response, result, err)
+	defer s.recoverToResponse(ctx, in, response)
+	result, err := s.runHandler(ctx, in)
+	s.completeResponse(ctx, in, response, result, err)
 	return response
 }
 
@@ -146,27 +146,27 @@ func (s *Server) Serve(ctx context.Context, in *Incoming) (response *protocol.Re
 //
 //go:noinline
 func (s *Server) refuseClosing(ctx context.Context, response *protocol.Response) {
-	response.Error = s.refuse(ctx, "", roundtrip.RefusedClosing, response.ID, waiting.RefuseClosing())
+	response.Error = s.refuseAndReport(ctx, "", roundtrip.RefusedClosing, response.ID, waiting.RefuseClosing())
 }
 
 // respond makes the response of what the handler returned. It is no part of the
 // stack of a call that waits, where it would take 400 bytes.
 //
 //go:noinline
-func (s *Server) respond(ctx context.Context, in *Incoming, response *protocol.Response, result protocol.Result, err error) {
-	in.pusher.end()
-	in.outlet.end()
+func (s *Server) completeResponse(ctx context.Context, in *Incoming, response *protocol.Response, result protocol.Result, err error) {
+	in.pusher.withdrawRemaining()
+	in.channel.closeChannel()
 	if err == nil {
-		response.Result, err = s.encode(in, result)
+		response.Result, err = s.encodeResult(in, result)
 		if err != nil {
-			err = s.bug(ctx, in, err)
+			err = s.reportBug(ctx, in, err)
 		}
 	}
 	if err != nil {
 		response.Result, response.Error = nil, s.publicError(ctx, in, err)
 	}
 	if in.session != nil {
-		in.session.settle(in, err)
+		in.session.revertFailedOpen(in, err)
 		response.Error = s.legacyError(ctx, in, response.Error)
 	} else if s.opts.DraftErrorCodes {
 		response.Error = response.Error.Draft()
@@ -174,16 +174,16 @@ func (s *Server) respond(ctx context.Context, in *Incoming, response *protocol.R
 }
 
 // run calls the middleware, which must not bring the process down.
-func (s *Server) run(ctx context.Context, in *Incoming) (result protocol.Result, err error) {
+func (s *Server) runHandler(ctx context.Context, in *Incoming) (result protocol.Result, err error) {
 	if back, ok := in.Back.(BackSender); ok && in.session != nil {
-		in.pusher = &pusher{session: in.session, version: in.Version, outlet: in.outlet, back: back}
+		in.pusher = &pusher{session: in.session, version: in.Version, channel: in.channel, back: back}
 	}
 	if p, ok := in.Params.(*protocol.CallToolParams); ok {
-		in.checked = p.Arguments // what middleware puts there instead is another matter
+		in.checkedArguments = p.Arguments // what middleware puts there instead is another matter
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			s.opts.Observer.Observe(ctx, roundtrip.HandlerPanicked{Where: in.where(), Value: v, Stack: debug.Stack()})
+			s.opts.Observer.Observe(ctx, roundtrip.HandlerPanicked{Where: in.eventWhere(), Value: v, Stack: debug.Stack()})
 			result, err = nil, internalError()
 		}
 	}()
@@ -191,12 +191,12 @@ func (s *Server) run(ctx context.Context, in *Incoming) (result protocol.Result,
 }
 
 // dispatch is the innermost handler.
-func (s *Server) dispatch(ctx context.Context, in *Incoming) (protocol.Result, error) {
+func (s *Server) dispatchRequest(ctx context.Context, in *Incoming) (protocol.Result, error) {
 	if in.refusal != nil {
 		return nil, in.refusal
 	}
 	if in.session != nil {
-		if result, err, ok := in.session.legacy(in); ok {
+		if result, err, ok := in.session.answerSessionMethod(in); ok {
 			return result, err
 		}
 	}
@@ -208,15 +208,15 @@ func (s *Server) dispatch(ctx context.Context, in *Incoming) (protocol.Result, e
 	case *protocol.ReadResourceParams:
 		return s.readResource(ctx, in, p)
 	case *protocol.ListParams:
-		return s.list(in, p)
+		return s.answerList(in, p)
 	case *protocol.DiscoverParams:
-		return s.discover(in), nil
+		return s.answerDiscover(in), nil
 	case *protocol.CompleteParams:
-		return s.complete(ctx, in, p)
+		return s.answerComplete(ctx, in, p)
 	case *protocol.ListenParams:
-		return s.listen(ctx, in, p)
+		return s.answerListen(ctx, in, p)
 	}
-	return nil, protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s", clip(in.Request.Method))
+	return nil, protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s", clipQuoted(in.Request.Method))
 }
 
 // publicError is what the client learns of an error.
@@ -224,11 +224,11 @@ func (s *Server) publicError(ctx context.Context, in *Incoming, err error) *prot
 	if e, ok := protocol.AsError(err); ok {
 		return e
 	}
-	return s.bug(ctx, in, fmt.Errorf("middleware: %w", err))
+	return s.reportBug(ctx, in, fmt.Errorf("middleware: %w", err))
 }
 
 // bug reports a mistake of the server and returns what the client learns.
-func (s *Server) bug(ctx context.Context, in *Incoming, err error) *protocol.Error {
-	s.opts.Observer.Observe(ctx, roundtrip.ServerBug{Where: in.where(), Err: err})
+func (s *Server) reportBug(ctx context.Context, in *Incoming, err error) *protocol.Error {
+	s.opts.Observer.Observe(ctx, roundtrip.ServerBug{Where: in.eventWhere(), Err: err})
 	return internalError()
 }

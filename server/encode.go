@@ -28,7 +28,7 @@ func newInfoMeta(info protocol.Implementation) (infoMeta, error) {
 
 // splice puts the name into an encoded result without _meta. The result has
 // other members: resultType at least.
-func (m *infoMeta) splice(encoded json.RawMessage) json.RawMessage {
+func (m *infoMeta) appendMeta(encoded json.RawMessage) json.RawMessage {
 	return append(bytes.TrimSuffix(encoded, []byte("}")), m.member...)
 }
 
@@ -36,8 +36,8 @@ func (m *infoMeta) splice(encoded json.RawMessage) json.RawMessage {
 const resultBytes = 1 << 10
 
 // encode returns the JSON text of the result, the server's name added.
-func (s *Server) encode(in *Incoming, result protocol.Result) (json.RawMessage, error) {
-	if p := in.encoded; p != nil && in.session == nil && p.result == result {
+func (s *Server) encodeResult(in *Incoming, result protocol.Result) (json.RawMessage, error) {
+	if p := in.encodedPage; p != nil && in.session == nil && p.result == result {
 		if _, ok := in.Back.(BufferLender); ok {
 			return p.encoded, p.err
 		}
@@ -45,14 +45,14 @@ func (s *Server) encode(in *Incoming, result protocol.Result) (json.RawMessage, 
 		return bytes.Clone(p.encoded), p.err
 	}
 	if asks, ok := result.(*protocol.InputRequiredResult); ok && asks != nil {
-		if err := askable(in, asks); err != nil {
+		if err := checkQuestionsOfMiddleware(in, asks); err != nil {
 			return nil, err
 		}
 	}
 	nameless := in.session == nil // sessions have been told who the server is
 	if meta := metaOf(result); nameless && meta != nil && *meta != nil {
 		var err error
-		if result, err = s.info.merge(result, *meta); err != nil {
+		if result, err = s.info.mergeMeta(result, *meta); err != nil {
 			return nil, err
 		}
 		nameless = false
@@ -69,7 +69,7 @@ func (s *Server) encode(in *Incoming, result protocol.Result) (json.RawMessage, 
 		return nil, err
 	}
 	if nameless {
-		data = s.info.splice(data)
+		data = s.info.appendMeta(data)
 	}
 	if lent {
 		lender.Return(data)
@@ -80,7 +80,7 @@ func (s *Server) encode(in *Incoming, result protocol.Result) (json.RawMessage, 
 // askable refuses questions that did not come by way of the funnel, where they
 // are gated and get the state without which their answers count for nothing. A
 // middleware may pass on what a handler asks; it cannot ask by itself.
-func askable(in *Incoming, asks *protocol.InputRequiredResult) error {
+func checkQuestionsOfMiddleware(in *Incoming, asks *protocol.InputRequiredResult) error {
 	if asks.Draft != nil {
 		return errors.New("questions must be returned by a handler, not by middleware")
 	}
@@ -90,7 +90,7 @@ func askable(in *Incoming, asks *protocol.InputRequiredResult) error {
 	}
 	for _, q := range asks.InputRequests {
 		if missing := declared.Missing(q.Request); !missing.IsZero() {
-			return fmt.Errorf("question %q of a middleware: the client does not support: %s", clip(q.Key), missing)
+			return fmt.Errorf("question %q of a middleware: the client does not support: %s", clipQuoted(q.Key), missing)
 		}
 	}
 	return nil
@@ -99,7 +99,7 @@ func askable(in *Incoming, asks *protocol.InputRequiredResult) error {
 // merge returns a copy of result, whose _meta is meta, with the server's name
 // in it, unless the author put one there. The original belongs to the author
 // and may be shared between requests.
-func (m *infoMeta) merge(result protocol.Result, meta protocol.Meta) (protocol.Result, error) {
+func (m *infoMeta) mergeMeta(result protocol.Result, meta protocol.Meta) (protocol.Result, error) {
 	if _, ok := meta.Get(protocol.MetaServerInfo); ok {
 		return result, nil
 	}

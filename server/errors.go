@@ -42,7 +42,7 @@ func asError(err error) *protocol.Error {
 const maxQuoted = 100
 
 // clip cuts a peer's text for use in an error.
-func clip(s string) string {
+func clipQuoted(s string) string {
 	if len(s) <= maxQuoted {
 		return s
 	}
@@ -54,14 +54,14 @@ func clip(s string) string {
 }
 
 // must panics with a message that names what was registered.
-func must(kind, name string, err error) {
+func mustRegister(kind, name string, err error) {
 	if err != nil {
 		panic(fmt.Sprintf("server: %s %q: %v", kind, name, err))
 	}
 }
 
 // named refuses names that no client could use.
-func named(name string) error {
+func checkName(name string) error {
 	if name == "" || !utf8.ValidString(name) {
 		return errors.New("name must be valid UTF-8 and not empty")
 	}
@@ -69,8 +69,8 @@ func named(name string) error {
 }
 
 // unique refuses names that are no names or were seen before.
-func unique(kind, name string, seen map[string]bool) error {
-	if err := named(name); err != nil {
+func checkUnique(kind, name string, seen map[string]bool) error {
+	if err := checkName(name); err != nil {
 		return fmt.Errorf("%s: %w", kind, err)
 	}
 	if seen[name] {

@@ -8,28 +8,28 @@ import (
 
 // A leg is what one request takes from its arrival to its answer, in one piece
 // of memory.
-type leg struct {
+type activeRequest struct {
 	incoming Incoming
 	ctx      lazyctx.Context
 	watch    waiting.Watch // in ctx
-	outlet   outlet
+	channel  requestChannel
 	response protocol.Response
 	request  sessionRequest // in use where there is a session
 }
 
 // newIncoming returns a request that has a leg to be served in.
-func newIncoming() *Incoming {
-	l := &leg{}
-	l.incoming.leg = l
+func newActiveRequest() *Incoming {
+	l := &activeRequest{}
+	l.incoming.active = l
 	return &l.incoming
 }
 
 // take returns the leg to serve a request in, once. One that no server admitted,
 // or that is served again, has none yet.
-func (in *Incoming) take() *leg {
-	l := in.leg
-	if in.leg = nil; l == nil {
-		l = &leg{}
+func (in *Incoming) takeActive() *activeRequest {
+	l := in.active
+	if in.active = nil; l == nil {
+		l = &activeRequest{}
 	}
 	return l
 }

@@ -23,13 +23,13 @@ func (s *Server) legacyError(ctx context.Context, in *Incoming, e *protocol.Erro
 	case e.Code == protocol.CodeHeaderMismatch, e.Code == protocol.CodeUnsupportedProtocolVersion:
 		c.Code = protocol.CodeInvalidParams
 	case e.Code == protocol.CodeURLElicitationRequired && in.Version != protocol.V20251125:
-		return s.bug(ctx, in, fmt.Errorf("code %d does not exist in revision %s", e.Code, in.Version))
+		return s.reportBug(ctx, in, fmt.Errorf("code %d does not exist in revision %s", e.Code, in.Version))
 	case e.Code == protocol.CodeURLElicitationRequired: // of middleware, which the funnel has not seen
 		if refusal := urlrule.Hook(s.opts.Roundtrip.AllowURL).RefuseRequired(e); refusal != nil {
-			_ = s.bug(ctx, in, refusal)
+			_ = s.reportBug(ctx, in, refusal)
 			return refusal.Wire()
 		}
-	case e.Code == protocol.CodeInvalidParams && missingURI(in, e):
+	case e.Code == protocol.CodeInvalidParams && isMissingResource(in, e):
 		c.Code = protocol.CodeResourceNotFound
 	}
 	return &c
@@ -37,7 +37,7 @@ func (s *Server) legacyError(ctx context.Context, in *Incoming, e *protocol.Erro
 
 // missingURI recognises what [protocol.ResourceNotFound] returns: an answer
 // about a resource whose data is its URI and nothing else.
-func missingURI(in *Incoming, e *protocol.Error) bool {
+func isMissingResource(in *Incoming, e *protocol.Error) bool {
 	switch in.Request.Method {
 	case protocol.MethodReadResource, protocol.MethodSubscribe:
 	default:

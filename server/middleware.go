@@ -72,17 +72,17 @@ type Incoming struct {
 	// see [Options].
 	DraftErrorCodes bool
 
-	opens   bool // an initialize that opened session
-	copied  bool // Params and Meta hold nothing of a long body
-	server  *Server
-	leg     *leg // that it lies in, nil: none, or it has been served
-	refusal *protocol.Error
-	checked json.RawMessage // the arguments of a tools/call as they came, strict JSON
-	session *Session        // nil: the request is stateless
-	running *sessionRequest // in session, once it is served
-	pusher  *pusher         // nil where the client cannot be asked
-	outlet  *outlet         // Back for handlers, closed when the request is answered
-	encoded *page           // the page that was dispatched, if its encoding may be reused
+	opensSession     bool // an initialize that opened session
+	bodyCopied       bool // Params and Meta hold nothing of a long body
+	server           *Server
+	active           *activeRequest // that it lies in, nil: none, or it has been served
+	refusal          *protocol.Error
+	checkedArguments json.RawMessage // the arguments of a tools/call as they came, strict JSON
+	session          *Session        // nil: the request is stateless
+	running          *sessionRequest // in session, once it is served
+	pusher           *pusher         // nil where the client cannot be asked
+	channel          *requestChannel // Back for handlers, closed when the request is answered
+	encodedPage      *page           // the page that was dispatched, if its encoding may be reused
 }
 
 // Refuse answers the request with e instead of dispatching it. Middleware still
@@ -108,8 +108,8 @@ func (in *Incoming) CheckParamHeaders(lines func(name string) []string) error {
 	if !ok || in.server == nil {
 		return nil
 	}
-	t, ok := in.server.tools.snapshot().index[p.Name]
-	if !ok || !in.server.visible(in, protocol.MethodListTools, p.Name) {
+	t, ok := in.server.tools.loadSnapshot().index[p.Name]
+	if !ok || !in.server.isVisible(in, protocol.MethodListTools, p.Name) {
 		return nil // the call will be refused, in words that are the same for both
 	}
 	if in.session != nil {
@@ -119,7 +119,7 @@ func (in *Incoming) CheckParamHeaders(lines func(name string) []string) error {
 }
 
 // where tells observers which request an event is about.
-func (in *Incoming) where() roundtrip.Where {
+func (in *Incoming) eventWhere() roundtrip.Where {
 	return roundtrip.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target, Request: in.RequestID}
 }
 

@@ -29,7 +29,7 @@ func (s *Server) ReportEviction(ctx context.Context, evicted roundtrip.SessionEv
 
 // outlive is deferred where a panic has nobody above it who would recover. It
 // belongs to what w is about and ends nothing else, least of all the process.
-func (s *Server) outlive(ctx context.Context, w roundtrip.Where) {
+func (s *Server) recoverAndReport(ctx context.Context, w roundtrip.Where) {
 	if v := recover(); v != nil {
 		s.ReportPanic(ctx, roundtrip.HandlerPanicked{Where: w, Value: v, Stack: debug.Stack()})
 	}
@@ -38,16 +38,16 @@ func (s *Server) outlive(ctx context.Context, w roundtrip.Where) {
 // survive is deferred while a request is served, and makes of a panic the
 // response to it. Those of handlers and of middleware do not come here; what
 // does is observers, types that cannot be encoded, and ways back.
-func (s *Server) survive(ctx context.Context, in *Incoming, response *protocol.Response) {
+func (s *Server) recoverToResponse(ctx context.Context, in *Incoming, response *protocol.Response) {
 	v := recover()
 	if v == nil {
 		return
 	}
-	p := roundtrip.HandlerPanicked{Where: in.where(), Value: v, Stack: debug.Stack()}
+	p := roundtrip.HandlerPanicked{Where: in.eventWhere(), Value: v, Stack: debug.Stack()}
 	response.Result, response.Error = nil, internalError()
-	s.leave(ctx, in)
+	s.closeAfterPanic(ctx, in)
 	if in.session != nil {
-		in.session.settle(in, response.Error)
+		in.session.revertFailedOpen(in, response.Error)
 	}
 	s.ReportPanic(ctx, p)
 	if in.Panicked != nil {
@@ -57,8 +57,8 @@ func (s *Server) survive(ctx context.Context, in *Incoming, response *protocol.R
 
 // leave is called after a panic, maybe of this very thing, so that nothing of
 // the request follows its response.
-func (s *Server) leave(ctx context.Context, in *Incoming) {
-	defer s.outlive(ctx, in.where())
-	defer in.outlet.end()
-	in.pusher.end()
+func (s *Server) closeAfterPanic(ctx context.Context, in *Incoming) {
+	defer s.recoverAndReport(ctx, in.eventWhere())
+	defer in.channel.closeChannel()
+	in.pusher.withdrawRemaining()
 }

@@ -19,7 +19,7 @@ var ErrEnded = errors.New("server: the request has ended")
 
 // outlet is the way back of one leg while it runs. It puts what goes out in
 // order and closes when the leg is answered.
-type outlet struct {
+type requestChannel struct {
 	mu       sync.Mutex
 	back     protocol.Back // nil: nowhere
 	ended    bool
@@ -28,14 +28,14 @@ type outlet struct {
 }
 
 // begin is called once, before the outlet is used.
-func (o *outlet) begin(back protocol.Back) {
+func (o *requestChannel) openChannel(back protocol.Back) {
 	o.back, o.progress = back, math.Inf(-1)
 }
 
 // enter has a handler begin. In a session it does so several times while one
 // request runs, and each time may report what it did before, as it may where
 // each time is a request of its own.
-func (o *outlet) enter() {
+func (o *requestChannel) resetProgress() {
 	if o == nil {
 		return
 	}
@@ -45,15 +45,15 @@ func (o *outlet) enter() {
 }
 
 // Notify implements [protocol.Back].
-func (o *outlet) Notify(ctx context.Context, n *protocol.Notification) error {
+func (o *requestChannel) Notify(ctx context.Context, n *protocol.Notification) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.send(ctx, n)
+	return o.sendLocked(ctx, n)
 }
 
 // send is called with mu held, so that messages leave in the order in which
 // they were made.
-func (o *outlet) send(ctx context.Context, n *protocol.Notification) error {
+func (o *requestChannel) sendLocked(ctx context.Context, n *protocol.Notification) error {
 	switch {
 	case o.ended:
 		return ErrEnded
@@ -63,7 +63,7 @@ func (o *outlet) send(ctx context.Context, n *protocol.Notification) error {
 	return o.back.Notify(ctx, n)
 }
 
-func (o *outlet) end() {
+func (o *requestChannel) closeChannel() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ended = true
@@ -79,26 +79,26 @@ func (o *outlet) end() {
 // same token, see [roundtrip.Options]; they rise by less than the handler's own
 // values do.
 func (c *Call) Progress(ctx context.Context, progress, total float64, message string) error {
-	if c.Meta.ProgressToken.IsZero() || c.outlet == nil {
+	if c.Meta.ProgressToken.IsZero() || c.channel == nil {
 		return nil
 	}
 	if math.IsNaN(progress) || math.IsInf(progress, 0) || math.IsNaN(total) || math.IsInf(total, 0) {
 		return errors.New("server: progress: must be finite")
 	}
-	c.outlet.mu.Lock()
-	defer c.outlet.mu.Unlock()
+	c.channel.mu.Lock()
+	defer c.channel.mu.Unlock()
 	switch {
-	case c.outlet.ended:
+	case c.channel.ended:
 		return ErrEnded
-	case progress <= c.outlet.progress:
-		return fmt.Errorf("server: progress: %v is not more than %v before", progress, c.outlet.progress)
+	case progress <= c.channel.progress:
+		return fmt.Errorf("server: progress: %v is not more than %v before", progress, c.channel.progress)
 	}
 	n, err := progressNotification(c.Meta.ProgressToken, progress, total, message)
 	if err != nil {
 		return err
 	}
-	c.outlet.progress = progress
-	value, fresh := c.outlet.values.Report(progress, total)
+	c.channel.progress = progress
+	value, fresh := c.channel.values.Report(progress, total)
 	if !fresh {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (c *Call) Progress(ctx context.Context, progress, total float64, message st
 			return err
 		}
 	}
-	return c.outlet.send(ctx, n)
+	return c.channel.sendLocked(ctx, n)
 }
 
 func progressNotification(token protocol.ProgressToken, progress, total float64, message string) (*protocol.Notification, error) {
@@ -124,14 +124,14 @@ func progressNotification(token protocol.ProgressToken, progress, total float64,
 
 // A transientSender is a way back that can send a notification which need not be
 // kept for a client that is not there at the moment.
-type transientSender interface {
+type TransientSender interface {
 	SendTransient(ctx context.Context, n *protocol.Notification) error
 }
 
 // sendHeartbeat sends progress that says no more than that the request waits for
 // a person. A client that is gone finds out by itself.
 func (in *Incoming) sendHeartbeat(ctx context.Context) {
-	o := in.outlet
+	o := in.channel
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	value, total, ok := o.values.Beat()
@@ -142,11 +142,11 @@ func (in *Incoming) sendHeartbeat(ctx context.Context) {
 	if err != nil {
 		return // cannot be: numbers and a constant
 	}
-	if back, ok := o.back.(transientSender); ok {
+	if back, ok := o.back.(TransientSender); ok {
 		_ = back.SendTransient(ctx, n)
 		return
 	}
-	_ = o.send(ctx, n)
+	_ = o.sendLocked(ctx, n)
 }
 
 // Log sends a log message to the client, if it wants messages of this level: the
@@ -158,8 +158,8 @@ func (c *Call) Log(ctx context.Context, level protocol.LoggingLevel, logger stri
 	if !level.Valid() {
 		return fmt.Errorf("server: log: unknown level %q", level)
 	}
-	wanted := c.wanted()
-	if !wanted.Valid() || level.Severity() < wanted.Severity() || c.outlet == nil {
+	wanted := c.wantedLogLevel()
+	if !wanted.Valid() || level.Severity() < wanted.Severity() || c.channel == nil {
 		return nil
 	}
 	raw, err := jsonx.Marshal(data)
@@ -170,11 +170,11 @@ func (c *Call) Log(ctx context.Context, level protocol.LoggingLevel, logger stri
 	if err != nil {
 		return fmt.Errorf("server: log: %w", err)
 	}
-	return c.outlet.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage, Params: params})
+	return c.channel.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage, Params: params})
 }
 
 // wanted is the least severe level that the client wants, empty for none.
-func (c *Call) wanted() protocol.LoggingLevel {
+func (c *Call) wantedLogLevel() protocol.LoggingLevel {
 	if c.in == nil || c.in.session == nil {
 		return c.Meta.LogLevel
 	}

@@ -22,7 +22,7 @@ func (s *Server) ReportRefusal(ctx context.Context, refused roundtrip.RequestRef
 
 // refuse tells the observer of a request that is refused with e, and returns e.
 // Transport is "stream", or empty where the server does not know.
-func (s *Server) refuse(ctx context.Context, transport string, reason roundtrip.RefusalReason, id protocol.ID, e *protocol.Error) *protocol.Error {
+func (s *Server) refuseAndReport(ctx context.Context, transport string, reason roundtrip.RefusalReason, id protocol.ID, e *protocol.Error) *protocol.Error {
 	s.ReportRefusal(ctx, roundtrip.RequestRefused{
 		Transport: transport, Reason: reason, Code: e.Code, RequestID: id.String(), Err: e,
 	})
@@ -31,6 +31,6 @@ func (s *Server) refuse(ctx context.Context, transport string, reason roundtrip.
 
 // refuse tells the observer of a line that is refused, and returns the response
 // to it.
-func (st *stream) refuse(ctx context.Context, reason roundtrip.RefusalReason, id protocol.ID, e *protocol.Error) *protocol.Response {
-	return &protocol.Response{ID: id, Error: st.server.refuse(ctx, "stream", reason, id, e)}
+func (st *lineStream) refuseLine(ctx context.Context, reason roundtrip.RefusalReason, id protocol.ID, e *protocol.Error) *protocol.Response {
+	return &protocol.Response{ID: id, Error: st.server.refuseAndReport(ctx, "stream", reason, id, e)}
 }

@@ -10,21 +10,21 @@ import (
 // running is the set of requests being served. Its zero value accepts.
 type running struct {
 	mu      sync.Mutex
-	legs    map[*leg]struct{}
+	legs    map[*activeRequest]struct{}
 	closing bool
 	drained chan struct{} // made by drain, closed when nothing runs any more
 }
 
 // begin adds a request that runs under a child of ctx. It reports false when
 // the server is closing.
-func (r *running) begin(ctx context.Context, l *leg) bool {
+func (r *running) begin(ctx context.Context, l *activeRequest) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closing {
 		return false
 	}
 	if r.legs == nil {
-		r.legs = map[*leg]struct{}{}
+		r.legs = map[*activeRequest]struct{}{}
 	}
 	l.watch.Init(ctx, nil)
 	l.ctx.Init(ctx)
@@ -33,7 +33,7 @@ func (r *running) begin(ctx context.Context, l *leg) bool {
 	return true
 }
 
-func (r *running) end(l *leg) {
+func (r *running) end(l *activeRequest) {
 	l.ctx.Cancel(nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()

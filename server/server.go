@@ -55,17 +55,17 @@ func New(opts *Options) (*Server, error) {
 	if s.info, err = newInfoMeta(o.Info); err != nil {
 		return nil, fmt.Errorf("server: Info: %w", err)
 	}
-	if _, err := protocol.EncodeResult(protocol.Latest, protocol.MethodDiscover, s.discover(&Incoming{})); err != nil {
+	if _, err := protocol.EncodeResult(protocol.Latest, protocol.MethodDiscover, s.answerDiscover(&Incoming{})); err != nil {
 		return nil, fmt.Errorf("server: Capabilities: %w", err)
 	}
-	s.handler = s.dispatch
+	s.handler = s.dispatchRequest
 	for i := len(o.Middleware) - 1; i >= 0; i-- {
 		s.handler = o.Middleware[i](s.handler)
 	}
-	s.tools.init(s, protocol.MethodListTools, renderTools)
-	s.prompts.init(s, protocol.MethodListPrompts, renderPrompts)
-	s.resources.init(s, protocol.MethodListResources, renderResources)
-	s.templates.init(s, protocol.MethodListResourceTemplates, renderTemplates)
+	s.tools.initRegistry(s, protocol.MethodListTools, renderTools)
+	s.prompts.initRegistry(s, protocol.MethodListPrompts, renderPrompts)
+	s.resources.initRegistry(s, protocol.MethodListResources, renderResources)
+	s.templates.initRegistry(s, protocol.MethodListResourceTemplates, renderTemplates)
 	return s, nil
 }
 
@@ -87,7 +87,7 @@ func (s *Server) Done() <-chan struct{} { return s.hub.closed }
 // Close refuses further requests and cancels the contexts of those that run,
 // with the cause [ErrClosed]. It does not wait for them; see [Server.Shutdown].
 func (s *Server) Close() error {
-	s.hub.close()
+	s.hub.closeAll()
 	s.running.close()
 	return nil
 }
@@ -100,7 +100,7 @@ func (s *Server) Close() error {
 // what runs as [Server.Close] does and returns the context's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	drained := s.running.drain(s.opts.ShutdownWaitsForPeople)
-	s.hub.close()
+	s.hub.closeAll()
 	select {
 	case <-drained:
 		return nil

@@ -41,25 +41,25 @@ var ErrUnsolicited = errors.New("server: the response answers no question of thi
 // them: their [Incoming].Back must be a [BackSender]. All methods may be called
 // concurrently.
 type Session struct {
-	server    *Server
-	principal roundtrip.Principal
-	send      func(ctx context.Context, m protocol.Message) error // may be nil
-	life      context.Context
-	end       context.CancelCauseFunc
-	pushes    pushTable
-	stateless bool        // it serves one request, see [Server.AdmitStateless]
-	news      *subscriber // what changed and the client does not know yet
+	server        *Server
+	principal     roundtrip.Principal
+	sendUnrelated func(ctx context.Context, m protocol.Message) error // may be nil
+	lifetime      context.Context
+	endLifetime   context.CancelCauseFunc
+	pushes        pushTable
+	stateless     bool        // it serves one request, see [Server.AdmitStateless]
+	announcements *subscriber // what changed and the client does not know yet
 
-	mu       sync.Mutex
-	version  protocol.Version // empty before initialize
-	client   protocol.RequestMeta
-	level    protocol.LoggingLevel
-	ready    bool // the client sent notifications/initialized
-	telling  bool // a goroutine sends the news
-	closed   bool
-	running  map[protocol.ID]*sessionRequest
-	early    overtaken.Set // cancellations that came before their requests
-	uriBytes int           // of the resources subscribed to
+	mu           sync.Mutex
+	version      protocol.Version // empty before initialize
+	client       protocol.RequestMeta
+	level        protocol.LoggingLevel
+	clientReady  bool // the client sent notifications/initialized
+	announcing   bool // a goroutine sends the news
+	closed       bool
+	running      map[protocol.ID]*sessionRequest
+	earlyCancels overtaken.Set // cancellations that came before their requests
+	uriBytes     int           // of the resources subscribed to
 }
 
 // sessionRequest is a request that runs in a session.
@@ -83,11 +83,11 @@ const DefaultLogLevel = protocol.LevelInfo
 func (s *Server) NewSession(p roundtrip.Principal, send func(ctx context.Context, m protocol.Message) error) *Session {
 	life, end := context.WithCancelCause(context.Background())
 	x := &Session{
-		server: s, principal: p, send: send, life: life, end: end, level: DefaultLogLevel,
+		server: s, principal: p, sendUnrelated: send, lifetime: life, endLifetime: end, level: DefaultLogLevel,
 		running: map[protocol.ID]*sessionRequest{},
 	}
-	x.news = newSubscriber(protocol.SubscriptionFilter{})
-	x.news.changed = x.tell
+	x.announcements = newSubscriber(protocol.SubscriptionFilter{})
+	x.announcements.changed = x.startAnnouncing
 	return x
 }
 
@@ -97,7 +97,7 @@ func (s *Server) NewSession(p roundtrip.Principal, send func(ctx context.Context
 // on a transport that keeps none. It is an error when v is no revision that has
 // sessions.
 func (s *Server) OpenSession(p roundtrip.Principal, v protocol.Version) (*Session, error) {
-	if negotiate(v) != v {
+	if negotiateVersion(v) != v {
 		return nil, fmt.Errorf("server: revision %q has no sessions", v)
 	}
 	x := s.NewSession(p, nil)
@@ -122,7 +122,7 @@ func (x *Session) Principal() roundtrip.Principal { return x.principal }
 // session at once, so that the client need not wait for the answer; if it fails
 // after all the session is as before.
 func (x *Session) Admit(req *protocol.Request) *Incoming {
-	in := newIncoming()
+	in := newActiveRequest()
 	in.Request, in.Version, in.Principal, in.server, in.session = req, protocol.V20251125, x.principal, x.server, x
 	if req == nil {
 		in.Request = &protocol.Request{}
@@ -134,7 +134,7 @@ func (x *Session) Admit(req *protocol.Request) *Incoming {
 		meta = *params.RequestMetadata()
 	}
 	if err == nil {
-		in.Params, in.Target = params, target(params)
+		in.Params, in.Target = params, targetOf(params)
 		in.copyFromBody(&meta)
 	}
 	// What the session says holds, whatever the keys of another era claim.
@@ -146,18 +146,18 @@ func (x *Session) Admit(req *protocol.Request) *Incoming {
 	if x.version != "" {
 		in.Version = x.version
 	}
-	in.Refuse(x.check(in.Request.Method))
+	in.Refuse(x.checkMethodLocked(in.Request.Method))
 	if err != nil {
 		in.Refuse(asError(err))
 	}
 	if p, ok := in.Params.(*protocol.InitializeParams); ok && in.refusal == nil {
-		x.open(in, p)
+		x.openLocked(in, p)
 	}
 	return in
 }
 
 // check returns why a request may not be dispatched. It is called with mu held.
-func (x *Session) check(method string) *protocol.Error {
+func (x *Session) checkMethodLocked(method string) *protocol.Error {
 	s := x.server
 	switch {
 	case x.closed:
@@ -172,8 +172,8 @@ func (x *Session) check(method string) *protocol.Error {
 		return nil
 	case x.version == "":
 		return protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: the first request must be initialize")
-	case !x.offers(method):
-		return protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s", clip(method))
+	case !x.offersMethod(method):
+		return protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s", clipQuoted(method))
 	}
 	return nil
 }
@@ -187,16 +187,16 @@ func (x *Session) Notify(_ context.Context, n *protocol.Notification) {
 	}
 	switch n.Method {
 	case protocol.NotifyInitialized:
-		x.initialized()
+		x.noteInitialized()
 	case protocol.NotifyCancelled:
 		var c protocol.Cancelled
 		if jsonx.Decode(n.Params, &c) == nil {
-			x.cancelled(c.RequestID)
+			x.cancelRequest(c.RequestID)
 		}
 	case protocol.NotifyProgress:
 		var p protocol.Progress
 		if jsonx.Decode(n.Params, &p) == nil {
-			x.pushes.progress(p.Token)
+			x.pushes.extendPush(p.Token)
 		}
 	}
 	// notifications/roots/list_changed needs no more: roots are not kept.
@@ -205,7 +205,7 @@ func (x *Session) Notify(_ context.Context, n *protocol.Notification) {
 // Deliver receives the client's answer to what it was asked in this session. A
 // response to anything else is [ErrUnsolicited] and has no effect.
 func (x *Session) Deliver(r *protocol.Response) error {
-	if r == nil || !x.pushes.deliver(r) {
+	if r == nil || !x.pushes.deliverAnswer(r) {
 		return ErrUnsolicited
 	}
 	return nil
@@ -222,20 +222,20 @@ func (x *Session) Running() int {
 // [ErrSessionClosed], what the client is being asked fails. It does not wait
 // for either. Further requests are refused.
 func (x *Session) Close() {
-	x.server.hub.remove(x.news)
+	x.server.hub.removeSubscriber(x.announcements)
 	x.mu.Lock()
 	x.closed = true
 	for _, r := range x.running {
 		r.ctx.Cancel(ErrSessionClosed)
 	}
 	x.mu.Unlock()
-	x.end(ErrSessionClosed)
-	x.pushes.close()
+	x.endLifetime(ErrSessionClosed)
+	x.pushes.failPushes()
 }
 
 // begin has a request that runs end with the session, or when the client cancels
 // it by its id, until finished is called.
-func (x *Session) begin(l *leg, in *Incoming) {
+func (x *Session) beginRequest(l *activeRequest, in *Incoming) {
 	id := in.Request.ID
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -244,21 +244,21 @@ func (x *Session) begin(l *leg, in *Incoming) {
 	}
 	if _, taken := x.running[id]; taken {
 		in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: a request with this id is running"))
-		l.request.stop = context.AfterFunc(x.life, func() { l.ctx.Cancel(ErrSessionClosed) })
+		l.request.stop = context.AfterFunc(x.lifetime, func() { l.ctx.Cancel(ErrSessionClosed) })
 		return
 	}
-	if x.early.Take(id) && !in.opens {
+	if x.earlyCancels.Take(id) && !in.opensSession {
 		// Answered, lest a client wait that uses its ids more than once.
 		in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: it was cancelled before it began"))
 	}
-	l.request = sessionRequest{ctx: &l.ctx, opens: in.opens}
+	l.request = sessionRequest{ctx: &l.ctx, opens: in.opensSession}
 	in.running = &l.request
 	x.running[id] = in.running
 }
 
 // finished is called when the request, with the id that it began with, has been
 // served.
-func (x *Session) finished(l *leg, id protocol.ID) {
+func (x *Session) endRequest(l *activeRequest, id protocol.ID) {
 	if l.request.stop != nil {
 		l.request.stop()
 		return
@@ -270,12 +270,12 @@ func (x *Session) finished(l *leg, id protocol.ID) {
 
 // cancelled cancels a request. Unknown ids are no error: the request may just
 // have been answered, or not have begun. initialize cannot be cancelled (basic/utilities/cancellation).
-func (x *Session) cancelled(id protocol.ID) {
+func (x *Session) cancelRequest(id protocol.ID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	r, ok := x.running[id]
 	if !ok {
-		x.early.Note(id)
+		x.earlyCancels.Note(id)
 	} else if !r.opens {
 		r.cancelled = true
 		r.ctx.Cancel(errCancelled)
@@ -306,7 +306,7 @@ func legacyVersions() []protocol.Version {
 // negotiate returns the revision to answer a client that asks for wanted: that
 // one, or else the newest that a session can have (basic/lifecycle, "Version
 // Negotiation").
-func negotiate(wanted protocol.Version) protocol.Version {
+func negotiateVersion(wanted protocol.Version) protocol.Version {
 	if slices.Contains(legacyVersions(), wanted) {
 		return wanted
 	}

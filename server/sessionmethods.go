@@ -9,28 +9,28 @@ import (
 )
 
 // open opens the session. It is called with mu held.
-func (x *Session) open(in *Incoming, p *protocol.InitializeParams) {
-	x.version = negotiate(p.ProtocolVersion)
+func (x *Session) openLocked(in *Incoming, p *protocol.InitializeParams) {
+	x.version = negotiateVersion(p.ProtocolVersion)
 	capabilities, info := limitDeclared(p.Capabilities, p.ClientInfo)
 	x.client.Capabilities, x.client.ClientInfo = &capabilities, &info
 	in.Version = x.version
 	in.Meta.Capabilities, in.Meta.ClientInfo = x.client.Capabilities, x.client.ClientInfo
-	in.opens = true
+	in.opensSession = true
 }
 
 // settle undoes open when initialize failed.
-func (x *Session) settle(in *Incoming, err error) {
-	if !in.opens || err == nil {
+func (x *Session) revertFailedOpen(in *Incoming, err error) {
+	if !in.opensSession || err == nil {
 		return
 	}
-	x.server.hub.remove(x.news)
+	x.server.hub.removeSubscriber(x.announcements)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.version, x.client = "", protocol.RequestMeta{}
 }
 
 // offers is [Server.offers] for sessions.
-func (x *Session) offers(method string) bool {
+func (x *Session) offersMethod(method string) bool {
 	s := x.server
 	switch method {
 	case protocol.MethodDiscover, protocol.MethodListen:
@@ -38,17 +38,17 @@ func (x *Session) offers(method string) bool {
 	case protocol.MethodPing, protocol.MethodSetLevel:
 		return true
 	case protocol.MethodSubscribe, protocol.MethodUnsubscribe:
-		return x.send != nil && s.offers(protocol.MethodReadResource)
+		return x.sendUnrelated != nil && s.offersMethod(protocol.MethodReadResource)
 	}
-	return s.offers(method)
+	return s.offersMethod(method)
 }
 
 // legacy answers the requests that only sessions have. It reports false for
 // others.
-func (x *Session) legacy(in *Incoming) (protocol.Result, error, bool) {
+func (x *Session) answerSessionMethod(in *Incoming) (protocol.Result, error, bool) {
 	switch p := in.Params.(type) {
 	case *protocol.InitializeParams:
-		return x.initialize(in), nil, true
+		return x.answerInitialize(in), nil, true
 	case *protocol.PingParams:
 		return &protocol.EmptyResult{}, nil, true
 	case *protocol.SetLevelParams:
@@ -58,11 +58,11 @@ func (x *Session) legacy(in *Incoming) (protocol.Result, error, bool) {
 		return &protocol.EmptyResult{}, nil, true
 	case *protocol.SubscribeParams:
 		if in.Request.Method == protocol.MethodSubscribe {
-			if err := x.subscribe(p.URI); err != nil {
+			if err := x.subscribeResource(p.URI); err != nil {
 				return nil, err, true
 			}
 		} else {
-			x.unsubscribe(p.URI)
+			x.unsubscribeResource(p.URI)
 		}
 		return &protocol.EmptyResult{}, nil, true
 	}
@@ -71,15 +71,15 @@ func (x *Session) legacy(in *Incoming) (protocol.Result, error, bool) {
 
 // initialize says what the server offers, and notes from now on what changes of
 // it.
-func (x *Session) initialize(in *Incoming) *protocol.InitializeResult {
-	c := legacyCapabilities(x.server.capabilities(), in.Version)
-	if x.send == nil {
-		c = withoutNews(c)
+func (x *Session) answerInitialize(in *Incoming) *protocol.InitializeResult {
+	c := legacyCapabilities(x.server.declaredCapabilities(), in.Version)
+	if x.sendUnrelated == nil {
+		c = withoutAnnouncements(c)
 	}
 	if x.stateless {
 		c = withoutSession(c)
 	}
-	x.follow(protocol.SubscriptionFilter{
+	x.followLists(protocol.SubscriptionFilter{
 		ToolsListChanged:     c.Tools != nil && c.Tools.ListChanged,
 		PromptsListChanged:   c.Prompts != nil && c.Prompts.ListChanged,
 		ResourcesListChanged: c.Resources != nil && c.Resources.ListChanged,
@@ -102,7 +102,7 @@ func legacyCapabilities(c protocol.ServerCapabilities, v protocol.Version) proto
 }
 
 // withoutNews promises no announcements.
-func withoutNews(c protocol.ServerCapabilities) protocol.ServerCapabilities {
+func withoutAnnouncements(c protocol.ServerCapabilities) protocol.ServerCapabilities {
 	if c.Tools != nil {
 		c.Tools = &protocol.ListCapability{}
 	}
@@ -129,117 +129,117 @@ func legacyInfo(info protocol.Implementation, v protocol.Version) protocol.Imple
 // subscribe notes that the client wants to know when the resource at uri
 // changes. Which resources there are it does not tell. The number is bounded,
 // and so is the room that the URIs take: they are held as long as the session.
-func (x *Session) subscribe(uri string) error {
+func (x *Session) subscribeResource(uri string) error {
 	hub := x.server.hub
 	hub.mu.Lock()
 	defer hub.mu.Unlock()
-	if _, twice := x.news.resources[uri]; twice {
+	if _, twice := x.announcements.resources[uri]; twice {
 		return nil
 	}
-	if len(x.news.resources) >= MaxSubscribedResources || x.uriBytes+len(uri) > MaxListenBytes {
+	if len(x.announcements.resources) >= MaxSubscribedResources || x.uriBytes+len(uri) > MaxListenBytes {
 		return quota.Refuse("session", subscriptionRetry, "too many resources are subscribed to; unsubscribe from some")
 	}
-	x.news.resources[uri] = struct{}{}
+	x.announcements.resources[uri] = struct{}{}
 	x.uriBytes += len(uri)
 	return nil
 }
 
-func (x *Session) unsubscribe(uri string) {
+func (x *Session) unsubscribeResource(uri string) {
 	hub := x.server.hub
 	hub.mu.Lock()
 	defer hub.mu.Unlock()
-	if _, ok := x.news.resources[uri]; ok {
-		delete(x.news.resources, uri)
+	if _, ok := x.announcements.resources[uri]; ok {
+		delete(x.announcements.resources, uri)
 		x.uriBytes -= len(uri)
-		x.news.drop(uri)
+		x.announcements.forgetUpdate(uri)
 	}
 }
 
 // initialized lets the news out: nothing but pings and logs may be sent before
 // (basic/lifecycle, "Initialization").
-func (x *Session) initialized() {
+func (x *Session) noteInitialized() {
 	x.mu.Lock()
-	x.ready = x.version != ""
+	x.clientReady = x.version != ""
 	x.mu.Unlock()
-	x.tell()
+	x.startAnnouncing()
 }
 
 // tell sends the news, unless it is being done. However much changes meanwhile,
 // there is one goroutine, and none while nothing changes.
-func (x *Session) tell() {
+func (x *Session) startAnnouncing() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.ready || x.telling || x.closed || x.send == nil {
+	if !x.clientReady || x.announcing || x.closed || x.sendUnrelated == nil {
 		return
 	}
-	x.telling = true
+	x.announcing = true
 	go func() {
-		for x.announce() {
+		for x.announceChanges() {
 		}
 	}()
 }
 
 // announce sends what is due by now. It reports false when nothing was.
-func (x *Session) announce() bool {
+func (x *Session) announceChanges() bool {
 	x.mu.Lock()
-	lists, updated := x.news.take()
+	lists, updated := x.announcements.takeDue()
 	if x.closed || len(lists)+len(updated) == 0 {
-		x.telling = false
+		x.announcing = false
 		x.mu.Unlock()
 		return false
 	}
 	x.mu.Unlock()
-	l := &listener{server: x.server, in: &Incoming{Principal: x.principal, Back: sessionBack{x}}}
+	l := &announcer{server: x.server, in: &Incoming{Principal: x.principal, Back: announcementChannel{x}}}
 	for _, method := range lists {
-		x.say(l, method, "")
+		x.announceOne(l, method, "")
 	}
 	for _, uri := range updated {
-		x.say(l, protocol.NotifyResourceUpdated, uri)
+		x.announceOne(l, protocol.NotifyResourceUpdated, uri)
 	}
 	return true
 }
 
 // say announces that a list changed, or the resource at uri, unless whoever
 // decides about that, or sends it, panics.
-func (x *Session) say(l *listener, method, uri string) {
-	defer x.server.outlive(x.life, roundtrip.Where{Version: x.Version(), Method: method, Target: uri})
+func (x *Session) announceOne(l *announcer, method, uri string) {
+	defer x.server.recoverAndReport(x.lifetime, roundtrip.Where{Version: x.Version(), Method: method, Target: uri})
 	if uri != "" {
-		_ = l.send(x.life, nil, []string{uri})
+		_ = l.sendDue(x.lifetime, nil, []string{uri})
 	} else {
-		_ = l.send(x.life, []string{method}, nil)
+		_ = l.sendDue(x.lifetime, []string{method}, nil)
 	}
 }
 
 // sessionBack sends what relates to no request. Nobody listening is no failure.
-type sessionBack struct{ session *Session }
+type announcementChannel struct{ session *Session }
 
 // Notify implements [protocol.Back].
-func (b sessionBack) Notify(ctx context.Context, n *protocol.Notification) error {
+func (b announcementChannel) Notify(ctx context.Context, n *protocol.Notification) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	_ = b.session.send(ctx, n)
+	_ = b.session.sendUnrelated(ctx, n)
 	return nil
 }
 
 // tellNow sends one message that relates to no request.
-func (x *Session) tellNow(ctx context.Context, m protocol.Message) error {
-	if x.life.Err() != nil {
+func (x *Session) sendNow(ctx context.Context, m protocol.Message) error {
+	if x.lifetime.Err() != nil {
 		return ErrSessionClosed
 	}
-	if x.send == nil {
+	if x.sendUnrelated == nil {
 		return ErrEnded
 	}
-	return x.send(ctx, m)
+	return x.sendUnrelated(ctx, m)
 }
 
 // follow notes what changes from now on, unless the session is closed already.
-func (x *Session) follow(filter protocol.SubscriptionFilter) {
-	x.server.hub.join(x.news, filter)
+func (x *Session) followLists(filter protocol.SubscriptionFilter) {
+	x.server.hub.joinSession(x.announcements, filter)
 	x.mu.Lock()
 	closed := x.closed
 	x.mu.Unlock()
 	if closed {
-		x.server.hub.remove(x.news)
+		x.server.hub.removeSubscriber(x.announcements)
 	}
 }

@@ -19,7 +19,7 @@ func (s *Server) AdmitStateless(req *protocol.Request, v protocol.Version, p rou
 	x := s.NewSession(p, nil)
 	x.stateless = true
 	if req != nil && req.Method != protocol.MethodInitialize {
-		x.version = negotiate(v)
+		x.version = negotiateVersion(v)
 		x.client.Capabilities = &protocol.ClientCapabilities{}
 		x.level = protocol.LevelEmergency
 	}

@@ -12,7 +12,7 @@ import (
 // inSession reports whether a request belongs to the stream's session: it does
 // not name its revision, as modern requests do, and there is a session, or it
 // is one that may come before.
-func (st *stream) inSession(req *protocol.Request) bool {
+func (st *lineStream) belongsToSession(req *protocol.Request) bool {
 	if st.session == nil || revision.IsNamedIn(req.Params) {
 		return false
 	}
@@ -24,23 +24,23 @@ func (st *stream) inSession(req *protocol.Request) bool {
 }
 
 // tell sends a message that belongs to no request that could be cancelled.
-func (st *stream) tell(ctx context.Context, m protocol.Message) error {
+func (st *lineStream) sendUnrelated(ctx context.Context, m protocol.Message) error {
 	line, err := protocol.AppendMessage(nil, m)
 	if err != nil {
 		return err
 	}
-	return st.send(ctx, outgoing{line: line})
+	return st.sendLine(ctx, outgoingLine{line: line})
 }
 
 // hearNoMore fails what the client is being asked: its answers cannot come.
-func (st *stream) hearNoMore() {
+func (st *lineStream) failPushes() {
 	if st.session != nil {
-		st.session.pushes.close()
+		st.session.pushes.failPushes()
 	}
 }
 
 // hangUp ends the session.
-func (st *stream) hangUp() {
+func (st *lineStream) closeSession() {
 	if st.session != nil {
 		st.session.Close()
 	}
@@ -49,69 +49,69 @@ func (st *stream) hangUp() {
 // batch takes a line that holds several messages, which revision 2025-03-26
 // has. The responses go out together when the last of them is there. It reports
 // false for a line that is none.
-func (st *stream) batch(ctx context.Context, line []byte) bool {
+func (st *lineStream) receiveBatch(ctx context.Context, line []byte) bool {
 	if st.session == nil || st.session.Version() != protocol.V20250326 {
 		return false
 	}
 	texts, is, err := protocol.DecodeBatch(line)
 	if err != nil {
-		st.respond(st.refuse(ctx, roundtrip.RefusedMalformed, protocol.ID{}, asError(err)))
+		st.sendResponse(st.refuseLine(ctx, roundtrip.RefusedMalformed, protocol.ID{}, asError(err)))
 	}
 	if !is || err != nil {
 		return is
 	}
-	replies := &replies{stream: st, due: 1} // this call's own
-	broken := false                         // a message was none
+	replies := &batchReplies{stream: st, outstanding: 1} // this call's own
+	broken := false                                      // a message was none
 	for _, text := range texts {
 		message, err := protocol.DecodeMessage(text)
 		if err != nil {
-			response := unreadable(message, err)
+			response := newUnreadableResponse(message, err)
 			if !broken { // the batch may hold a great many
-				st.refuse(ctx, roundtrip.RefusedMalformed, response.ID, response.Error)
+				st.refuseLine(ctx, roundtrip.RefusedMalformed, response.ID, response.Error)
 			}
 			broken = true
-			replies.expect()
-			replies.add(response)
+			replies.expectReply()
+			replies.addReply(response)
 			continue
 		}
 		if req, ok := message.(*protocol.Request); ok {
-			replies.expect()
+			replies.expectReply()
 			if req.Method == protocol.MethodInitialize {
-				replies.add(st.refuse(ctx, roundtrip.RefusedBatch, req.ID, protocol.Errorf(protocol.CodeInvalidRequest,
+				replies.addReply(st.refuseLine(ctx, roundtrip.RefusedBatch, req.ID, protocol.Errorf(protocol.CodeInvalidRequest,
 					"invalid request: initialize must not be part of a batch")))
 				continue
 			}
 		}
-		st.handle(ctx, message, replies.add)
+		st.receiveMessage(ctx, message, replies.addReply)
 	}
-	replies.add(nil)
+	replies.addReply(nil)
 	return true
 }
 
 // replies are the responses to one batch.
-type replies struct {
-	stream *stream
-	mu     sync.Mutex
-	due    int
-	list   []*protocol.Response
+type batchReplies struct {
+	stream      *lineStream
+	mu          sync.Mutex
+	outstanding int
+	list        []*protocol.Response
 }
 
-func (r *replies) expect() {
+func (r *batchReplies) expectReply() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.due++
+	r.outstanding++
 }
 
-func (r *replies) add(response *protocol.Response) {
+func (r *batchReplies) addReply(response *protocol.Response) {
 	r.mu.Lock()
 	r.list = append(r.list, response)
-	r.due--
-	last := r.due == 0
+	r.outstanding--
+	last := r.outstanding == 0
 	r.mu.Unlock()
 	if !last {
 		return
 	}
 	if line := AppendBatch(nil, r.list); line != nil {
-		_ = r.stream.send(context.Background(), outgoing{line: line})
+		_ = r.stream.sendLine(context.Background(), outgoingLine{line: line})
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // A matcher finds the values of a URI template's expressions in a URI. The
 // regular expression behind it takes time linear in the length of the URI.
-type matcher struct {
+type uriMatcher struct {
 	names   []string
 	pattern *regexp.Regexp
 }
@@ -25,11 +25,11 @@ const (
 // newMatcher compiles a template of literals, {name} and {+name}: the levels 1
 // and, in part, 2 of RFC 6570. Other expressions do not tell from a URI what
 // they were made of.
-func newMatcher(uriTemplate string) (*matcher, error) {
-	if err := named(uriTemplate); err != nil {
+func newURIMatcher(uriTemplate string) (*uriMatcher, error) {
+	if err := checkName(uriTemplate); err != nil {
 		return nil, err
 	}
-	m := &matcher{}
+	m := &uriMatcher{}
 	seen := map[string]bool{}
 	pattern := `(?s)\A`
 	rest := uriTemplate
@@ -52,7 +52,7 @@ func newMatcher(uriTemplate string) (*matcher, error) {
 		if !isVariable(name) {
 			return nil, fmt.Errorf("expression {%s} is not supported: use {name} or {+name}", expression)
 		}
-		if err := unique("variable", name, seen); err != nil {
+		if err := checkUnique("variable", name, seen); err != nil {
 			return nil, err
 		}
 		m.names = append(m.names, name)
@@ -84,7 +84,7 @@ const maxMatched = 16 << 10
 
 // match returns the values, percent-decoded. A URI whose values are not
 // properly encoded does not match.
-func (m *matcher) match(uri string) (map[string]string, bool) {
+func (m *uriMatcher) matchURI(uri string) (map[string]string, bool) {
 	if len(uri) > maxMatched {
 		return nil, false
 	}

@@ -15,21 +15,21 @@ import (
 // A leg is what is learned about one request while it runs, by the middleware
 // of this package and the events it observes. It travels in the context.
 type leg struct {
-	in      *server.Incoming
-	started time.Time
-	watch   waiting.Watch
-	waiting prometheus.Gauge // of calls that wait; nil: nobody counts them
-	logged  bool             // an entry will be written for it
+	incoming *server.Incoming
+	started  time.Time
+	watch    waiting.Watch
+	waiting  prometheus.Gauge // of calls that wait; nil: nobody counts them
+	logged   bool             // an entry will be written for it
 
-	mu       sync.Mutex
-	id       string // of the request, once it is known
-	flow     string
-	round    int
-	asked    *askedFields  // what it asked, when its own entry says so
-	waits    time.Time     // since when it waits for a person, zero: it does not
-	waited   time.Duration // before that
-	timedOut bool
-	over     bool
+	mu         sync.Mutex
+	id         string // of the request, once it is known
+	flow       string
+	round      int
+	asked      *askedFields  // what it asked, when its own entry says so
+	waitsSince time.Time     // since when it waits for a person, zero: it does not
+	waited     time.Duration // before that
+	timedOut   bool
+	ended      bool
 }
 
 // legContext is a context that carries a leg, in one allocation.
@@ -54,10 +54,10 @@ func (c *legContext) Value(key any) any {
 // middleware makes it. A server that is called in process by a handler of
 // another one, under its context, has legs of its own.
 func withLeg(ctx context.Context, in *server.Incoming) (context.Context, *leg) {
-	if l := legFrom(ctx); l != nil && l.in == in {
+	if l := legFrom(ctx); l != nil && l.incoming == in {
 		return ctx, l
 	}
-	c := &legContext{Context: ctx, leg: leg{in: in, started: time.Now()}}
+	c := &legContext{Context: ctx, leg: leg{incoming: in, started: time.Now()}}
 	c.leg.watch.Init(ctx, &c.leg)
 	return c, &c.leg
 }
@@ -67,9 +67,9 @@ func (l *leg) SetWaiting(waiting bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.over:
+	case l.ended:
 	case waiting:
-		l.waits = time.Now()
+		l.waitsSince = time.Now()
 		l.addWaitingLocked(1)
 	default:
 		l.endWaitLocked()
@@ -77,9 +77,9 @@ func (l *leg) SetWaiting(waiting bool) {
 }
 
 func (l *leg) endWaitLocked() {
-	if !l.waits.IsZero() {
-		l.waited += time.Since(l.waits)
-		l.waits = time.Time{}
+	if !l.waitsSince.IsZero() {
+		l.waited += time.Since(l.waitsSince)
+		l.waitsSince = time.Time{}
 		l.addWaitingLocked(-1)
 	}
 }
@@ -92,11 +92,11 @@ func (l *leg) addWaitingLocked(n float64) {
 
 // end returns how long the leg took: the work, and the time that it waited for
 // people. A goroutine that waits on after the handler has returned does not count.
-func (l *leg) end() (work, waited time.Duration) {
+func (l *leg) endLeg() (work, waited time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.endWaitLocked()
-	l.over = true
+	l.ended = true
 	return time.Since(l.started) - l.waited, l.waited
 }
 
@@ -122,7 +122,7 @@ func (l *leg) RequestID() string {
 
 func (l *leg) requestIDLocked() string {
 	if l.id == "" {
-		if l.id = l.in.RequestID; l.id == "" {
+		if l.id = l.incoming.RequestID; l.id == "" {
 			l.id = requestid.New()
 		}
 	}
@@ -130,7 +130,7 @@ func (l *leg) requestIDLocked() string {
 }
 
 // follow notes which flow and round a leg turned out to belong to.
-func (l *leg) follow(where roundtrip.Where) {
+func (l *leg) noteWhere(where roundtrip.Where) {
 	if l == nil {
 		return
 	}
@@ -145,7 +145,7 @@ func (l *leg) follow(where roundtrip.Where) {
 // describe notes in the entry of the leg what it turned out to be: which request,
 // of which flow, in which round, and what it asked, nil where an entry of its own
 // says so.
-func (l *leg) describe(e *requestEntry) {
+func (l *leg) fillEntry(e *requestEntry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.request, e.flow, e.round, e.asked = l.requestIDLocked(), l.flow, l.round, l.asked
@@ -172,7 +172,7 @@ func (l *leg) isTimedOut() bool {
 
 // whereOf returns which request an event is about. It reports false for events
 // that are about none, or of a type that is not known here.
-func whereOf(event roundtrip.Event) (roundtrip.Where, bool) {
+func whereOfEvent(event roundtrip.Event) (roundtrip.Where, bool) {
 	switch e := event.(type) {
 	case roundtrip.StateRejected:
 		return e.Where, true
@@ -213,6 +213,6 @@ func whereOf(event roundtrip.Event) (roundtrip.Where, bool) {
 }
 
 // where tells observers which request an event is about.
-func where(in *server.Incoming) roundtrip.Where {
+func whereOfIncoming(in *server.Incoming) roundtrip.Where {
 	return roundtrip.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target, Request: in.RequestID}
 }

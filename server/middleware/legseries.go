@@ -57,7 +57,7 @@ func newLegSeries(r *registration, o MetricsOptions) legSeries {
 		}
 		countLabels, timeLabels = append(countLabels, "target"), append(timeLabels, "target")
 	}
-	s.requests = r.counters("requests_total", "Requests answered, each leg of a flow for itself.", countLabels...)
+	s.requests = r.newCounters("requests_total", "Requests answered, each leg of a flow for itself.", countLabels...)
 	s.durations = register(r, "request_duration_seconds", prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: r.namespace, Name: "request_duration_seconds",
 		Help:    "Time from the arrival of a request to its answer, less that for which it waited for people, each leg of a flow for itself.",
@@ -72,7 +72,7 @@ func newLegSeries(r *registration, o MetricsOptions) legSeries {
 }
 
 // of returns the series of a leg.
-func (s *legSeries) of(in *server.Incoming, outcome string) boundSeries {
+func (s *legSeries) seriesOf(in *server.Incoming, outcome string) boundSeries {
 	labels := legLabels{methodLabel(in.Request.Method), outcome, s.targetLabel(in.Target), in.Version.Era()}
 	if series, ok := (*s.found.Load())[labels]; ok {
 		return series
@@ -98,7 +98,7 @@ func (s *legSeries) timeLabels(labels legLabels) []string {
 }
 
 // ofWait returns the series of a wait that no leg is known of.
-func (s *legSeries) ofWait(where roundtrip.Where) waitSeries {
+func (s *legSeries) seriesOfWait(where roundtrip.Where) waitSeries {
 	labels := legLabels{methodLabel(where.Method), "", s.targetLabel(where.Target), where.Version.Era()}
 	return waitSeries{s.waits, s.timeLabels(labels)}
 }
@@ -111,5 +111,5 @@ func (s *legSeries) targetLabel(target string) string {
 	if s.targets[target] {
 		return target
 	}
-	return other
+	return otherLabel
 }

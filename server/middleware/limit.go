@@ -92,8 +92,8 @@ func Limit(opts *LimitOptions) server.Middleware {
 			if limit := pool.Take(in.Principal, 1); limit != quota.None {
 				return nil, quota.Refuse(limit, o.RetryAfter, "too many requests at once; try again in %s", o.RetryAfter)
 			}
-			s := &slot{Context: ctx, pool: pool, who: in.Principal, held: true}
-			defer s.release()
+			s := &callSlot{Context: ctx, pool: pool, who: in.Principal, held: true}
+			defer s.releaseSlot()
 			s.watch.Init(ctx, s)
 			return next(s, in)
 		}
@@ -119,19 +119,19 @@ func newSlots(limit, byDefault, limitEach, eachByDefault int) *slots {
 
 // A slot is the context of a request that runs, with the slot that it has while
 // it does not wait for a person.
-type slot struct {
+type callSlot struct {
 	context.Context
 	watch waiting.Watch
 	pool  *slots
 	who   roundtrip.Principal
 
-	mu   sync.Mutex
-	held bool
-	over bool // the request has been answered; a goroutine of its may still wait
+	mu    sync.Mutex
+	held  bool
+	ended bool // the request has been answered; a goroutine of its may still wait
 }
 
 // Value implements context.Context.
-func (s *slot) Value(key any) any {
+func (s *callSlot) Value(key any) any {
 	if key == waiting.Key() {
 		return &s.watch
 	}
@@ -139,11 +139,11 @@ func (s *slot) Value(key any) any {
 }
 
 // SetWaiting implements [waiting.Listener].
-func (s *slot) SetWaiting(waiting bool) {
+func (s *callSlot) SetWaiting(waiting bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.over || s.held != waiting:
+	case s.ended || s.held != waiting:
 	case waiting:
 		s.pool.Give(s.who, 1)
 		s.held = false
@@ -154,11 +154,11 @@ func (s *slot) SetWaiting(waiting bool) {
 }
 
 // release ends the request.
-func (s *slot) release() {
+func (s *callSlot) releaseSlot() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.held {
 		s.pool.Give(s.who, 1)
 	}
-	s.held, s.over = false, true
+	s.held, s.ended = false, true
 }

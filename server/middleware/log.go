@@ -105,7 +105,7 @@ func (l *Log) Wrap(next server.Handler) server.Handler {
 		leg.logged = l.logger.Core().Enabled(l.opts.Level)
 		outcome := outcomePanic
 		// Deferred, so that a panic is logged on its way to who recovers it.
-		defer func() { l.request(leg, outcome, err) }()
+		defer func() { l.logRequest(leg, outcome, err) }()
 		result, err = next(ctx, in)
 		outcome = outcomeOf(ctx, leg, result, err)
 		return result, err
@@ -113,8 +113,8 @@ func (l *Log) Wrap(next server.Handler) server.Handler {
 }
 
 // request writes the entry of one leg.
-func (l *Log) request(leg *leg, outcome string, err error) {
-	work, waited := leg.end()
+func (l *Log) logRequest(leg *leg, outcome string, err error) {
+	work, waited := leg.endLeg()
 	level := l.opts.Level
 	if outcome == outcomeInternalError || outcome == outcomePanic {
 		level = max(level, zapcore.WarnLevel)
@@ -123,10 +123,10 @@ func (l *Log) request(leg *leg, outcome string, err error) {
 	if entry == nil {
 		return
 	}
-	in := leg.in
+	in := leg.incoming
 	e := &requestEntry{
 		method: in.Request.Method, target: in.Target, era: in.Version.Era(), version: string(in.Version),
-		principal: principalKind(in.Principal), subject: l.subject(in.Principal), outcome: outcome, work: work, waited: waited,
+		principal: principalKind(in.Principal), subject: l.subjectOf(in.Principal), outcome: outcome, work: work, waited: waited,
 	}
 	if l.opts.RemoteAddr {
 		e.remoteAddr = in.RemoteAddr
@@ -134,7 +134,7 @@ func (l *Log) request(leg *leg, outcome string, err error) {
 	if l.opts.TraceID {
 		e.traceID = traceID(in)
 	}
-	leg.describe(e)
+	leg.fillEntry(e)
 	if failure, ok := protocol.AsError(err); ok {
 		e.failed, e.code = true, failure.Code
 		// The text of a plain error has an entry of its own.
@@ -147,7 +147,7 @@ func (l *Log) request(leg *leg, outcome string, err error) {
 }
 
 // subject names an authenticated principal, if that is wanted.
-func (l *Log) subject(p roundtrip.Principal) string {
+func (l *Log) subjectOf(p roundtrip.Principal) string {
 	if l.opts.Subject == nil || principalKind(p) != "authenticated" {
 		return ""
 	}

@@ -16,7 +16,7 @@ func pushFailureText(e roundtrip.PushFailed) string {
 	if said, ok := protocol.AsError(e.Err); ok && said.Code != protocol.CodeBusy {
 		return fmt.Sprintf("the client answered with an error, code %d", said.Code)
 	}
-	return safe(e.Err.Error(), maxText)
+	return escapeText(e.Err.Error(), maxText)
 }
 
 // The values of the label of failed pushes.

@@ -24,14 +24,14 @@ func refusalReason(reason roundtrip.RefusalReason) string {
 	if slices.Contains(refusalReasons(), reason) {
 		return string(reason)
 	}
-	return other
+	return otherLabel
 }
 
 // newHTTPRefusals starts the counters at zero that rise first when something is
 // wrong with the configuration. The others appear when they are needed: most
 // pairs of a status and a reason never do.
 func newHTTPRefusals(r *registration) *prometheus.CounterVec {
-	vec := r.counters("http_refusals_total", "HTTP requests refused before any middleware.", "status", "reason")
+	vec := r.newCounters("http_refusals_total", "HTTP requests refused before any middleware.", "status", "reason")
 	for reason, status := range map[roundtrip.RefusalReason]string{
 		roundtrip.RefusedHost: "403", roundtrip.RefusedOrigin: "403", roundtrip.RefusedForbidden: "403",
 		roundtrip.RefusedUnauthenticated: "401", roundtrip.RefusedSessionGone: "404",
@@ -45,7 +45,7 @@ func newHTTPRefusals(r *registration) *prometheus.CounterVec {
 // countRefused counts a request that no middleware has seen.
 func (c *eventMetrics) countRefused(e roundtrip.RequestRefused) {
 	if e.Status == 0 {
-		c.lineRefusals.count(string(e.Reason))
+		c.lineRefusals.countValue(string(e.Reason))
 		return
 	}
 	c.httpRefusals.WithLabelValues(refusalStatus(e.Status), refusalReason(e.Reason)).Inc()
@@ -57,5 +57,5 @@ func refusalStatus(status int) string {
 	case 200, 400, 401, 403, 404, 405, 406, 408, 413, 415, 429, 503:
 		return strconv.Itoa(status)
 	}
-	return other
+	return otherLabel
 }

@@ -87,11 +87,11 @@ type MetricsOptions struct {
 //
 // Place it below [Log] and above [Recover].
 type Metrics struct {
-	legs     legSeries
-	inFlight prometheus.Gauge
-	waiting  prometheus.Gauge
-	wraps    atomic.Bool // it is a middleware, which knows who waits
-	events   eventMetrics
+	legs          legSeries
+	inFlight      prometheus.Gauge
+	waiting       prometheus.Gauge
+	wrapsRequests atomic.Bool // it is a middleware, which knows who waits
+	events        eventMetrics
 }
 
 // NewMetrics registers the metrics with registerer. Metrics of a second server
@@ -131,7 +131,7 @@ func NewMetrics(registerer prometheus.Registerer, opts *MetricsOptions) (*Metric
 	m.events = newEventMetrics(r)
 	registerBuildInfo(r)
 	if r.err != nil {
-		r.undo()
+		r.unregisterAll()
 		return nil, fmt.Errorf("middleware: metrics: %w", r.err)
 	}
 	return m, nil
@@ -145,16 +145,16 @@ func durationBuckets() []float64 {
 
 // Wrap is the [server.Middleware] that counts and times each leg.
 func (m *Metrics) Wrap(next server.Handler) server.Handler {
-	m.wraps.Store(true)
+	m.wrapsRequests.Store(true)
 	return func(ctx context.Context, in *server.Incoming) (result protocol.Result, err error) {
 		ctx, leg := withLeg(ctx, in)
 		outcome := outcomePanic
 		m.inFlight.Inc()
 		leg.countWaiting(m.waiting)
 		defer func() {
-			work, waited := leg.end()
+			work, waited := leg.endLeg()
 			m.inFlight.Dec()
-			series := m.legs.of(in, outcome)
+			series := m.legs.seriesOf(in, outcome)
 			series.requests.Inc()
 			series.durations.Observe(work.Seconds())
 			if waited > 0 {
@@ -178,11 +178,11 @@ func methodLabel(method string) string {
 		protocol.MethodSubscribe, protocol.MethodUnsubscribe:
 		return method
 	}
-	return other
+	return otherLabel
 }
 
 // other is the label of all that has no series of its own.
-const other = "other"
+const otherLabel = "other"
 
 // registration registers collectors until the first error.
 type registration struct {
@@ -212,25 +212,25 @@ func register[C prometheus.Collector](r *registration, name string, c C) C {
 	return c
 }
 
-func (r *registration) counters(name, help string, labels ...string) *prometheus.CounterVec {
+func (r *registration) newCounters(name, help string, labels ...string) *prometheus.CounterVec {
 	return register(r, name, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: r.namespace, Name: name, Help: help,
 	}, labels))
 }
 
-func (r *registration) counter(name, help string) prometheus.Counter {
+func (r *registration) newCounter(name, help string) prometheus.Counter {
 	return register(r, name, prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: r.namespace, Name: name, Help: help,
 	}))
 }
 
-func (r *registration) histogram(name, help string, buckets []float64) prometheus.Histogram {
+func (r *registration) newHistogram(name, help string, buckets []float64) prometheus.Histogram {
 	return register(r, name, prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: r.namespace, Name: name, Help: help, Buckets: buckets,
 	}))
 }
 
-func (r *registration) undo() {
+func (r *registration) unregisterAll() {
 	for _, c := range r.added {
 		r.registerer.Unregister(c)
 	}

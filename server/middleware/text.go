@@ -22,8 +22,8 @@ const (
 // safe makes a text that a peer may have chosen fit for a log: what does not
 // print is escaped, so that it forges no lines and hides no others, and no more
 // than limit bytes of it are kept.
-func safe(s string, limit int) string {
-	if len(s) <= limit && plain(s) {
+func escapeText(s string, limit int) string {
+	if len(s) <= limit && isPrintable(s) {
 		return s
 	}
 	var b strings.Builder
@@ -47,7 +47,7 @@ func safe(s string, limit int) string {
 	return b.String()
 }
 
-func plain(s string) bool {
+func isPrintable(s string) bool {
 	ascii := 0
 	for ascii < len(s) && s[ascii]-' ' < 0x7f-' ' {
 		ascii++
@@ -65,7 +65,7 @@ func plain(s string) bool {
 // are put. What follows a query is not kept either, since where it ends cannot
 // be told. A number sign after a space or a quote begins no fragment; it is how
 // issues and parts of schemas are named.
-func withoutQuery(s string) string {
+func cutQuery(s string) string {
 	for i := 0; i < len(s)-1; i++ {
 		if s[i] == '?' || s[i] == '#' && i > 0 && s[i-1] != ' ' && s[i-1] != '"' {
 			s = s[:i+1] + "…"
@@ -93,20 +93,20 @@ func withoutQuery(s string) string {
 // log. Those about resources are likely to quote the URI.
 func errorMessage(method, s string) string {
 	if method == protocol.MethodReadResource {
-		return target(s)
+		return escapeTarget(s)
 	}
-	return safe(withoutQuery(s), maxText)
+	return escapeText(cutQuery(s), maxText)
 }
 
 // target makes the name of a tool or prompt, or a URI, fit for a log.
-func target(s string) string {
+func escapeTarget(s string) string {
 	if len(s) <= maxText && isName(s) {
 		return s
 	}
 	if i := strings.IndexAny(s, "?#"); i >= 0 && i < len(s)-1 {
 		s = s[:i+1] + "…"
 	}
-	return safe(withoutQuery(s), maxText)
+	return escapeText(cutQuery(s), maxText)
 }
 
 // isName reports whether s is spelled as the names of nearly all tools are, in

@@ -57,12 +57,12 @@ func Timeout(limit time.Duration) server.Middleware {
 				return next(ctx, in)
 			}
 			c := startClock(ctx, limit)
-			defer c.stop()
+			defer c.stopClock()
 			result, err := next(c, in)
 			if context.Cause(c) != errTimedOut {
 				return result, err
 			}
-			return timedOut(ctx, limit, result, err)
+			return applyTimeout(ctx, limit, result, err)
 		}
 	}
 }
@@ -74,11 +74,11 @@ type workClock struct {
 	cancel          context.CancelCauseFunc
 	watch           waiting.Watch
 
-	mu    sync.Mutex
-	timer *time.Timer
-	left  time.Duration // as of since, or of when the call began to wait
-	since time.Time     // zero: the call waits
-	over  bool
+	mu      sync.Mutex
+	timer   *time.Timer
+	left    time.Duration // as of since, or of when the call began to wait
+	since   time.Time     // zero: the call waits
+	stopped bool
 }
 
 func startClock(ctx context.Context, limit time.Duration) *workClock {
@@ -87,14 +87,14 @@ func startClock(ctx context.Context, limit time.Duration) *workClock {
 	c.watch.Init(ctx, c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.timer = time.AfterFunc(limit, c.expire)
+	c.timer = time.AfterFunc(limit, c.expireClock)
 	return c
 }
 
 // expire is what the timer calls. It may come late, after the call began to wait.
-func (c *workClock) expire() {
+func (c *workClock) expireClock() {
 	c.mu.Lock()
-	passed := !c.over && !c.since.IsZero() && time.Since(c.since) >= c.left
+	passed := !c.stopped && !c.since.IsZero() && time.Since(c.since) >= c.left
 	c.mu.Unlock()
 	if passed {
 		c.cancel(errTimedOut)
@@ -106,7 +106,7 @@ func (c *workClock) SetWaiting(waiting bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.over || waiting == c.since.IsZero():
+	case c.stopped || waiting == c.since.IsZero():
 	case waiting:
 		c.timer.Stop()
 		c.left -= time.Since(c.since)
@@ -118,9 +118,9 @@ func (c *workClock) SetWaiting(waiting bool) {
 }
 
 // stop ends the request.
-func (c *workClock) stop() {
+func (c *workClock) stopClock() {
 	c.mu.Lock()
-	c.over = true
+	c.stopped = true
 	c.timer.Stop()
 	c.mu.Unlock()
 	c.cancel(nil)
@@ -144,7 +144,7 @@ func (c *workClock) Value(key any) any {
 }
 
 // timedOut says of a failure that it came after the limit.
-func timedOut(ctx context.Context, limit time.Duration, result protocol.Result, err error) (protocol.Result, error) {
+func applyTimeout(ctx context.Context, limit time.Duration, result protocol.Result, err error) (protocol.Result, error) {
 	text := fmt.Sprintf("timed out after %s", limit)
 	if err != nil {
 		late := timeoutError(text, limit, err)
