@@ -83,7 +83,7 @@ func (c *Call) CanPush(kind protocol.InputKind) bool {
 	return c.in != nil && c.in.server.funnel.CanPush(*c.newRoundtripCall(), kind)
 }
 
-// pushed decodes what a push returned.
+// decodePushed decodes what a push returned.
 func decodePushed[T any](decode func([]byte) (*T, error)) func(json.RawMessage, error) (*T, error) {
 	return func(raw json.RawMessage, err error) (*T, error) {
 		if err != nil {
@@ -105,7 +105,7 @@ func (c *Call) pushQuestion(ctx context.Context, q protocol.InputRequest, option
 	return c.in.server.funnel.Push(ctx, *call, q)
 }
 
-// describe returns the call as the funnel takes it. It is on the heap, as one more
+// newRoundtripCall returns the call as the funnel takes it. It is on the heap, as one more
 // copy on the stack of a call that waits would be.
 //
 //go:noinline

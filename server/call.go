@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -61,7 +63,7 @@ func (c *Call) Notify(ctx context.Context, n *protocol.Notification) error {
 	return c.channel.Notify(ctx, n)
 }
 
-// gate refuses a request whose handler needs what the client does not declare,
+// checkNeeds refuses a request whose handler needs what the client does not declare,
 // before anything of it is looked at.
 func (s *Server) checkNeeds(ctx context.Context, in *Incoming, needs protocol.ClientCapabilities) error {
 	if needs.IsZero() {
@@ -105,7 +107,7 @@ func roundtripCall(in *Incoming, arguments json.RawMessage, retry *protocol.Retr
 	return call
 }
 
-// outcome turns what a handler returns into what the funnel takes.
+// convertOutcome turns what a handler returns into what the funnel takes.
 func (s *Server) convertOutcome(ctx context.Context, in *Incoming, result protocol.Result, err error) (protocol.Result, error) {
 	if err == nil {
 		return result, nil
@@ -117,4 +119,37 @@ func (s *Server) convertOutcome(ctx context.Context, in *Incoming, result protoc
 		return nil, s.reportBug(ctx, in, mistake)
 	}
 	return nil, err
+}
+
+// A StreamCloser is a way back to the client ([Incoming].Back) that can hang up while its request goes
+// on: the client comes back for the rest (2025-11-25 basic/transports,
+// "Resumability and Redelivery"). CloseStream may be called more than once and
+// while notifications are being sent.
+type StreamCloser interface {
+	CloseStream(ctx context.Context, retry time.Duration) error
+}
+
+// CloseStream closes the connection on which the client waits for the response
+// and tells it to ask again after retry, rounded to milliseconds; zero leaves
+// that to the client. The request goes on. What it sends from now on, the
+// response above all, is kept for the client within the limits of the
+// transport. A handler that takes long can so spare everybody a connection.
+// [ErrCannotClose] does no harm: the connection stays.
+func (c *Call) CloseStream(ctx context.Context, retry time.Duration) error {
+	if retry < 0 {
+		return fmt.Errorf("server: close stream: retry %v is negative", retry)
+	}
+	if c.channel == nil {
+		return ErrCannotClose
+	}
+	c.channel.mu.Lock()
+	defer c.channel.mu.Unlock()
+	if c.channel.ended {
+		return ErrEnded
+	}
+	closer, ok := c.channel.back.(StreamCloser)
+	if !ok {
+		return ErrCannotClose
+	}
+	return closer.CloseStream(ctx, retry)
 }

@@ -23,14 +23,14 @@ type CompleteCall struct {
 // best first. Clients see the first 100 and how many there are.
 type Completer func(ctx context.Context, call *CompleteCall) ([]string, error)
 
-// completing notes that a completer was registered, nil or not.
+// noteCompleter notes that a completer was registered, nil or not.
 func (s *Server) noteCompleter(c Completer) {
 	if c != nil {
 		s.completes.Store(true)
 	}
 }
 
-// complete answers completion/complete. A prompt or template without a
+// answerComplete answers completion/complete. A prompt or template without a
 // completer has no suggestions, which is not an error.
 func (s *Server) answerComplete(ctx context.Context, in *Incoming, p *protocol.CompleteParams) (result protocol.Result, err error) {
 	completer, err := s.findCompleter(in, p.Ref)
@@ -57,7 +57,7 @@ func (s *Server) answerComplete(ctx context.Context, in *Incoming, p *protocol.C
 	})
 }
 
-// completions is the result with the first of values.
+// newCompleteResult is the result with the first of values.
 func newCompleteResult(values []string) *protocol.CompleteResult {
 	total := int64(len(values))
 	r := &protocol.CompleteResult{Values: values, Total: &total}

@@ -84,7 +84,7 @@ func limitInfo(info protocol.Implementation) protocol.Implementation {
 	return kept
 }
 
-// clipText cuts text to at most n bytes, at a character. What is cut is copied,
+// clipDeclared cuts text to at most n bytes, at a character. What is cut is copied,
 // so that the rest is not held.
 func clipDeclared(text string, n int) string {
 	if len(text) <= n {

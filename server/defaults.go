@@ -72,7 +72,7 @@ func (b *defaultsBuilder) buildDefaults(t reflect.Type) *defaults {
 	return d
 }
 
-// fill returns arguments, which match the input schema, with the defaults of
+// fillAbsent returns arguments, which match the input schema, with the defaults of
 // absent members. Those of an object that is absent itself are not filled in.
 func (d *defaults) fillAbsent(arguments []byte) []byte {
 	if d == nil {

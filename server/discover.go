@@ -2,7 +2,7 @@ package server
 
 import "github.com/rondo-mcp/rondo/protocol"
 
-// discover answers server/discover: what the server is, speaks and offers.
+// answerDiscover answers server/discover: what the server is, speaks and offers.
 func (s *Server) answerDiscover(in *Incoming) *protocol.DiscoverResult {
 	return &protocol.DiscoverResult{
 		SupportedVersions: supportedVersions(),
@@ -15,7 +15,7 @@ func (s *Server) answerDiscover(in *Incoming) *protocol.DiscoverResult {
 	}
 }
 
-// capabilities declares what is registered, was registered before, or is
+// declaredCapabilities declares what is registered, was registered before, or is
 // promised by the options.
 func (s *Server) declaredCapabilities() protocol.ServerCapabilities {
 	c := s.opts.Capabilities
@@ -36,7 +36,7 @@ func (s *Server) declaredCapabilities() protocol.ServerCapabilities {
 	return c
 }
 
-// offers reports whether the server answers method.
+// offersMethod reports whether the server answers method.
 func (s *Server) offersMethod(method string) bool {
 	declared := &s.opts.Capabilities
 	switch method {

@@ -83,7 +83,7 @@ func targetOf(p protocol.Params) string {
 	return ""
 }
 
-// supported are the revisions that this server speaks.
+// supportedVersions are the revisions that this server speaks.
 func supportedVersions() []protocol.Version { return []protocol.Version{protocol.V20260728} }
 
 // checkRequest returns why a request may not be dispatched, nil if it may. The
@@ -149,7 +149,7 @@ func (s *Server) refuseClosing(ctx context.Context, response *protocol.Response)
 	response.Error = s.refuseAndReport(ctx, "", roundtrip.RefusedClosing, response.ID, waiting.RefuseClosing())
 }
 
-// respond makes the response of what the handler returned. It is no part of the
+// completeResponse makes the response of what the handler returned. It is no part of the
 // stack of a call that waits, where it would take 400 bytes.
 //
 //go:noinline
@@ -173,7 +173,7 @@ func (s *Server) completeResponse(ctx context.Context, in *Incoming, response *p
 	}
 }
 
-// run calls the middleware, which must not bring the process down.
+// runHandler calls the middleware, which must not bring the process down.
 func (s *Server) runHandler(ctx context.Context, in *Incoming) (result protocol.Result, err error) {
 	if back, ok := in.Back.(BackSender); ok && in.session != nil {
 		in.pusher = &pusher{session: in.session, version: in.Version, channel: in.channel, back: back}
@@ -190,7 +190,7 @@ func (s *Server) runHandler(ctx context.Context, in *Incoming) (result protocol.
 	return s.handler(ctx, in)
 }
 
-// dispatch is the innermost handler.
+// dispatchRequest is the innermost handler.
 func (s *Server) dispatchRequest(ctx context.Context, in *Incoming) (protocol.Result, error) {
 	if in.refusal != nil {
 		return nil, in.refusal
@@ -227,7 +227,7 @@ func (s *Server) publicError(ctx context.Context, in *Incoming, err error) *prot
 	return s.reportBug(ctx, in, fmt.Errorf("middleware: %w", err))
 }
 
-// bug reports a mistake of the server and returns what the client learns.
+// reportBug reports a mistake of the server and returns what the client learns.
 func (s *Server) reportBug(ctx context.Context, in *Incoming, err error) *protocol.Error {
 	s.opts.Observer.Observe(ctx, roundtrip.ServerBug{Where: in.eventWhere(), Err: err})
 	return internalError()

@@ -26,7 +26,7 @@ func newInfoMeta(info protocol.Implementation) (infoMeta, error) {
 	return infoMeta{info, append(member, '}')}, nil
 }
 
-// splice puts the name into an encoded result without _meta. The result has
+// appendMeta puts the name into an encoded result without _meta. The result has
 // other members: resultType at least.
 func (m *infoMeta) appendMeta(encoded json.RawMessage) json.RawMessage {
 	return append(bytes.TrimSuffix(encoded, []byte("}")), m.member...)
@@ -35,7 +35,7 @@ func (m *infoMeta) appendMeta(encoded json.RawMessage) json.RawMessage {
 // resultBytes is room for most results, so that encoding them allocates once.
 const resultBytes = 1 << 10
 
-// encode returns the JSON text of the result, the server's name added.
+// encodeResult returns the JSON text of the result, the server's name added.
 func (s *Server) encodeResult(in *Incoming, result protocol.Result) (json.RawMessage, error) {
 	if p := in.encodedPage; p != nil && in.session == nil && p.result == result {
 		if _, ok := in.Back.(BufferLender); ok {
@@ -77,7 +77,7 @@ func (s *Server) encodeResult(in *Incoming, result protocol.Result) (json.RawMes
 	return data[len(dst):], nil
 }
 
-// askable refuses questions that did not come by way of the funnel, where they
+// checkQuestionsOfMiddleware refuses questions that did not come by way of the funnel, where they
 // are gated and get the state without which their answers count for nothing. A
 // middleware may pass on what a handler asks; it cannot ask by itself.
 func checkQuestionsOfMiddleware(in *Incoming, asks *protocol.InputRequiredResult) error {
@@ -96,7 +96,7 @@ func checkQuestionsOfMiddleware(in *Incoming, asks *protocol.InputRequiredResult
 	return nil
 }
 
-// merge returns a copy of result, whose _meta is meta, with the server's name
+// mergeMeta returns a copy of result, whose _meta is meta, with the server's name
 // in it, unless the author put one there. The original belongs to the author
 // and may be shared between requests.
 func (m *infoMeta) mergeMeta(result protocol.Result, meta protocol.Meta) (protocol.Result, error) {
@@ -147,4 +147,48 @@ func metaOf(result protocol.Result) *protocol.Meta {
 		return &r.Meta
 	}
 	return nil
+}
+
+// A BufferLender is a way back to the client ([Incoming].Back) that has memory
+// for the result, from which the transport can send it as it is. The response
+// may then alias that memory, or memory that is shared between requests, and
+// must not be changed.
+type BufferLender interface {
+	// Lend returns what the result is appended to. It is called at most once
+	// a request, when its handler has returned.
+	Lend() []byte
+	// Return is handed what was lent, grown maybe, with the result behind it.
+	// It is not called when there is no result.
+	Return(buf []byte)
+}
+
+// AppendBatch appends the JSON text of the answer to a batch (2025-03-26
+// basic/index, "Batching") to dst: an array of the responses in the order
+// given, which need not be that of the requests. Nil entries, for requests that
+// are not answered, are left out. Without any response nothing is appended, for
+// such a batch is not answered. A response that cannot be written is replaced
+// by an internal error.
+func AppendBatch(dst []byte, responses []*protocol.Response) []byte {
+	some := false
+	for _, r := range responses {
+		if r == nil {
+			continue
+		}
+		sep := byte(',')
+		if !some {
+			sep, some = '[', true
+		}
+		dst = append(dst, sep)
+		data, err := protocol.AppendMessage(dst, r)
+		if err != nil {
+			data, err = protocol.AppendMessage(dst, &protocol.Response{ID: r.ID, Error: internalError()})
+		}
+		if err == nil {
+			dst = data
+		}
+	}
+	if some {
+		dst = append(dst, ']')
+	}
+	return dst
 }

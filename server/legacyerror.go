@@ -35,7 +35,7 @@ func (s *Server) legacyError(ctx context.Context, in *Incoming, e *protocol.Erro
 	return &c
 }
 
-// missingURI recognises what [protocol.ResourceNotFound] returns: an answer
+// isMissingResource recognises what [protocol.ResourceNotFound] returns: an answer
 // about a resource whose data is its URI and nothing else.
 func isMissingResource(in *Incoming, e *protocol.Error) bool {
 	switch in.Request.Method {

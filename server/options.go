@@ -117,7 +117,7 @@ func (o *Options) withDefaults() (Options, error) {
 	return opts, nil
 }
 
-// declarable returns the part of c that is an author's to declare. Changes of
+// declarableCapabilities returns the part of c that is an author's to declare. Changes of
 // what may be added later are announced.
 func declarableCapabilities(c protocol.ServerCapabilities) protocol.ServerCapabilities {
 	own := protocol.ServerCapabilities{Experimental: c.Experimental, Extensions: c.Extensions}

@@ -68,13 +68,13 @@ func pageAt[E entry](all []E, method string, at, size int) (entries []E, next st
 	return all[at:end], next
 }
 
-// cursor is opaque to clients; that any replica understands it is all that it
+// newCursor is opaque to clients; that any replica understands it is all that it
 // is made for. Nothing but the cursors that lead to a page is accepted.
 func newCursor(method string, at int) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %d", method, at))
 }
 
-// list answers one of the list requests.
+// answerList answers one of the list requests.
 func (s *Server) answerList(in *Incoming, p *protocol.ListParams) (protocol.Result, error) {
 	switch in.Request.Method {
 	case protocol.MethodListTools:
@@ -87,7 +87,7 @@ func (s *Server) answerList(in *Incoming, p *protocol.ListParams) (protocol.Resu
 	return listPage(s, in, s.templates.loadSnapshot(), p.Cursor)
 }
 
-// badCursor refuses a cursor that leads nowhere, or nowhere that the client may
+// newCursorError refuses a cursor that leads nowhere, or nowhere that the client may
 // see.
 func newCursorError() *protocol.Error {
 	return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: cursor: does not lead to a page of this list; list again without it")
@@ -126,13 +126,13 @@ func (s *Server) listHints(private bool) protocol.CacheHints {
 	return protocol.CacheHints{TTLMillis: s.opts.ListTTL.Milliseconds(), Scope: s.cacheScope(private)}
 }
 
-// visible reports whether the sender of a request may see what is registered
+// isVisible reports whether the sender of a request may see what is registered
 // under name.
 func (s *Server) isVisible(in *Incoming, list, name string) bool {
 	return s.opts.Visible == nil || s.opts.Visible(in.Principal, list, name)
 }
 
-// scope is public only where everybody is shown the same.
+// cacheScope is public only where everybody is shown the same.
 func (s *Server) cacheScope(private bool) protocol.CacheScope {
 	if private || s.opts.PrivateLists || s.opts.Visible != nil {
 		return protocol.CachePrivate

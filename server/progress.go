@@ -13,11 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// ErrEnded is returned by what a handler sends after its request has been
-// answered: nothing of a request may follow its response.
-var ErrEnded = errors.New("server: the request has ended")
-
-// outlet is the way back of one leg while it runs. It puts what goes out in
+// requestChannel is the way back of one leg while it runs. It puts what goes out in
 // order and closes when the leg is answered.
 type requestChannel struct {
 	mu       sync.Mutex
@@ -27,12 +23,12 @@ type requestChannel struct {
 	values   heartbeat.Sequence
 }
 
-// begin is called once, before the outlet is used.
+// openChannel is called once, before the outlet is used.
 func (o *requestChannel) openChannel(back protocol.Back) {
 	o.back, o.progress = back, math.Inf(-1)
 }
 
-// enter has a handler begin. In a session it does so several times while one
+// resetProgress has a handler begin. In a session it does so several times while one
 // request runs, and each time may report what it did before, as it may where
 // each time is a request of its own.
 func (o *requestChannel) resetProgress() {
@@ -51,7 +47,7 @@ func (o *requestChannel) Notify(ctx context.Context, n *protocol.Notification) e
 	return o.sendLocked(ctx, n)
 }
 
-// send is called with mu held, so that messages leave in the order in which
+// sendLocked is called with mu held, so that messages leave in the order in which
 // they were made.
 func (o *requestChannel) sendLocked(ctx context.Context, n *protocol.Notification) error {
 	switch {
@@ -122,7 +118,7 @@ func progressNotification(token protocol.ProgressToken, progress, total float64,
 	return &protocol.Notification{Method: protocol.NotifyProgress, Params: params}, nil
 }
 
-// A transientSender is a way back that can send a notification which need not be
+// A TransientSender is a way back that can send a notification which need not be
 // kept for a client that is not there at the moment.
 type TransientSender interface {
 	SendTransient(ctx context.Context, n *protocol.Notification) error
@@ -173,7 +169,7 @@ func (c *Call) Log(ctx context.Context, level protocol.LoggingLevel, logger stri
 	return c.channel.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage, Params: params})
 }
 
-// wanted is the least severe level that the client wants, empty for none.
+// wantedLogLevel is the least severe level that the client wants, empty for none.
 func (c *Call) wantedLogLevel() protocol.LoggingLevel {
 	if c.in == nil || c.in.session == nil {
 		return c.Meta.LogLevel

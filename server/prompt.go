@@ -102,7 +102,7 @@ func (s *Server) getPrompt(ctx context.Context, in *Incoming, params *protocol.G
 	})
 }
 
-// decode reads the arguments and refuses the request when one is missing.
+// decodeArguments reads the arguments and refuses the request when one is missing.
 func (c *PromptCall) decodeArguments(params *protocol.GetPromptParams, known []protocol.PromptArgument) error {
 	if params.Arguments != nil {
 		if err := jsonx.Unmarshal(params.Arguments, &c.Arguments); err != nil {

@@ -47,7 +47,7 @@ type pushTable struct {
 	closed  bool
 }
 
-// A push is one question under way. Its id is its progress token, too.
+// A pendingPush is one question under way. Its id is its progress token, too.
 type pendingPush struct {
 	id       protocol.ID
 	pusher   *pusher
@@ -64,7 +64,7 @@ func (p *pendingPush) completePush(result json.RawMessage, err error) {
 	close(p.answered)
 }
 
-// add makes room for a question. Ids are strings, which no client mistakes for
+// addPush makes room for a question. Ids are strings, which no client mistakes for
 // the integers that it counts its own requests with, and are never used again.
 func (t *pushTable) addPush(asker *pusher, extend func()) (*pendingPush, error) {
 	t.mu.Lock()
@@ -90,7 +90,7 @@ func pushID(n uint64) protocol.ID {
 	return id
 }
 
-// take removes a question. It reports whether it was still there: exactly one
+// removePush removes a question. It reports whether it was still there: exactly one
 // caller gets to decide what becomes of it.
 func (t *pushTable) removePush(id protocol.ID) (*pendingPush, bool) {
 	t.mu.Lock()
@@ -121,7 +121,7 @@ func (t *pushTable) extendPush(token protocol.ProgressToken) {
 	}
 }
 
-// close fails everything that waits, and what would.
+// failPushes fails everything that waits, and what would.
 func (t *pushTable) failPushes() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -132,7 +132,7 @@ func (t *pushTable) failPushes() {
 	}
 }
 
-// of removes and returns what one request asks.
+// removePushesOf removes and returns what one request asks.
 func (t *pushTable) removePushesOf(asker *pusher) []*pendingPush {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -194,7 +194,7 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, exten
 	return asked.result, asked.err
 }
 
-// giveUp withdraws a question that is still waiting, and reports whether it
+// withdrawPending withdraws a question that is still waiting, and reports whether it
 // was.
 func (p *pusher) withdrawPending(asked *pendingPush, why error) bool {
 	p.withdrawing.RLock()
@@ -206,7 +206,7 @@ func (p *pusher) withdrawPending(asked *pendingPush, why error) bool {
 	return waiting
 }
 
-// withdraw tells the client that nobody waits for its answer
+// sendWithdrawal tells the client that nobody waits for its answer
 // (basic/utilities/cancellation). It is sent on the stream of the question.
 func (p *pusher) sendWithdrawal(asked *pendingPush, why error) {
 	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
@@ -223,7 +223,7 @@ func (p *pusher) sendWithdrawal(asked *pendingPush, why error) {
 	}
 }
 
-// end withdraws what is still being asked when the request has been answered:
+// withdrawRemaining withdraws what is still being asked when the request has been answered:
 // by goroutines that a handler left behind.
 func (p *pusher) withdrawRemaining() {
 	if p == nil {
@@ -245,7 +245,7 @@ const envelopeBytes = 192
 // questionBytes is room for a question of another kind, as a rule.
 const questionBytes = 512
 
-// roomFor returns how much room to make for the text of a question, so that encoding it
+// estimateQuestionBytes returns how much room to make for the text of a question, so that encoding it
 // allocates once, as a rule, and little is left over: the text is kept until the
 // question is answered.
 func estimateQuestionBytes(question protocol.InputRequest) int {
@@ -255,13 +255,13 @@ func estimateQuestionBytes(question protocol.InputRequest) int {
 	return questionBytes
 }
 
-// A textSender is a [BackSender] that takes the JSON text of a request as it goes
+// A TextSender is a [BackSender] that takes the JSON text of a request as it goes
 // over the wire, and keeps it.
 type TextSender interface {
 	SendText(ctx context.Context, request []byte) error
 }
 
-// ask sends a question as a request that asks for progress reports.
+// sendQuestion sends a question as a request that asks for progress reports.
 func (p *pusher) sendQuestion(ctx context.Context, id protocol.ID, question protocol.InputRequest) error {
 	question, err := withProgressToken(question, id)
 	if err != nil {
@@ -285,7 +285,7 @@ func (p *pusher) sendQuestion(ctx context.Context, id protocol.ID, question prot
 	return whole.SendText(ctx, append(text, '}'))
 }
 
-// send sends what relates to a question.
+// sendMessage sends what relates to a question.
 func (p *pusher) sendMessage(ctx context.Context, m protocol.Message) error {
 	if err := p.channel.lockUnlessEnded(); err != nil {
 		return err
@@ -294,7 +294,7 @@ func (p *pusher) sendMessage(ctx context.Context, m protocol.Message) error {
 	return p.back.Send(ctx, m)
 }
 
-// enterOrder takes the mutex, which puts what is sent in order with the
+// lockUnlessEnded takes the mutex, which puts what is sent in order with the
 // notifications of the request, unless that has ended.
 func (o *requestChannel) lockUnlessEnded() error {
 	o.mu.Lock()
@@ -305,7 +305,7 @@ func (o *requestChannel) lockUnlessEnded() error {
 	return nil
 }
 
-// withToken returns a copy of the question with a progress token of ours.
+// withProgressToken returns a copy of the question with a progress token of ours.
 func withProgressToken(question protocol.InputRequest, token protocol.ProgressToken) (out protocol.InputRequest, err error) {
 	switch q := question.(type) {
 	case *protocol.ElicitForm:
@@ -328,7 +328,7 @@ func withProgressToken(question protocol.InputRequest, token protocol.ProgressTo
 	return question, nil
 }
 
-// tokenMeta returns meta with a progress token: nothing else, as a rule.
+// addProgressToken returns meta with a progress token: nothing else, as a rule.
 func addProgressToken(meta protocol.Meta, token protocol.ProgressToken) (protocol.Meta, error) {
 	if len(meta) > 0 {
 		return meta.With(protocol.MetaProgressToken, token)

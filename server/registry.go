@@ -36,7 +36,7 @@ func (r *registry[E]) initRegistry(s *Server, method string, render func([]E, st
 	r.index = map[string]E{}
 }
 
-// add registers e. It fails when the key is taken, or when e cannot be listed:
+// addEntry registers e. It fails when the key is taken, or when e cannot be listed:
 // better now than on every tools/list.
 func (r *registry[E]) addEntry(e E) error {
 	if _, err := r.encodePage([]E{e}, "", protocol.CacheHints{}); err != nil {
@@ -55,7 +55,7 @@ func (r *registry[E]) addEntry(e E) error {
 	return nil
 }
 
-// remove undoes add. It reports whether there was anything under key.
+// removeEntry undoes add. It reports whether there was anything under key.
 func (r *registry[E]) removeEntry(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,7 +70,7 @@ func (r *registry[E]) removeEntry(key string) bool {
 	return true
 }
 
-// snapshot returns what is registered now.
+// loadSnapshot returns what is registered now.
 func (r *registry[E]) loadSnapshot() *snapshot[E] {
 	if s := r.current.Load(); s != nil {
 		return s

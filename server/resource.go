@@ -62,7 +62,7 @@ type ResourceCall struct {
 // [protocol.ResourceNotFound].
 type ResourceHandler func(ctx context.Context, call *ResourceCall) (protocol.ReadResourceOutcome, error)
 
-// reader is what a resource and a template have in common.
+// resourceReader is what a resource and a template have in common.
 type resourceReader struct {
 	needs      protocol.ClientCapabilities
 	acceptCold bool
@@ -145,7 +145,7 @@ func renderTemplates(templates []*template, next string, cache protocol.CacheHin
 	return &protocol.ListResourceTemplatesResult{ResourceTemplates: list, NextCursor: next, Cache: cache}
 }
 
-// find returns who reads uri, and the variables of its template. A resource
+// findReader returns who reads uri, and the variables of its template. A resource
 // that is hidden is not read by way of a template either.
 func (s *Server) findReader(in *Incoming, uri string) (*resourceReader, map[string]string) {
 	if r, ok := s.resources.loadSnapshot().index[uri]; ok {
@@ -183,7 +183,7 @@ func (s *Server) readResource(ctx context.Context, in *Incoming, params *protoco
 	})
 }
 
-// withURI returns result with the URI of the request wherever the author left
+// fillURIs returns result with the URI of the request wherever the author left
 // it out. The author's own value stays as it is: it may be shared.
 func fillURIs(result *protocol.ReadResourceResult, uri string) *protocol.ReadResourceResult {
 	if result == nil || !slices.ContainsFunc(result.Contents, func(c protocol.ResourceContents) bool { return c.URI == "" }) {

@@ -32,7 +32,7 @@ func checkFit(schema json.RawMessage, t reflect.Type) error {
 	return checkSubschema(doc, t, "")
 }
 
-// fit checks the subschema doc of t. path names it in errors, empty at the root.
+// checkSubschema checks the subschema doc of t. path names it in errors, empty at the root.
 func checkSubschema(doc any, t reflect.Type, path string) error {
 	s, ok := doc.(map[string]any)
 	for t.Kind() == reflect.Pointer {
@@ -154,7 +154,7 @@ func checkMember(doc any, member *fields.Member, path string) error {
 	return checkSubschema(doc, member.Field.Type, path)
 }
 
-// bounds reports whether a schema has a keyword, or one that may stand in for
+// hasBound reports whether a schema has a keyword, or one that may stand in for
 // it.
 func hasBound(s map[string]any, keyword string) bool {
 	for _, name := range []string{keyword, "enum", "const", "oneOf", "anyOf", "allOf", "$ref"} {
@@ -176,7 +176,7 @@ func hasBound(s map[string]any, keyword string) bool {
 	return false
 }
 
-// fitType checks the types and the values that a schema lists.
+// checkType checks the types and the values that a schema lists.
 func checkType(s map[string]any, t reflect.Type) error {
 	names := []any{s["type"]}
 	if list, ok := s["type"].([]any); ok {

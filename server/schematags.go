@@ -28,7 +28,7 @@ type exactBound struct {
 	number  fields.Number
 }
 
-// apply goes over the schema s of t, which is at path.
+// applyTags goes over the schema s of t, which is at path.
 func (g *tagger) applyTags(s *jsonschema.Schema, t reflect.Type, path []string) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -73,10 +73,10 @@ func (g *tagger) applyTags(s *jsonschema.Schema, t reflect.Type, path []string) 
 	return nil
 }
 
-// below returns a path of its own, since several begin with the same steps.
+// extendPath returns a path of its own, since several begin with the same steps.
 func extendPath(path []string, steps ...string) []string { return slices.Concat(path, steps) }
 
-// describe adds the tags of one field to its schema.
+// describeField adds the tags of one field to its schema.
 func (g *tagger) describeField(s *jsonschema.Schema, tags *fields.Tags, path []string) {
 	if tags.Title != "" {
 		s.Title = tags.Title
@@ -161,7 +161,7 @@ func checkDefault(s *jsonschema.Schema, t reflect.Type, value []byte) error {
 	return nil
 }
 
-// restore puts the exact bounds in the place of the rounded ones.
+// restoreExactBounds puts the exact bounds in the place of the rounded ones.
 func (g *tagger) restoreExactBounds(raw json.RawMessage) (json.RawMessage, error) {
 	var err error
 	for _, bound := range g.exact {

@@ -5,22 +5,9 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
-
-// ErrClosed is the cause with which the contexts of running requests are
-// cancelled when their server closes.
-var ErrClosed error = &closedError{"server: closed"}
-
-// A closedError is why something ends when its server closes.
-type closedError struct{ text string }
-
-func (e *closedError) Error() string { return e.text }
-
-// Is makes it known to the funnel, which tells the caller.
-func (e *closedError) Is(target error) bool { return target == waiting.ErrClosing }
 
 // A Server answers the requests of clients. It is free of transports: they
 // hand it requests and send what it returns. All methods may be called

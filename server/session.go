@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -16,17 +15,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// ErrSessionClosed is the cause with which the contexts of a session's requests
-// are cancelled when it is closed.
-var ErrSessionClosed = errors.New("server: the session has been closed")
-
 // closedRetryAfter is when a client may try again whose session is closed: it opens
 // a new one first.
 const closedRetryAfter = time.Second
-
-// ErrUnsolicited says that a response answers nothing that is being asked: the
-// question was withdrawn, has been answered, or was asked in another session.
-var ErrUnsolicited = errors.New("server: the response answers no question of this session")
 
 // A Session is one connection with a client of a revision before 2026-07-28,
 // free of transports. It is opened by the request initialize
@@ -156,7 +147,7 @@ func (x *Session) Admit(req *protocol.Request) *Incoming {
 	return in
 }
 
-// check returns why a request may not be dispatched. It is called with mu held.
+// checkMethodLocked returns why a request may not be dispatched. It is called with mu held.
 func (x *Session) checkMethodLocked(method string) *protocol.Error {
 	s := x.server
 	switch {
@@ -233,7 +224,7 @@ func (x *Session) Close() {
 	x.pushes.failPushes()
 }
 
-// begin has a request that runs end with the session, or when the client cancels
+// beginRequest has a request that runs end with the session, or when the client cancels
 // it by its id, until finished is called.
 func (x *Session) beginRequest(l *activeRequest, in *Incoming) {
 	id := in.Request.ID
@@ -256,7 +247,7 @@ func (x *Session) beginRequest(l *activeRequest, in *Incoming) {
 	x.running[id] = in.running
 }
 
-// finished is called when the request, with the id that it began with, has been
+// endRequest is called when the request, with the id that it began with, has been
 // served.
 func (x *Session) endRequest(l *activeRequest, id protocol.ID) {
 	if l.request.stop != nil {
@@ -268,7 +259,7 @@ func (x *Session) endRequest(l *activeRequest, id protocol.ID) {
 	delete(x.running, id)
 }
 
-// cancelled cancels a request. Unknown ids are no error: the request may just
+// cancelRequest cancels a request. Unknown ids are no error: the request may just
 // have been answered, or not have begun. initialize cannot be cancelled (basic/utilities/cancellation).
 func (x *Session) cancelRequest(id protocol.ID) {
 	x.mu.Lock()
@@ -303,7 +294,7 @@ func legacyVersions() []protocol.Version {
 	return slices.DeleteFunc(protocol.Versions(), func(v protocol.Version) bool { return v.Era() != protocol.Legacy })
 }
 
-// negotiate returns the revision to answer a client that asks for wanted: that
+// negotiateVersion returns the revision to answer a client that asks for wanted: that
 // one, or else the newest that a session can have (basic/lifecycle, "Version
 // Negotiation").
 func negotiateVersion(wanted protocol.Version) protocol.Version {
@@ -311,4 +302,45 @@ func negotiateVersion(wanted protocol.Version) protocol.Version {
 		return wanted
 	}
 	return legacyVersions()[0]
+}
+
+// ServesLegacy reports whether the server opens sessions for clients of
+// revisions before 2026-07-28; see [Options].ModernOnly.
+func (s *Server) ServesLegacy() bool { return !s.opts.ModernOnly }
+
+// AdmitStateless is [Session.Admit] for a request of revision v that stands for
+// itself, from a client of which nothing is known but that p speaks for it. An
+// initialize is answered like any other request. What needs a session is
+// refused: to be told of changes, to choose a log level, and, since no
+// capability is known, to be asked anything. The function that is returned must
+// be called once the request has been answered.
+func (s *Server) AdmitStateless(req *protocol.Request, v protocol.Version, p roundtrip.Principal) (*Incoming, func()) {
+	x := s.NewSession(p, nil)
+	x.stateless = true
+	if req != nil && req.Method != protocol.MethodInitialize {
+		x.version = negotiateVersion(v)
+		x.client.Capabilities = &protocol.ClientCapabilities{}
+		x.level = protocol.LevelEmergency
+	}
+	in := x.Admit(req)
+	switch in.Request.Method {
+	case protocol.MethodSubscribe, protocol.MethodUnsubscribe, protocol.MethodSetLevel:
+		in.Refuse(protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s needs a session, which this server does not have", in.Request.Method))
+	}
+	return in, x.Close
+}
+
+// withoutSession leaves out what only a session can keep.
+func withoutSession(c protocol.ServerCapabilities) protocol.ServerCapabilities {
+	if c.Tools != nil {
+		c.Tools = &protocol.ListCapability{}
+	}
+	if c.Prompts != nil {
+		c.Prompts = &protocol.ListCapability{}
+	}
+	if c.Resources != nil {
+		c.Resources = &protocol.ResourcesCapability{}
+	}
+	c.Logging = nil
+	return c
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// open opens the session. It is called with mu held.
+// openLocked opens the session. It is called with mu held.
 func (x *Session) openLocked(in *Incoming, p *protocol.InitializeParams) {
 	x.version = negotiateVersion(p.ProtocolVersion)
 	capabilities, info := limitDeclared(p.Capabilities, p.ClientInfo)
@@ -18,7 +18,7 @@ func (x *Session) openLocked(in *Incoming, p *protocol.InitializeParams) {
 	in.opensSession = true
 }
 
-// settle undoes open when initialize failed.
+// revertFailedOpen undoes open when initialize failed.
 func (x *Session) revertFailedOpen(in *Incoming, err error) {
 	if !in.opensSession || err == nil {
 		return
@@ -29,7 +29,7 @@ func (x *Session) revertFailedOpen(in *Incoming, err error) {
 	x.version, x.client = "", protocol.RequestMeta{}
 }
 
-// offers is [Server.offers] for sessions.
+// offersMethod is [Server.offers] for sessions.
 func (x *Session) offersMethod(method string) bool {
 	s := x.server
 	switch method {
@@ -43,7 +43,7 @@ func (x *Session) offersMethod(method string) bool {
 	return s.offersMethod(method)
 }
 
-// legacy answers the requests that only sessions have. It reports false for
+// answerSessionMethod answers the requests that only sessions have. It reports false for
 // others.
 func (x *Session) answerSessionMethod(in *Incoming) (protocol.Result, error, bool) {
 	switch p := in.Params.(type) {
@@ -69,7 +69,7 @@ func (x *Session) answerSessionMethod(in *Incoming) (protocol.Result, error, boo
 	return nil, nil, false
 }
 
-// initialize says what the server offers, and notes from now on what changes of
+// answerInitialize says what the server offers, and notes from now on what changes of
 // it.
 func (x *Session) answerInitialize(in *Incoming) *protocol.InitializeResult {
 	c := legacyCapabilities(x.server.declaredCapabilities(), in.Version)
@@ -101,7 +101,7 @@ func legacyCapabilities(c protocol.ServerCapabilities, v protocol.Version) proto
 	return c
 }
 
-// withoutNews promises no announcements.
+// withoutAnnouncements promises no announcements.
 func withoutAnnouncements(c protocol.ServerCapabilities) protocol.ServerCapabilities {
 	if c.Tools != nil {
 		c.Tools = &protocol.ListCapability{}
@@ -126,7 +126,7 @@ func legacyInfo(info protocol.Implementation, v protocol.Version) protocol.Imple
 	return info
 }
 
-// subscribe notes that the client wants to know when the resource at uri
+// subscribeResource notes that the client wants to know when the resource at uri
 // changes. Which resources there are it does not tell. The number is bounded,
 // and so is the room that the URIs take: they are held as long as the session.
 func (x *Session) subscribeResource(uri string) error {
@@ -155,7 +155,7 @@ func (x *Session) unsubscribeResource(uri string) {
 	}
 }
 
-// initialized lets the news out: nothing but pings and logs may be sent before
+// noteInitialized lets the news out: nothing but pings and logs may be sent before
 // (basic/lifecycle, "Initialization").
 func (x *Session) noteInitialized() {
 	x.mu.Lock()
@@ -164,7 +164,7 @@ func (x *Session) noteInitialized() {
 	x.startAnnouncing()
 }
 
-// tell sends the news, unless it is being done. However much changes meanwhile,
+// startAnnouncing sends the news, unless it is being done. However much changes meanwhile,
 // there is one goroutine, and none while nothing changes.
 func (x *Session) startAnnouncing() {
 	x.mu.Lock()
@@ -179,7 +179,7 @@ func (x *Session) startAnnouncing() {
 	}()
 }
 
-// announce sends what is due by now. It reports false when nothing was.
+// announceChanges sends what is due by now. It reports false when nothing was.
 func (x *Session) announceChanges() bool {
 	x.mu.Lock()
 	lists, updated := x.announcements.takeDue()
@@ -199,7 +199,7 @@ func (x *Session) announceChanges() bool {
 	return true
 }
 
-// say announces that a list changed, or the resource at uri, unless whoever
+// announceOne announces that a list changed, or the resource at uri, unless whoever
 // decides about that, or sends it, panics.
 func (x *Session) announceOne(l *announcer, method, uri string) {
 	defer x.server.recoverAndReport(x.lifetime, roundtrip.Where{Version: x.Version(), Method: method, Target: uri})
@@ -210,7 +210,7 @@ func (x *Session) announceOne(l *announcer, method, uri string) {
 	}
 }
 
-// sessionBack sends what relates to no request. Nobody listening is no failure.
+// announcementChannel sends what relates to no request. Nobody listening is no failure.
 type announcementChannel struct{ session *Session }
 
 // Notify implements [protocol.Back].
@@ -222,7 +222,7 @@ func (b announcementChannel) Notify(ctx context.Context, n *protocol.Notificatio
 	return nil
 }
 
-// tellNow sends one message that relates to no request.
+// sendNow sends one message that relates to no request.
 func (x *Session) sendNow(ctx context.Context, m protocol.Message) error {
 	if x.lifetime.Err() != nil {
 		return ErrSessionClosed
@@ -233,7 +233,7 @@ func (x *Session) sendNow(ctx context.Context, m protocol.Message) error {
 	return x.sendUnrelated(ctx, m)
 }
 
-// follow notes what changes from now on, unless the session is closed already.
+// followLists notes what changes from now on, unless the session is closed already.
 func (x *Session) followLists(filter protocol.SubscriptionFilter) {
 	x.server.hub.joinSession(x.announcements, filter)
 	x.mu.Lock()

@@ -15,6 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/lineio"
 	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/internal/stack"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -114,7 +115,7 @@ var (
 // well within it.
 const stopGrace = time.Second
 
-// stream is one client on a line stream.
+// lineStream is one client on a line stream.
 //
 //	in ─▶ read ─▶ start ─▶ one goroutine a request ─▶ outbox ─▶ pump ─▶ out
 type lineStream struct {
@@ -133,7 +134,7 @@ type lineStream struct {
 	closed       bool // no further request may start
 }
 
-// streamRequest is a request that runs.
+// lineRequest is a request that runs.
 type lineRequest struct {
 	stream       *lineStream
 	watch        waiting.Watch
@@ -164,7 +165,7 @@ func (st *lineStream) setWaitsLocked(r *lineRequest, waits bool) {
 	r.waiting = waits
 }
 
-// outgoing is a line on its way out, and the request whose cancellation would
+// outgoingLine is a line on its way out, and the request whose cancellation would
 // stop it there, nil if none can.
 type outgoingLine struct {
 	line    []byte
@@ -200,7 +201,7 @@ func newStream(s *Server, opts *StreamOptions) *lineStream {
 	return st
 }
 
-// read takes lines until the input ends, which is no error.
+// readLines takes lines until the input ends, which is no error.
 func (st *lineStream) readLines(ctx context.Context, lines *lineio.Reader) error {
 	for {
 		line, err := lines.Next()
@@ -238,7 +239,7 @@ func (st *lineStream) receiveLine(ctx context.Context, line []byte) {
 	})
 }
 
-// unreadable is the answer to what is no message, of which message holds what
+// newUnreadableResponse is the answer to what is no message, of which message holds what
 // could be read.
 func newUnreadableResponse(message protocol.Message, err error) *protocol.Response {
 	response := &protocol.Response{Error: asError(err)}
@@ -248,7 +249,7 @@ func newUnreadableResponse(message protocol.Message, err error) *protocol.Respon
 	return response
 }
 
-// handle takes one message. A request leads to one call of reply, with nil when
+// receiveMessage takes one message. A request leads to one call of reply, with nil when
 // it is not to be answered.
 func (st *lineStream) receiveMessage(ctx context.Context, message protocol.Message, reply func(*protocol.Response)) {
 	switch m := message.(type) {
@@ -269,7 +270,7 @@ func (st *lineStream) receiveMessage(ctx context.Context, message protocol.Messa
 	}
 }
 
-// start runs a request, unless it may not.
+// startRequest runs a request, unless it may not.
 func (st *lineStream) startRequest(ctx context.Context, req *protocol.Request, reply func(*protocol.Response)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	r := &lineRequest{stream: st, cancel: cancel, isListen: req.Method == protocol.MethodListen, isInitialize: req.Method == protocol.MethodInitialize}
@@ -302,7 +303,7 @@ func (st *lineStream) startRequest(ctx context.Context, req *protocol.Request, r
 	}()
 }
 
-// answer ends a request with the response, unless the client cancelled it. The
+// answerRequest ends a request with the response, unless the client cancelled it. The
 // id is free again before the response is out, for the client may use it at
 // once.
 func (st *lineStream) answerRequest(id protocol.ID, r *lineRequest, response *protocol.Response, reply func(*protocol.Response)) {
@@ -314,7 +315,7 @@ func (st *lineStream) answerRequest(id protocol.ID, r *lineRequest, response *pr
 	reply(response)
 }
 
-// add takes a request in, or says why not. It counts as running until
+// addRequest takes a request in, or says why not. It counts as running until
 // requests.Done.
 func (st *lineStream) addRequest(id protocol.ID, r *lineRequest) (roundtrip.RefusalReason, *protocol.Error) {
 	st.mu.Lock()
@@ -332,7 +333,7 @@ func (st *lineStream) addRequest(id protocol.ID, r *lineRequest) (roundtrip.Refu
 	return "", nil
 }
 
-// remove reports whether the request is to be answered: not when the client
+// removeRequest reports whether the request is to be answered: not when the client
 // cancelled it.
 func (st *lineStream) removeRequest(id protocol.ID, r *lineRequest) bool {
 	st.mu.Lock()
@@ -350,7 +351,7 @@ func (st *lineStream) announceEnd(response *protocol.Response) {
 	_ = st.sendUnrelated(context.Background(), &protocol.Notification{Method: protocol.NotifyCancelled, Params: params})
 }
 
-// cancelled handles notifications/cancelled. Unknown ids are no error: the
+// cancelRequest handles notifications/cancelled. Unknown ids are no error: the
 // request may just have been answered.
 func (st *lineStream) cancelRequest(params []byte) {
 	var c protocol.Cancelled
@@ -365,7 +366,7 @@ func (st *lineStream) cancelRequest(params []byte) {
 	}
 }
 
-// close lets no further request start and ends the subscriptions, which would
+// stopAccepting lets no further request start and ends the subscriptions, which would
 // go on for ever. The channel is closed when nothing runs any more.
 func (st *lineStream) stopAccepting() <-chan struct{} {
 	st.mu.Lock()
@@ -384,7 +385,7 @@ func (st *lineStream) stopAccepting() <-chan struct{} {
 	return idle
 }
 
-// endWaits withdraws what the client is being asked, and lets nothing more be
+// endWaiting withdraws what the client is being asked, and lets nothing more be
 // asked: people are not waited for.
 func (st *lineStream) endWaiting() {
 	st.mu.Lock()
@@ -396,7 +397,7 @@ func (st *lineStream) endWaiting() {
 	}
 }
 
-// grace gives requests that run at the end of input time to be answered.
+// waitForGrace gives requests that run at the end of input time to be answered.
 func (st *lineStream) waitForGrace(ctx context.Context, idle <-chan struct{}) error {
 	timer := time.NewTimer(max(st.opts.Grace, 0))
 	defer timer.Stop()
@@ -410,7 +411,7 @@ func (st *lineStream) waitForGrace(ctx context.Context, idle <-chan struct{}) er
 	return nil
 }
 
-// stop waits for the requests, which have been told to stop, and then for the
+// waitForEnd waits for the requests, which have been told to stop, and then for the
 // pump, but for neither for ever.
 func (st *lineStream) waitForEnd(idle <-chan struct{}) error {
 	err := waitAtMost(stopGrace, idle)
@@ -429,7 +430,7 @@ func waitAtMost(limit time.Duration, done <-chan struct{}) error {
 	}
 }
 
-// pump writes what the requests send. A write may block for as long as the
+// writeLines writes what the requests send. A write may block for as long as the
 // client does not read, which is why it happens here and nowhere else.
 func (st *lineStream) writeLines(lines *lineio.Writer) {
 	defer close(st.writerDone)
@@ -449,7 +450,7 @@ func (st *lineStream) writeLines(lines *lineio.Writer) {
 	}
 }
 
-// failure returns why out failed, nil when it did not.
+// writeFailure returns why out failed, nil when it did not.
 func (st *lineStream) writeFailure() error {
 	select {
 	case <-st.writerDone:
@@ -459,14 +460,14 @@ func (st *lineStream) writeFailure() error {
 	}
 }
 
-// silent reports whether nothing more may be sent for a request.
+// isCancelled reports whether nothing more may be sent for a request.
 func (st *lineStream) isCancelled(r *lineRequest) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return r.cancelled
 }
 
-// respond sends a response. One that cannot be written is the server's
+// sendResponse sends a response. One that cannot be written is the server's
 // mistake, and the client is told at least that.
 func (st *lineStream) sendResponse(response *protocol.Response) {
 	line, err := protocol.AppendMessage(nil, response)
@@ -478,7 +479,7 @@ func (st *lineStream) sendResponse(response *protocol.Response) {
 	}
 }
 
-// send hands a line to the pump, unless ctx or the stream ends first.
+// sendLine hands a line to the pump, unless ctx or the stream ends first.
 func (st *lineStream) sendLine(ctx context.Context, o outgoingLine) error {
 	select {
 	case st.outbox <- o:
@@ -492,7 +493,7 @@ func (st *lineStream) sendLine(ctx context.Context, o outgoingLine) error {
 	}
 }
 
-// streamBack sends what relates to one request.
+// lineChannel sends what relates to one request.
 type lineChannel struct {
 	stream  *lineStream
 	request *lineRequest
@@ -513,7 +514,7 @@ func (b *lineChannel) Send(ctx context.Context, m protocol.Message) error {
 	return b.sendUnlessCancelled(ctx, m, b.request)
 }
 
-// send sends m, unless the request given, if one is, has been cancelled.
+// sendUnlessCancelled sends m, unless the request given, if one is, has been cancelled.
 func (b *lineChannel) sendUnlessCancelled(ctx context.Context, m protocol.Message, unless *lineRequest) error {
 	if unless != nil && b.stream.isCancelled(unless) {
 		return errCancelled
@@ -536,4 +537,41 @@ func methodOf(m protocol.Message) string {
 		return m.Method
 	}
 	return ""
+}
+
+// belongsToSession reports whether a request belongs to the stream's session: it does
+// not name its revision, as modern requests do, and there is a session, or it
+// is one that may come before.
+func (st *lineStream) belongsToSession(req *protocol.Request) bool {
+	if st.session == nil || revision.IsNamedIn(req.Params) {
+		return false
+	}
+	switch req.Method {
+	case protocol.MethodInitialize, protocol.MethodPing:
+		return true
+	}
+	return st.session.Version() != ""
+}
+
+// sendUnrelated sends a message that belongs to no request that could be cancelled.
+func (st *lineStream) sendUnrelated(ctx context.Context, m protocol.Message) error {
+	line, err := protocol.AppendMessage(nil, m)
+	if err != nil {
+		return err
+	}
+	return st.sendLine(ctx, outgoingLine{line: line})
+}
+
+// failPushes fails what the client is being asked: its answers cannot come.
+func (st *lineStream) failPushes() {
+	if st.session != nil {
+		st.session.pushes.failPushes()
+	}
+}
+
+// closeSession ends the session.
+func (st *lineStream) closeSession() {
+	if st.session != nil {
+		st.session.Close()
+	}
 }

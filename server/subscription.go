@@ -64,7 +64,7 @@ type subscriber struct {
 	updated map[string]bool // URIs of resources that are due
 }
 
-// add opens a subscription of p, or says which bound it would pass.
+// openSubscription opens a subscription of p, or says which bound it would pass.
 func (h *hub) openSubscription(p roundtrip.Principal, filter protocol.SubscriptionFilter) (*subscriber, quota.Limit, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,7 +90,7 @@ func newSubscriber(filter protocol.SubscriptionFilter) *subscriber {
 	return sub
 }
 
-// join adds what a session wants to know. Sessions have a limit of their own,
+// joinSession adds what a session wants to know. Sessions have a limit of their own,
 // with the transport, and hold nothing open.
 func (h *hub) joinSession(sub *subscriber, filter protocol.SubscriptionFilter) {
 	h.mu.Lock()
@@ -108,7 +108,7 @@ func (h *hub) removeSubscriber(sub *subscriber) {
 	delete(h.subscribers, sub)
 }
 
-// close ends every subscription, in good order.
+// closeAll ends every subscription, in good order.
 func (h *hub) closeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -126,7 +126,7 @@ func (h *hub) forEach(f func(*subscriber)) {
 	}
 }
 
-// listChanged notes that the list behind method changed.
+// noteListChanged notes that the list behind method changed.
 func (h *hub) noteListChanged(method string) {
 	h.forEach(func(sub *subscriber) {
 		switch {
@@ -148,7 +148,7 @@ func (h *hub) noteResourceUpdated(uri string) {
 	})
 }
 
-// due adds to one of the sets and wakes the subscription.
+// markDue adds to one of the sets and wakes the subscription.
 func (s *subscriber) markDue(set map[string]bool, what string) {
 	s.mu.Lock()
 	set[what] = true
@@ -163,14 +163,14 @@ func (s *subscriber) markDue(set map[string]bool, what string) {
 	}
 }
 
-// drop forgets that a resource changed.
+// forgetUpdate forgets that a resource changed.
 func (s *subscriber) forgetUpdate(uri string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.updated, uri)
 }
 
-// take empties the sets.
+// takeDue empties the sets.
 func (s *subscriber) takeDue() (lists, updated []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +186,7 @@ func (s *subscriber) takeDue() (lists, updated []string) {
 // themselves when something is added or removed.
 func (s *Server) ResourceUpdated(uri string) { s.hub.noteResourceUpdated(uri) }
 
-// listen answers subscriptions/listen: it acknowledges, then sends what changes
+// answerListen answers subscriptions/listen: it acknowledges, then sends what changes
 // until the client or the server ends it.
 func (s *Server) answerListen(ctx context.Context, in *Incoming, p *protocol.ListenParams) (protocol.Result, error) {
 	if in.Back == nil {
@@ -237,7 +237,7 @@ func (s *Server) answerListen(ctx context.Context, in *Incoming, p *protocol.Lis
 	}
 }
 
-// A listener sends what one subscription has to say.
+// An announcer sends what one subscription has to say.
 type announcer struct {
 	server *Server
 	in     *Incoming
@@ -253,7 +253,7 @@ func (l *announcer) sendNotification(ctx context.Context, method string, params 
 	return l.in.Back.Notify(ctx, &protocol.Notification{Method: method, Params: json.RawMessage(raw)})
 }
 
-// send sends what is due.
+// sendDue sends what is due.
 func (l *announcer) sendDue(ctx context.Context, lists, updated []string) error {
 	for _, method := range lists {
 		if err := l.sendNotification(ctx, method, subscriptionParams{}); err != nil {
@@ -282,10 +282,10 @@ func (l *announcer) mayLearn(uri string) bool {
 	return r != nil
 }
 
-// end is the result of a subscription that the server ends in good order.
+// endResult is the result of a subscription that the server ends in good order.
 func (l *announcer) endResult() protocol.Result { return &protocol.ListenResult{Meta: l.meta} }
 
-// gone is the outcome of a request whose client can no longer be reached. It
+// newClientGoneError is the outcome of a request whose client can no longer be reached. It
 // reaches nobody but middleware.
 func newClientGoneError(err error) error {
 	return protocol.Errorf(protocol.CodeInternalError, "subscription ended: %v", err)
@@ -298,7 +298,7 @@ type subscriptionParams struct {
 	URI           string                       `json:"uri,omitzero"`
 }
 
-// honoured returns what of a filter the server can serve: lists and resources
+// honouredFilter returns what of a filter the server can serve: lists and resources
 // that it offers.
 func (s *Server) honouredFilter(wanted protocol.SubscriptionFilter) protocol.SubscriptionFilter {
 	c := s.declaredCapabilities()

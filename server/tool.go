@@ -192,7 +192,7 @@ func (s *Server) callTool(ctx context.Context, in *Incoming, p *protocol.CallToo
 	})
 }
 
-// validate holds arguments against the input schema. Those that are not known to
+// validateArguments holds arguments against the input schema. Those that are not known to
 // be strict JSON, because middleware made them, are checked for that, too.
 func (t *tool) validateArguments(arguments json.RawMessage, checked bool) error {
 	if checked {
@@ -201,7 +201,7 @@ func (t *tool) validateArguments(arguments json.RawMessage, checked bool) error 
 	return t.input.Validate(arguments)
 }
 
-// same reports whether a and b are the same piece of memory.
+// sharesMemory reports whether a and b are the same piece of memory.
 func sharesMemory(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// A matcher finds the values of a URI template's expressions in a URI. The
+// An uriMatcher finds the values of a URI template's expressions in a URI. The
 // regular expression behind it takes time linear in the length of the URI.
 type uriMatcher struct {
 	names   []string
@@ -22,7 +22,7 @@ const (
 	anything   = `(.+)`
 )
 
-// newMatcher compiles a template of literals, {name} and {+name}: the levels 1
+// newURIMatcher compiles a template of literals, {name} and {+name}: the levels 1
 // and, in part, 2 of RFC 6570. Other expressions do not tell from a URI what
 // they were made of.
 func newURIMatcher(uriTemplate string) (*uriMatcher, error) {
@@ -82,7 +82,7 @@ func isVariable(name string) bool {
 // be known; web servers stop at half of it.
 const maxMatched = 16 << 10
 
-// match returns the values, percent-decoded. A URI whose values are not
+// matchURI returns the values, percent-decoded. A URI whose values are not
 // properly encoded does not match.
 func (m *uriMatcher) matchURI(uri string) (map[string]string, bool) {
 	if len(uri) > maxMatched {

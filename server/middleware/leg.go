@@ -90,7 +90,7 @@ func (l *leg) addWaitingLocked(n float64) {
 	}
 }
 
-// end returns how long the leg took: the work, and the time that it waited for
+// endLeg returns how long the leg took: the work, and the time that it waited for
 // people. A goroutine that waits on after the handler has returned does not count.
 func (l *leg) endLeg() (work, waited time.Duration) {
 	l.mu.Lock()
@@ -129,7 +129,7 @@ func (l *leg) requestIDLocked() string {
 	return l.id
 }
 
-// follow notes which flow and round a leg turned out to belong to.
+// noteWhere notes which flow and round a leg turned out to belong to.
 func (l *leg) noteWhere(where roundtrip.Where) {
 	if l == nil {
 		return
@@ -142,7 +142,7 @@ func (l *leg) noteWhere(where roundtrip.Where) {
 	l.round = max(l.round, where.Round)
 }
 
-// describe notes in the entry of the leg what it turned out to be: which request,
+// fillEntry notes in the entry of the leg what it turned out to be: which request,
 // of which flow, in which round, and what it asked, nil where an entry of its own
 // says so.
 func (l *leg) fillEntry(e *requestEntry) {
@@ -170,7 +170,7 @@ func (l *leg) isTimedOut() bool {
 	return l.timedOut
 }
 
-// whereOf returns which request an event is about. It reports false for events
+// whereOfEvent returns which request an event is about. It reports false for events
 // that are about none, or of a type that is not known here.
 func whereOfEvent(event roundtrip.Event) (roundtrip.Where, bool) {
 	switch e := event.(type) {
@@ -212,7 +212,7 @@ func whereOfEvent(event roundtrip.Event) (roundtrip.Where, bool) {
 	return roundtrip.Where{}, false
 }
 
-// where tells observers which request an event is about.
+// whereOfIncoming tells observers which request an event is about.
 func whereOfIncoming(in *server.Incoming) roundtrip.Where {
 	return roundtrip.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target, Request: in.RequestID}
 }

@@ -117,7 +117,7 @@ func newSlots(limit, byDefault, limitEach, eachByDefault int) *slots {
 	})
 }
 
-// A slot is the context of a request that runs, with the slot that it has while
+// A callSlot is the context of a request that runs, with the slot that it has while
 // it does not wait for a person.
 type callSlot struct {
 	context.Context
@@ -153,7 +153,7 @@ func (s *callSlot) SetWaiting(waiting bool) {
 	}
 }
 
-// release ends the request.
+// releaseSlot ends the request.
 func (s *callSlot) releaseSlot() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

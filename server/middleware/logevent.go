@@ -110,7 +110,7 @@ func (l *Log) logResumed(ctx context.Context, e roundtrip.Resumed) {
 // flow is about to be ended with an error.
 const fewRounds = 2
 
-// inputRequired leaves what a leg of revision 2026-07-28 asked to the entry of
+// logInputRequired leaves what a leg of revision 2026-07-28 asked to the entry of
 // the leg: such a leg ends with its questions. In a session one call may ask
 // several times.
 func (l *Log) logInputRequired(ctx context.Context, e roundtrip.InputRequested) {
@@ -139,7 +139,7 @@ func (l *Log) logAnswered(ctx context.Context, e roundtrip.Answered) {
 	}
 }
 
-// flowEnded says nothing of its own about a flow that completed where the entry
+// logFlowEnded says nothing of its own about a flow that completed where the entry
 // of the leg says the same.
 func (l *Log) logFlowEnded(ctx context.Context, e roundtrip.FlowEnded) {
 	level := zap.InfoLevel
@@ -164,13 +164,13 @@ func (l *Log) logHandlerFailed(ctx context.Context, e roundtrip.HandlerFailed) {
 	w.writeEntry(zap.String("error_type", escapeText(fmt.Sprintf("%T", e.Err), maxText)))
 }
 
-// abandoned reports whether a handler failed because its client has gone, which
+// isAbandoned reports whether a handler failed because its client has gone, which
 // is what it is to do then.
 func isAbandoned(ctx context.Context, e roundtrip.HandlerFailed) bool {
 	return ctx.Err() != nil && errors.Is(e.Err, context.Canceled)
 }
 
-// A line is an entry of the log that is being put together. The entry is nil
+// An entryWriter is an entry of the log that is being put together. The entry is nil
 // where the level is not logged: then nothing is written.
 type entryWriter struct {
 	entry  *zapcore.CheckedEntry
@@ -180,7 +180,7 @@ type entryWriter struct {
 // moreFields is room for the fields of an event, so that they need not move.
 const moreFields = 8
 
-// begin starts the entry of an event with the fields of where.
+// beginEntry starts the entry of an event with the fields of where.
 func (l *Log) beginEntry(ctx context.Context, level zapcore.Level, name string, where roundtrip.Where) entryWriter {
 	w := entryWriter{entry: l.logger.Check(level, name)}
 	if w.entry != nil {
@@ -192,7 +192,7 @@ func (l *Log) beginEntry(ctx context.Context, level zapcore.Level, name string, 
 
 func (w *entryWriter) addFields(more ...zap.Field) { w.fields = append(w.fields, more...) }
 
-// write ends the entry with the last fields.
+// writeEntry ends the entry with the last fields.
 func (w entryWriter) writeEntry(last ...zap.Field) {
 	if w.entry != nil {
 		w.entry.Write(append(w.fields, last...)...)
@@ -225,7 +225,7 @@ func errorText(ctx context.Context, err error) string {
 	return escapeText(cutQuery(legFrom(ctx).maskText(err.Error())), maxText)
 }
 
-// mask takes out of a text what the request has brought. A nil leg knows of
+// maskText takes out of a text what the request has brought. A nil leg knows of
 // nothing and takes out what looks like a credential.
 func (l *leg) maskText(text string) string {
 	var secrets redact.Secrets
@@ -297,4 +297,29 @@ func (list inputKinds) MarshalLogArray(out zapcore.ArrayEncoder) error {
 		out.AppendString(string(kind))
 	}
 	return nil
+}
+
+// pushFailureText says why nobody answered a question. Of a client's own error
+// only the code is told: its words may be anything.
+func pushFailureText(e roundtrip.PushFailed) string {
+	if e.Err == nil {
+		return ""
+	}
+	if said, ok := protocol.AsError(e.Err); ok && said.Code != protocol.CodeBusy {
+		return fmt.Sprintf("the client answered with an error, code %d", said.Code)
+	}
+	return escapeText(e.Err.Error(), maxText)
+}
+
+// The values of the label of failed pushes.
+const (
+	pushRefused   = "refused"
+	pushTolerated = "tolerated"
+)
+
+func pushOutcome(e roundtrip.PushFailed) string {
+	if e.Tolerated {
+		return pushTolerated
+	}
+	return pushRefused
 }

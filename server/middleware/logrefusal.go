@@ -35,7 +35,7 @@ type refusalLog struct {
 	summary *time.Timer                // writes it; nil: nothing was left out
 }
 
-// admit reports whether one more line may be logged now, and counts it if not.
+// admitLine reports whether one more line may be logged now, and counts it if not.
 func (l *refusalLog) admitLine(reason string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +70,7 @@ func (l *refusalLog) writeSummary() {
 	l.logger.Warn("mcp.requests_refused", zap.Int("count", total), zap.Strings("reasons", reasons))
 }
 
-// refused logs a request that no middleware has seen.
+// logRefused logs a request that no middleware has seen.
 func (l *Log) logRefused(e roundtrip.RequestRefused) {
 	reason := refusalReason(e.Reason)
 	level := refusalLevel(e.Reason)

@@ -19,7 +19,7 @@ const (
 	maxKey = 64
 )
 
-// safe makes a text that a peer may have chosen fit for a log: what does not
+// escapeText makes a text that a peer may have chosen fit for a log: what does not
 // print is escaped, so that it forges no lines and hides no others, and no more
 // than limit bytes of it are kept.
 func escapeText(s string, limit int) string {
@@ -60,7 +60,7 @@ func isPrintable(s string) bool {
 	return true
 }
 
-// withoutQuery cuts a text where the query or the fragment of a URI in it
+// cutQuery cuts a text where the query or the fragment of a URI in it
 // begins, and hides the user name and password of one: these are where secrets
 // are put. What follows a query is not kept either, since where it ends cannot
 // be told. A number sign after a space or a quote begins no fragment; it is how
@@ -98,7 +98,7 @@ func errorMessage(method, s string) string {
 	return escapeText(cutQuery(s), maxText)
 }
 
-// target makes the name of a tool or prompt, or a URI, fit for a log.
+// escapeTarget makes the name of a tool or prompt, or a URI, fit for a log.
 func escapeTarget(s string) string {
 	if len(s) <= maxText && isName(s) {
 		return s

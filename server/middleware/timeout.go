@@ -91,7 +91,7 @@ func startClock(ctx context.Context, limit time.Duration) *workClock {
 	return c
 }
 
-// expire is what the timer calls. It may come late, after the call began to wait.
+// expireClock is what the timer calls. It may come late, after the call began to wait.
 func (c *workClock) expireClock() {
 	c.mu.Lock()
 	passed := !c.stopped && !c.since.IsZero() && time.Since(c.since) >= c.left
@@ -117,7 +117,7 @@ func (c *workClock) SetWaiting(waiting bool) {
 	}
 }
 
-// stop ends the request.
+// stopClock ends the request.
 func (c *workClock) stopClock() {
 	c.mu.Lock()
 	c.stopped = true
@@ -143,7 +143,7 @@ func (c *workClock) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// timedOut says of a failure that it came after the limit.
+// applyTimeout says of a failure that it came after the limit.
 func applyTimeout(ctx context.Context, limit time.Duration, result protocol.Result, err error) (protocol.Result, error) {
 	text := fmt.Sprintf("timed out after %s", limit)
 	if err != nil {

@@ -1,9 +1,12 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 
+	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -118,7 +121,7 @@ func (in *Incoming) CheckParamHeaders(lines func(name string) []string) error {
 	return t.headers.Check(p.Arguments, lines)
 }
 
-// where tells observers which request an event is about.
+// eventWhere tells observers which request an event is about.
 func (in *Incoming) eventWhere() roundtrip.Where {
 	return roundtrip.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target, Request: in.RequestID}
 }
@@ -137,4 +140,79 @@ func principalFrom(ctx context.Context) roundtrip.Principal {
 		return p
 	}
 	return roundtrip.Local()
+}
+
+// An activeRequest is what one request takes from its arrival to its answer, in one piece
+// of memory.
+type activeRequest struct {
+	incoming Incoming
+	ctx      lazyctx.Context
+	watch    waiting.Watch // in ctx
+	channel  requestChannel
+	response protocol.Response
+	request  sessionRequest // in use where there is a session
+}
+
+// newActiveRequest returns a request that has a leg to be served in.
+func newActiveRequest() *Incoming {
+	l := &activeRequest{}
+	l.incoming.active = l
+	return &l.incoming
+}
+
+// takeActive returns the leg to serve a request in, once. One that no server admitted,
+// or that is served again, has none yet.
+func (in *Incoming) takeActive() *activeRequest {
+	l := in.active
+	if in.active = nil; l == nil {
+		l = &activeRequest{}
+	}
+	return l
+}
+
+// maxBodySlack is how many bytes of a body may be kept, while a call waits for a
+// person, that its handler has not been given. Copying costs more than a few
+// hundred bytes are worth.
+const maxBodySlack = 1 << 10
+
+// copyFromBody has a request of a session hold of its body what its handler is
+// given, and nothing else: arguments and _meta, which alias the body. The retry
+// members do not exist in these revisions. Modern requests do not wait.
+func (in *Incoming) copyFromBody(meta *protocol.RequestMeta) {
+	if len(in.Request.Params) <= maxBodySlack {
+		return
+	}
+	given := len(meta.Extra)
+	switch p := in.Params.(type) {
+	case *protocol.CallToolParams:
+		given += len(p.Arguments)
+	case *protocol.GetPromptParams:
+		given += len(p.Arguments)
+	case *protocol.ReadResourceParams:
+	default:
+		return
+	}
+	if len(in.Request.Params)-given <= maxBodySlack {
+		return
+	}
+	meta.Extra = bytes.Clone(meta.Extra)
+	// What the client can do is the session's, in whichever spelling it came.
+	own := protocol.RequestMeta{ProgressToken: meta.ProgressToken, Extra: meta.Extra}
+	switch p := in.Params.(type) {
+	case *protocol.CallToolParams:
+		p.Arguments, p.Retry, p.RequestMeta = bytes.Clone(p.Arguments), protocol.Retry{}, own
+	case *protocol.GetPromptParams:
+		p.Arguments, p.Retry, p.RequestMeta = bytes.Clone(p.Arguments), protocol.Retry{}, own
+	case *protocol.ReadResourceParams:
+		p.Retry, p.RequestMeta = protocol.Retry{}, own
+	}
+	in.bodyCopied = true
+}
+
+// releaseBody lets go of the body before the handler runs, which may wait for a
+// person for long.
+func (in *Incoming) releaseBody() {
+	if in.bodyCopied {
+		in.Request = &protocol.Request{ID: in.Request.ID, Method: in.Request.Method}
+	}
 }

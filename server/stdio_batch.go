@@ -4,49 +4,11 @@ import (
 	"context"
 	"sync"
 
-	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// inSession reports whether a request belongs to the stream's session: it does
-// not name its revision, as modern requests do, and there is a session, or it
-// is one that may come before.
-func (st *lineStream) belongsToSession(req *protocol.Request) bool {
-	if st.session == nil || revision.IsNamedIn(req.Params) {
-		return false
-	}
-	switch req.Method {
-	case protocol.MethodInitialize, protocol.MethodPing:
-		return true
-	}
-	return st.session.Version() != ""
-}
-
-// tell sends a message that belongs to no request that could be cancelled.
-func (st *lineStream) sendUnrelated(ctx context.Context, m protocol.Message) error {
-	line, err := protocol.AppendMessage(nil, m)
-	if err != nil {
-		return err
-	}
-	return st.sendLine(ctx, outgoingLine{line: line})
-}
-
-// hearNoMore fails what the client is being asked: its answers cannot come.
-func (st *lineStream) failPushes() {
-	if st.session != nil {
-		st.session.pushes.failPushes()
-	}
-}
-
-// hangUp ends the session.
-func (st *lineStream) closeSession() {
-	if st.session != nil {
-		st.session.Close()
-	}
-}
-
-// batch takes a line that holds several messages, which revision 2025-03-26
+// receiveBatch takes a line that holds several messages, which revision 2025-03-26
 // has. The responses go out together when the last of them is there. It reports
 // false for a line that is none.
 func (st *lineStream) receiveBatch(ctx context.Context, line []byte) bool {
@@ -88,7 +50,7 @@ func (st *lineStream) receiveBatch(ctx context.Context, line []byte) bool {
 	return true
 }
 
-// replies are the responses to one batch.
+// batchReplies are the responses to one batch.
 type batchReplies struct {
 	stream      *lineStream
 	mu          sync.Mutex

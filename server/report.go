@@ -27,7 +27,7 @@ func (s *Server) ReportEviction(ctx context.Context, evicted roundtrip.SessionEv
 	s.opts.Observer.Observe(ctx, evicted)
 }
 
-// outlive is deferred where a panic has nobody above it who would recover. It
+// recoverAndReport is deferred where a panic has nobody above it who would recover. It
 // belongs to what w is about and ends nothing else, least of all the process.
 func (s *Server) recoverAndReport(ctx context.Context, w roundtrip.Where) {
 	if v := recover(); v != nil {
@@ -35,7 +35,7 @@ func (s *Server) recoverAndReport(ctx context.Context, w roundtrip.Where) {
 	}
 }
 
-// survive is deferred while a request is served, and makes of a panic the
+// recoverToResponse is deferred while a request is served, and makes of a panic the
 // response to it. Those of handlers and of middleware do not come here; what
 // does is observers, types that cannot be encoded, and ways back.
 func (s *Server) recoverToResponse(ctx context.Context, in *Incoming, response *protocol.Response) {
@@ -55,10 +55,37 @@ func (s *Server) recoverToResponse(ctx context.Context, in *Incoming, response *
 	}
 }
 
-// leave is called after a panic, maybe of this very thing, so that nothing of
+// closeAfterPanic is called after a panic, maybe of this very thing, so that nothing of
 // the request follows its response.
 func (s *Server) closeAfterPanic(ctx context.Context, in *Incoming) {
 	defer s.recoverAndReport(ctx, in.eventWhere())
 	defer in.channel.closeChannel()
 	in.pusher.withdrawRemaining()
+}
+
+// ReportRefusal tells the observer of the server of a request that was refused
+// before any middleware saw it, for transports, which refuse most of them. It
+// never panics.
+func (s *Server) ReportRefusal(ctx context.Context, refused roundtrip.RequestRefused) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.ReportPanic(ctx, roundtrip.HandlerPanicked{Value: v, Stack: debug.Stack()})
+		}
+	}()
+	s.opts.Observer.Observe(ctx, refused)
+}
+
+// refuseAndReport tells the observer of a request that is refused with e, and returns e.
+// Transport is "stream", or empty where the server does not know.
+func (s *Server) refuseAndReport(ctx context.Context, transport string, reason roundtrip.RefusalReason, id protocol.ID, e *protocol.Error) *protocol.Error {
+	s.ReportRefusal(ctx, roundtrip.RequestRefused{
+		Transport: transport, Reason: reason, Code: e.Code, RequestID: id.String(), Err: e,
+	})
+	return e
+}
+
+// refuseLine tells the observer of a line that is refused, and returns the response
+// to it.
+func (st *lineStream) refuseLine(ctx context.Context, reason roundtrip.RefusalReason, id protocol.ID, e *protocol.Error) *protocol.Response {
+	return &protocol.Response{ID: id, Error: st.server.refuseAndReport(ctx, "stream", reason, id, e)}
 }

@@ -71,7 +71,7 @@ func newLegSeries(r *registration, o MetricsOptions) legSeries {
 	return s
 }
 
-// of returns the series of a leg.
+// seriesOf returns the series of a leg.
 func (s *legSeries) seriesOf(in *server.Incoming, outcome string) boundSeries {
 	labels := legLabels{methodLabel(in.Request.Method), outcome, s.targetLabel(in.Target), in.Version.Era()}
 	if series, ok := (*s.found.Load())[labels]; ok {
@@ -97,7 +97,7 @@ func (s *legSeries) timeLabels(labels legLabels) []string {
 	return values
 }
 
-// ofWait returns the series of a wait that no leg is known of.
+// seriesOfWait returns the series of a wait that no leg is known of.
 func (s *legSeries) seriesOfWait(where roundtrip.Where) waitSeries {
 	labels := legLabels{methodLabel(where.Method), "", s.targetLabel(where.Target), where.Version.Era()}
 	return waitSeries{s.waits, s.timeLabels(labels)}
