@@ -124,12 +124,14 @@ func (s *Server) Serve(ctx context.Context, in *Incoming) (response *protocol.Re
 	}
 	response = &l.response
 	response.ID = in.Request.ID
-	if !s.running.begin(ctx, l) {
+	ctx = l.task.Start(ctx, nil)
+	if s.requests.Begin(&l.task, &l.task) != nil {
+		l.task.Cancel(nil)
 		s.refuseClosing(ctx, response)
 		return response
 	}
-	defer s.running.end(l)
-	ctx = &l.ctx
+	defer s.endRequest(l)
+	in.task = &l.task
 	l.channel.openChannel(in.Back)
 	in.channel = &l.channel
 	if in.session != nil {
@@ -140,6 +142,11 @@ func (s *Server) Serve(ctx context.Context, in *Incoming) (response *protocol.Re
 	result, err := s.runHandler(ctx, in)
 	s.completeResponse(ctx, in, response, result, err)
 	return response
+}
+
+func (s *Server) endRequest(l *activeRequest) {
+	l.task.Cancel(nil)
+	s.requests.End(&l.task, &l.task)
 }
 
 // refuseClosing answers a request that came too late.

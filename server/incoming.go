@@ -5,8 +5,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/rondo-mcp/rondo/internal/lazyctx"
-	"github.com/rondo-mcp/rondo/internal/waiting"
+	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -80,12 +79,12 @@ type Incoming struct {
 	server           *Server
 	active           *activeRequest // that it lies in, nil: none, or it has been served
 	refusal          *protocol.Error
-	checkedArguments json.RawMessage // the arguments of a tools/call as they came, strict JSON
-	session          *Session        // nil: the request is stateless
-	running          *sessionRequest // in session, once it is served
-	pusher           *pusher         // nil where the client cannot be asked
-	channel          *requestChannel // Back for handlers, closed when the request is answered
-	encodedPage      *page           // the page that was dispatched, if its encoding may be reused
+	checkedArguments json.RawMessage   // the arguments of a tools/call as they came, strict JSON
+	session          *Session          // nil: the request is stateless
+	task             *inflight.Request // once it is served
+	pusher           *pusher           // nil where the client cannot be asked
+	channel          *requestChannel   // Back for handlers, closed when the request is answered
+	encodedPage      *page             // the page that was dispatched, if its encoding may be reused
 }
 
 // Refuse answers the request with e instead of dispatching it. Middleware still
@@ -142,18 +141,21 @@ func principalFrom(ctx context.Context) roundtrip.Principal {
 	return roundtrip.Local()
 }
 
-// An activeRequest is what one request takes from its arrival to its answer, in one piece
-// of memory.
+// An activeRequest is all that one request needs from its arrival to its response,
+// allocated together.
 type activeRequest struct {
 	incoming Incoming
-	ctx      lazyctx.Context
-	watch    waiting.Watch // in ctx
+	task     inflight.Request // in the set of the server, and maybe in that of a session
 	channel  requestChannel
 	response protocol.Response
-	request  sessionRequest // in use where there is a session
+	// inSession says that task is in the set of the session, too.
+	inSession bool
+	// unfollow is set for a request of a session that has the id of another: it is
+	// not in the session's set and follows the end of the session by itself.
+	unfollow func() bool
 }
 
-// newActiveRequest returns a request that has a leg to be served in.
+// newActiveRequest returns a request that lies in an activeRequest.
 func newActiveRequest() *Incoming {
 	l := &activeRequest{}
 	l.incoming.active = l

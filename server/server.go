@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -25,7 +26,7 @@ type Server struct {
 
 	completes atomic.Bool // a completer was registered once
 	hub       *hub
-	running   running
+	requests  inflight.Set[*inflight.Request] // that are served, of all connections
 }
 
 // New returns a server without tools, prompts and resources. opts may be nil.
@@ -75,7 +76,7 @@ func (s *Server) Done() <-chan struct{} { return s.hub.closed }
 // with the cause [ErrClosed]. It does not wait for them; see [Server.Shutdown].
 func (s *Server) Close() error {
 	s.hub.closeAll()
-	s.running.close()
+	s.requests.Abort(ErrClosed)
 	return nil
 }
 
@@ -86,13 +87,13 @@ func (s *Server) Close() error {
 // so are those of requests that ask meanwhile. When ctx ends first it cancels
 // what runs as [Server.Close] does and returns the context's error.
 func (s *Server) Shutdown(ctx context.Context) error {
-	drained := s.running.drain(s.opts.ShutdownWaitsForPeople)
+	drained := s.requests.Drain(s.opts.ShutdownWaitsForPeople)
 	s.hub.closeAll()
 	select {
 	case <-drained:
 		return nil
 	case <-ctx.Done():
-		s.running.close()
+		s.requests.Abort(ErrClosed)
 		return ctx.Err()
 	}
 }

@@ -2,13 +2,14 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/lazyctx"
 	"github.com/rondo-mcp/rondo/internal/overtaken"
 	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -41,6 +42,11 @@ type Session struct {
 	stateless     bool        // it serves one request, see [Server.AdmitStateless]
 	announcements *subscriber // what changed and the client does not know yet
 
+	// requests are those that the client may cancel by their ids. On a line stream
+	// they are in the set of the stream instead, see idsElsewhere.
+	requests     inflight.Set[protocol.ID]
+	idsElsewhere bool
+
 	mu           sync.Mutex
 	version      protocol.Version // empty before initialize
 	client       protocol.RequestMeta
@@ -48,17 +54,8 @@ type Session struct {
 	clientReady  bool // the client sent notifications/initialized
 	announcing   bool // a goroutine sends the news
 	closed       bool
-	running      map[protocol.ID]*sessionRequest
 	earlyCancels overtaken.Set // cancellations that came before their requests
 	uriBytes     int           // of the resources subscribed to
-}
-
-// sessionRequest is a request that runs in a session.
-type sessionRequest struct {
-	ctx       *lazyctx.Context
-	opens     bool // an initialize, which cannot be cancelled
-	cancelled bool
-	stop      func() bool // for one that goes by the id of another: it does not hear of the end of the session any more
 }
 
 // DefaultLogLevel is the least severe log message that a session sends before
@@ -75,7 +72,6 @@ func (s *Server) NewSession(p roundtrip.Principal, send func(ctx context.Context
 	life, end := context.WithCancelCause(context.Background())
 	x := &Session{
 		server: s, principal: p, sendUnrelated: send, lifetime: life, endLifetime: end, level: DefaultLogLevel,
-		running: map[protocol.ID]*sessionRequest{},
 	}
 	x.announcements = newSubscriber(protocol.SubscriptionFilter{})
 	x.announcements.changed = x.startAnnouncing
@@ -204,9 +200,7 @@ func (x *Session) Deliver(r *protocol.Response) error {
 
 // Running returns how many requests of the session are being served.
 func (x *Session) Running() int {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return len(x.running)
+	return x.requests.Len()
 }
 
 // Close ends the session: its requests are cancelled with the cause
@@ -216,72 +210,70 @@ func (x *Session) Close() {
 	x.server.hub.removeSubscriber(x.announcements)
 	x.mu.Lock()
 	x.closed = true
-	for _, r := range x.running {
-		r.ctx.Cancel(ErrSessionClosed)
-	}
 	x.mu.Unlock()
+	x.requests.CancelAll(ErrSessionClosed)
 	x.endLifetime(ErrSessionClosed)
 	x.pushes.failPushes()
 }
 
-// beginRequest has a request that runs end with the session, or when the client cancels
-// it by its id, until finished is called.
+// beginRequest makes a request end with the session, and when the client cancels it
+// by its id, until endRequest is called. mu orders it with cancelRequest, so that a
+// cancellation is either found by the one or finds the request in the other.
 func (x *Session) beginRequest(l *activeRequest, in *Incoming) {
+	if x.idsElsewhere {
+		return
+	}
 	id := in.Request.ID
+	l.task.Uncancellable = in.opensSession
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.closed {
-		l.ctx.Cancel(ErrSessionClosed)
-	}
-	if _, taken := x.running[id]; taken {
-		in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: a request with this id is running"))
-		l.request.stop = context.AfterFunc(x.lifetime, func() { l.ctx.Cancel(ErrSessionClosed) })
+	switch err := x.requests.Begin(id, &l.task); {
+	case err == nil:
+		l.inSession = true
+	case errors.Is(err, inflight.ErrDuplicate):
+		in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest,
+			"invalid request: a request with this id is running"))
+		l.unfollow = context.AfterFunc(x.lifetime, func() { l.task.Cancel(ErrSessionClosed) })
 		return
+	default:
+		l.task.Cancel(ErrSessionClosed)
 	}
 	if x.earlyCancels.Take(id) && !in.opensSession {
 		// Answered, lest a client wait that uses its ids more than once.
-		in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: it was cancelled before it began"))
+		in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest,
+			"invalid request: it was cancelled before it began"))
 	}
-	l.request = sessionRequest{ctx: &l.ctx, opens: in.opensSession}
-	in.running = &l.request
-	x.running[id] = in.running
 }
 
 // endRequest is called when the request, with the id that it began with, has been
-// served.
+// served. Middleware may have changed the id in its Incoming.
 func (x *Session) endRequest(l *activeRequest, id protocol.ID) {
-	if l.request.stop != nil {
-		l.request.stop()
+	if l.unfollow != nil {
+		l.unfollow()
+	}
+	if l.inSession {
+		x.requests.End(id, &l.task)
+	}
+}
+
+// cancelRequest cancels a request. Unknown ids are no error: the request may just
+// have been answered, or its cancellation may have overtaken it. initialize cannot be
+// cancelled (basic/utilities/cancellation).
+func (x *Session) cancelRequest(id protocol.ID) {
+	if x.idsElsewhere {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	delete(x.running, id)
-}
-
-// cancelRequest cancels a request. Unknown ids are no error: the request may just
-// have been answered, or not have begun. initialize cannot be cancelled (basic/utilities/cancellation).
-func (x *Session) cancelRequest(id protocol.ID) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	r, ok := x.running[id]
-	if !ok {
+	if !x.requests.Cancel(id, errCancelled) {
 		x.earlyCancels.Note(id)
-	} else if !r.opens {
-		r.cancelled = true
-		r.ctx.Cancel(errCancelled)
 	}
 }
 
 // Abandoned reports whether the client cancelled the request, which runs or ran
 // in a session, with notifications/cancelled: its response must not be sent.
 func (in *Incoming) Abandoned() bool {
-	if in.session == nil || in.running == nil {
-		return false
-	}
-	in.session.mu.Lock()
-	defer in.session.mu.Unlock()
-	return in.running.cancelled
+	return in.session != nil && in.task != nil && in.task.IsCancelled()
 }
 
 // Session returns the session that the request belongs to, nil for requests of

@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/lineio"
 	"github.com/rondo-mcp/rondo/internal/quota"
@@ -89,10 +88,10 @@ func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer, o
 	case err = <-read:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
-		st.endWaiting()
+		st.requests.Drain(false) // people are not waited for
 	case <-st.writerDone:
 	}
-	idle := st.stopAccepting()
+	idle := st.requests.Drain(true)
 	if ctx.Err() == nil {
 		st.failPushes()
 	}
@@ -127,23 +126,20 @@ type lineStream struct {
 	writerDone chan struct{}     // closed when the pump has returned
 	writeError error             // why out failed; written by the pump alone, before it returns
 
-	requests     sync.WaitGroup
+	requests     inflight.Set[protocol.ID]
 	mu           sync.Mutex
-	running      map[protocol.ID]*lineRequest
-	waitingCount int  // how many of those wait for a person
-	closed       bool // no further request may start
+	waitingCount int // how many requests wait for a person
 }
 
-// lineRequest is a request that runs.
+// A lineRequest is a request of a stream that is being served. It is told when the
+// request waits for a person.
 type lineRequest struct {
-	stream       *lineStream
-	watch        waiting.Watch
-	cancel       context.CancelCauseFunc
-	isListen     bool
-	isInitialize bool // an initialize, which cannot be cancelled
-	cancelled    bool
-	waiting      bool // for a person, and is counted in stream.waits
-	answered     bool // a goroutine that its handler left behind may wait on
+	stream *lineStream
+	task   inflight.Request
+
+	// Guarded by stream.mu.
+	waiting  bool // for a person, and is counted in stream.waitingCount
+	answered bool // a goroutine that its handler left behind may wait on
 }
 
 // SetWaiting implements [waiting.Listener].
@@ -151,18 +147,18 @@ func (r *lineRequest) SetWaiting(waiting bool) {
 	r.stream.mu.Lock()
 	defer r.stream.mu.Unlock()
 	if !r.answered {
-		r.stream.setWaitsLocked(r, waiting)
+		r.stream.setWaitingLocked(r, waiting)
 	}
 }
 
-func (st *lineStream) setWaitsLocked(r *lineRequest, waits bool) {
+func (st *lineStream) setWaitingLocked(r *lineRequest, waiting bool) {
 	switch {
-	case waits && !r.waiting:
+	case waiting && !r.waiting:
 		st.waitingCount++
-	case !waits && r.waiting:
+	case !waiting && r.waiting:
 		st.waitingCount--
 	}
-	r.waiting = waits
+	r.waiting = waiting
 }
 
 // outgoingLine is a line on its way out, and the request whose cancellation would
@@ -178,7 +174,6 @@ func newStream(s *Server, opts *StreamOptions) *lineStream {
 		outbox:     make(chan outgoingLine),
 		ended:      make(chan struct{}),
 		writerDone: make(chan struct{}),
-		running:    map[protocol.ID]*lineRequest{},
 	}
 	if opts != nil {
 		st.opts = *opts
@@ -197,6 +192,7 @@ func newStream(s *Server, opts *StreamOptions) *lineStream {
 	}
 	if !s.opts.ModernOnly {
 		st.session = s.NewSession(st.opts.Principal, st.sendUnrelated)
+		st.session.idsElsewhere = true
 	}
 	return st
 }
@@ -272,11 +268,14 @@ func (st *lineStream) receiveMessage(ctx context.Context, message protocol.Messa
 
 // startRequest runs a request, unless it may not.
 func (st *lineStream) startRequest(ctx context.Context, req *protocol.Request, reply func(*protocol.Response)) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	r := &lineRequest{stream: st, cancel: cancel, isListen: req.Method == protocol.MethodListen, isInitialize: req.Method == protocol.MethodInitialize}
-	ctx = r.watch.Attach(ctx, r)
+	r := &lineRequest{stream: st}
+	r.task.Uncancellable = req.Method == protocol.MethodInitialize
+	if req.Method == protocol.MethodListen {
+		r.task.DrainCause = ErrClosed
+	}
+	ctx = r.task.Start(ctx, r)
 	if reason, refusal := st.addRequest(req.ID, r); refusal != nil {
-		cancel(nil)
+		r.task.Cancel(nil)
 		reply(st.refuseLine(ctx, reason, req.ID, refusal))
 		return
 	}
@@ -287,8 +286,8 @@ func (st *lineStream) startRequest(ctx context.Context, req *protocol.Request, r
 	id := req.ID
 	go func() {
 		stack.Grow()
-		defer st.requests.Done()
-		defer cancel(nil)
+		defer st.requests.End(id, &r.task)
+		defer r.task.Cancel(nil)
 		// The request is answered even if a handler ends its goroutine, as
 		// testing.T.FailNow does: nobody else would tell the client.
 		response := &protocol.Response{ID: id, Error: internalError()}
@@ -307,41 +306,47 @@ func (st *lineStream) startRequest(ctx context.Context, req *protocol.Request, r
 // id is free again before the response is out, for the client may use it at
 // once.
 func (st *lineStream) answerRequest(id protocol.ID, r *lineRequest, response *protocol.Response, reply func(*protocol.Response)) {
-	if !st.removeRequest(id, r) {
+	if !st.freeRequest(id, r) {
 		response = nil
-	} else if r.isListen && response.Error == nil {
+	} else if r.task.DrainCause != nil && response.Error == nil {
 		st.announceEnd(response)
 	}
 	reply(response)
 }
 
-// addRequest takes a request in, or says why not. It counts as running until
-// requests.Done.
-func (st *lineStream) addRequest(id protocol.ID, r *lineRequest) (roundtrip.RefusalReason, *protocol.Error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	switch _, taken := st.running[id]; {
-	case st.closed:
+// addRequest adds a request to those in flight, or says why not. It is called by the
+// goroutine that reads, and by no other.
+func (st *lineStream) addRequest(
+	id protocol.ID, r *lineRequest,
+) (roundtrip.RefusalReason, *protocol.Error) {
+	switch err := st.requests.Begin(id, &r.task); {
+	case errors.Is(err, inflight.ErrDraining):
 		return roundtrip.RefusedClosing, waiting.RefuseClosing()
-	case taken:
-		return roundtrip.RefusedDuplicateID, protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: a request with this id is running")
-	case len(st.running)-st.waitingCount >= st.opts.MaxInFlight:
-		return roundtrip.RefusedRequests, quota.Refuse(quota.Total, time.Second, "too many requests are running; try again in %s", time.Second)
+	case errors.Is(err, inflight.ErrDuplicate):
+		return roundtrip.RefusedDuplicateID, protocol.Errorf(protocol.CodeInvalidRequest,
+			"invalid request: a request with this id is running")
 	}
-	st.running[id] = r
-	st.requests.Add(1)
+	st.mu.Lock()
+	waitingCount := st.waitingCount
+	st.mu.Unlock()
+	if st.requests.Len()-waitingCount > st.opts.MaxInFlight {
+		st.requests.End(id, &r.task)
+		return roundtrip.RefusedRequests, quota.Refuse(quota.Total, time.Second,
+			"too many requests are running; try again in %s", time.Second)
+	}
 	return "", nil
 }
 
-// removeRequest reports whether the request is to be answered: not when the client
-// cancelled it.
-func (st *lineStream) removeRequest(id protocol.ID, r *lineRequest) bool {
+// freeRequest frees the id of a request that has been served, and reports whether it
+// is to be answered: not when the client cancelled it. The mutex is not held around
+// the set, which holds its own while it calls SetWaiting.
+func (st *lineStream) freeRequest(id protocol.ID, r *lineRequest) bool {
+	st.requests.Free(id)
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	delete(st.running, id)
-	st.setWaitsLocked(r, false)
+	st.setWaitingLocked(r, false)
 	r.answered = true
-	return !r.cancelled
+	return !r.task.IsCancelled()
 }
 
 // announceEnd announces the end of a subscription before the response to it, as
@@ -358,43 +363,7 @@ func (st *lineStream) cancelRequest(params []byte) {
 	if jsonx.Decode(params, &c) != nil {
 		return
 	}
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if r, ok := st.running[c.RequestID]; ok && !r.isInitialize {
-		r.cancelled = true
-		r.cancel(errCancelled)
-	}
-}
-
-// stopAccepting lets no further request start and ends the subscriptions, which would
-// go on for ever. The channel is closed when nothing runs any more.
-func (st *lineStream) stopAccepting() <-chan struct{} {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.closed = true
-	for _, r := range st.running {
-		if r.isListen {
-			r.cancel(ErrClosed)
-		}
-	}
-	idle := make(chan struct{})
-	go func() {
-		st.requests.Wait()
-		close(idle)
-	}()
-	return idle
-}
-
-// endWaiting withdraws what the client is being asked, and lets nothing more be
-// asked: people are not waited for.
-func (st *lineStream) endWaiting() {
-	st.mu.Lock()
-	st.closed = true
-	running := slices.Collect(maps.Values(st.running))
-	st.mu.Unlock()
-	for _, r := range running {
-		r.watch.End(waiting.ErrClosing) // whose mutex is held while SetWaiting runs
-	}
+	st.requests.Cancel(c.RequestID, errCancelled)
 }
 
 // waitForGrace gives requests that run at the end of input time to be answered.
@@ -437,7 +406,7 @@ func (st *lineStream) writeLines(lines *lineio.Writer) {
 	for {
 		select {
 		case o := <-st.outbox:
-			if o.request != nil && st.isCancelled(o.request) {
+			if o.request != nil && o.request.task.IsCancelled() {
 				continue
 			}
 			if err := lines.Write(o.line); err != nil {
@@ -458,13 +427,6 @@ func (st *lineStream) writeFailure() error {
 	default:
 		return nil
 	}
-}
-
-// isCancelled reports whether nothing more may be sent for a request.
-func (st *lineStream) isCancelled(r *lineRequest) bool {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return r.cancelled
 }
 
 // sendResponse sends a response. One that cannot be written is the server's
@@ -516,7 +478,7 @@ func (b *lineChannel) Send(ctx context.Context, m protocol.Message) error {
 
 // sendUnlessCancelled sends m, unless the request given, if one is, has been cancelled.
 func (b *lineChannel) sendUnlessCancelled(ctx context.Context, m protocol.Message, unless *lineRequest) error {
-	if unless != nil && b.stream.isCancelled(unless) {
+	if unless != nil && unless.task.IsCancelled() {
 		return errCancelled
 	}
 	line, err := protocol.AppendMessage(nil, m)
