@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -76,20 +75,6 @@ func (s *Server) NewSession(p roundtrip.Principal, send func(ctx context.Context
 	x.announcements = newSubscriber(protocol.SubscriptionFilter{})
 	x.announcements.changed = x.startAnnouncing
 	return x
-}
-
-// OpenSession returns a session that counts as opened in revision v, of whose
-// client nothing is known: it declares no capabilities, so it cannot be asked
-// anything. It serves a request of a client that opened a session elsewhere, or
-// on a transport that keeps none. It is an error when v is no revision that has
-// sessions.
-func (s *Server) OpenSession(p roundtrip.Principal, v protocol.Version) (*Session, error) {
-	if negotiateVersion(v) != v {
-		return nil, fmt.Errorf("server: revision %q has no sessions", v)
-	}
-	x := s.NewSession(p, nil)
-	x.version = v
-	return x, nil
 }
 
 // Version returns the revision that the session was opened in, empty before it
@@ -320,19 +305,4 @@ func (s *Server) AdmitStateless(req *protocol.Request, v protocol.Version, p rou
 		in.Refuse(protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s needs a session, which this server does not have", in.Request.Method))
 	}
 	return in, x.Close
-}
-
-// withoutSession leaves out what only a session can keep.
-func withoutSession(c protocol.ServerCapabilities) protocol.ServerCapabilities {
-	if c.Tools != nil {
-		c.Tools = &protocol.ListCapability{}
-	}
-	if c.Prompts != nil {
-		c.Prompts = &protocol.ListCapability{}
-	}
-	if c.Resources != nil {
-		c.Resources = &protocol.ResourcesCapability{}
-	}
-	c.Logging = nil
-	return c
 }

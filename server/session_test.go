@@ -822,28 +822,30 @@ func TestSessionWithoutNews(t *testing.T) {
 	}
 }
 
-// TestOpenSession serves without initialize and asks nobody.
-func TestOpenSession(t *testing.T) {
+// A request without a session is served in its revision, and nobody is asked.
+func TestRequestsWithoutASession(t *testing.T) {
 	h := newHarness(t, nil)
 	addAsker(h)
-	for _, v := range []protocol.Version{"", "2026-07-28", "2025-11-24"} {
-		if _, err := h.OpenSession(roundtrip.Local(), v); err == nil {
-			t.Errorf("a session of revision %q", v)
-		}
-	}
 	for _, v := range legacyVersions {
-		x, err := h.OpenSession(roundtrip.Local(), v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := &visitor{T: t, h: h, version: v, session: x}
-		if r := c.request(protocol.MethodListTools, ""); r.Error != nil {
-			t.Error(r.Error)
-		}
-		if got := c.call("ask", "{}"); !strings.HasPrefix(got, "error: the client does not support") || len(c.asked()) != 0 {
-			t.Errorf("got %q", got)
-		}
-		x.Close()
+		t.Run(string(v), func(t *testing.T) {
+			serve := func(method, params string) *protocol.Response {
+				in, end := h.AdmitStateless(&protocol.Request{
+					ID: protocol.IntID(1), Method: method, Params: json.RawMessage(params),
+				}, v, roundtrip.Local())
+				defer end()
+				if in.Version != v {
+					t.Errorf("served in %q", in.Version)
+				}
+				return h.Serve(t.Context(), in)
+			}
+			if r := serve(protocol.MethodListTools, `{}`); r.Error != nil {
+				t.Error(r.Error)
+			}
+			r := serve(protocol.MethodCallTool, `{"name":"ask","arguments":{}}`)
+			if r.Error != nil || !strings.Contains(string(r.Result), "it has no session") {
+				t.Errorf("got %s, %v", r.Result, r.Error)
+			}
+		})
 	}
 }
 

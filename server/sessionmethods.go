@@ -77,7 +77,7 @@ func (x *Session) answerInitialize(in *Incoming) *protocol.InitializeResult {
 		c = withoutAnnouncements(c)
 	}
 	if x.stateless {
-		c = withoutSession(c)
+		c.Logging = nil // the level could not be kept
 	}
 	x.followLists(protocol.SubscriptionFilter{
 		ToolsListChanged:     c.Tools != nil && c.Tools.ListChanged,
