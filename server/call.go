@@ -78,10 +78,7 @@ func (s *Server) checkNeeds(ctx context.Context, in *Incoming, needs protocol.Cl
 		return nil
 	}
 	s.opts.Observer.Observe(ctx, roundtrip.CapabilityRefused{Where: in.eventWhere(), Missing: missing})
-	if in.session != nil {
-		return protocol.Errorf(protocol.CodeCannotAsk, "the client does not support: %s; use a client that does", missing)
-	}
-	return protocol.MissingCapabilities(missing)
+	return in.era.refuseCapabilities(missing)
 }
 
 // roundtripCall describes a request to the funnel.
@@ -95,9 +92,7 @@ func roundtripCall(in *Incoming, arguments json.RawMessage, retry *protocol.Retr
 	if in.Meta.Capabilities != nil {
 		call.Capabilities = *in.Meta.Capabilities
 	}
-	if in.session != nil {
-		call.Session = in.session
-	}
+	call.Session = in.era.sessionKey()
 	if !in.Meta.ProgressToken.IsZero() && in.channel != nil {
 		call.Heartbeat = in.sendHeartbeat
 	}

@@ -35,42 +35,6 @@ func (s *Server) Handle(ctx context.Context, req *protocol.Request, back protoco
 	return s.Serve(ctx, in), nil
 }
 
-// Admit decodes the parameters of a request and checks what can be checked
-// before anything is dispatched: that the request declares its version and
-// capabilities, that the version is supported, and that the method exists and
-// is offered. It never fails: a request that may not pass carries its refusal.
-// The message must have been read by [protocol.DecodeMessage].
-func (s *Server) Admit(req *protocol.Request) *Incoming { return s.admitRequest(req, nil) }
-
-func (s *Server) admitRequest(req *protocol.Request, malformed *protocol.Error) *Incoming {
-	in := newActiveRequest()
-	in.Request, in.Version, in.Principal, in.server = req, protocol.Latest, roundtrip.Local(), s
-	in.DraftErrorCodes = s.opts.DraftErrorCodes
-	if req == nil {
-		in.Request = &protocol.Request{}
-		malformed = protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: nil")
-	}
-	in.Refuse(malformed)
-	params, err := protocol.DecodeParams(in.Request.Method, in.Request.Params)
-	if err == nil {
-		in.Params, in.Target, in.Meta = params, targetOf(params), params.RequestMetadata()
-		in.Refuse(s.checkRequest(in.Request.Method, in.Meta))
-		return in
-	}
-	// What cannot be read may have a version that explains why. The parameters
-	// of discover are nothing but _meta.
-	meta, metaErr := protocol.DecodeParams(protocol.MethodDiscover, in.Request.Params)
-	if metaErr != nil && in.Request.Method != protocol.MethodInitialize {
-		in.Meta = &protocol.RequestMeta{}
-		in.Refuse(asError(metaErr))
-		return in
-	}
-	in.Meta = meta.RequestMetadata()
-	in.Refuse(s.checkRequest(in.Request.Method, in.Meta))
-	in.Refuse(asError(err))
-	return in
-}
-
 func targetOf(p protocol.Params) string {
 	switch p := p.(type) {
 	case *protocol.CallToolParams:
@@ -81,36 +45,6 @@ func targetOf(p protocol.Params) string {
 		return p.URI
 	}
 	return ""
-}
-
-// supportedVersions are the revisions that this server speaks.
-func supportedVersions() []protocol.Version { return []protocol.Version{protocol.V20260728} }
-
-// checkRequest returns why a request may not be dispatched, nil if it may. The
-// version comes first: what a method or a key means depends on it.
-func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protocol.Error {
-	switch {
-	case method == protocol.MethodInitialize:
-		return refuseInitialize()
-	case meta.Version == "":
-		return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: _meta: %s: must be present", protocol.MetaProtocolVersion)
-	case meta.Version != protocol.V20260728:
-		return protocol.UnsupportedVersion(string(meta.Version), supportedVersions())
-	case !s.offersMethod(method):
-		return protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s", clipQuoted(method))
-	case meta.Capabilities == nil:
-		return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: _meta: %s: must be present", protocol.MetaClientCapabilities)
-	}
-	return nil
-}
-
-// refuseInitialize is the one thing that a legacy client can be told where there
-// are no sessions (basic/versioning).
-func refuseInitialize() *protocol.Error {
-	e := protocol.Errorf(protocol.CodeMethodNotFound, "method not found: initialize; this server supports %v", supportedVersions())
-	return e.WithData(struct {
-		Supported []protocol.Version `json:"supported"`
-	}{supportedVersions()})
 }
 
 // Serve runs an admitted request through the middleware and returns the
@@ -134,10 +68,11 @@ func (s *Server) Serve(ctx context.Context, in *Incoming) (response *protocol.Re
 	in.task = &l.task
 	l.channel.openChannel(in.Back)
 	in.channel = &l.channel
-	if in.session != nil {
-		in.session.beginRequest(l, in)
-		defer in.session.endRequest(l, in.Request.ID)
+	if in.era == nil { // a request that no server admitted
+		in.era = modernEra{s}
 	}
+	in.era.beginRequest(l, in)
+	defer in.era.endRequest(l, in.Request.ID)
 	defer s.recoverToResponse(ctx, in, response)
 	result, err := s.runHandler(ctx, in)
 	s.completeResponse(ctx, in, response, result, err)
@@ -172,19 +107,13 @@ func (s *Server) completeResponse(ctx context.Context, in *Incoming, response *p
 	if err != nil {
 		response.Result, response.Error = nil, s.publicError(ctx, in, err)
 	}
-	if in.session != nil {
-		in.session.revertFailedOpen(in, err)
-		response.Error = s.legacyError(ctx, in, response.Error)
-	} else if s.opts.DraftErrorCodes {
-		response.Error = response.Error.Draft()
-	}
+	in.era.revertFailedOpen(in, err)
+	response.Error = in.era.spellError(ctx, in, response.Error)
 }
 
 // runHandler calls the middleware, which must not bring the process down.
 func (s *Server) runHandler(ctx context.Context, in *Incoming) (result protocol.Result, err error) {
-	if back, ok := in.Back.(BackSender); ok && in.session != nil {
-		in.pusher = &pusher{session: in.session, version: in.Version, channel: in.channel, back: back}
-	}
+	in.pusher = in.era.newPusher(in)
 	if p, ok := in.Params.(*protocol.CallToolParams); ok {
 		in.checkedArguments = p.Arguments // what middleware puts there instead is another matter
 	}
@@ -202,10 +131,8 @@ func (s *Server) dispatchRequest(ctx context.Context, in *Incoming) (protocol.Re
 	if in.refusal != nil {
 		return nil, in.refusal
 	}
-	if in.session != nil {
-		if result, err, ok := in.session.answerSessionMethod(in); ok {
-			return result, err
-		}
+	if result, err, ok := in.era.answerOwnMethod(ctx, in); ok {
+		return result, err
 	}
 	switch p := in.Params.(type) {
 	case *protocol.CallToolParams:
@@ -216,12 +143,8 @@ func (s *Server) dispatchRequest(ctx context.Context, in *Incoming) (protocol.Re
 		return s.readResource(ctx, in, p)
 	case *protocol.ListParams:
 		return s.answerList(in, p)
-	case *protocol.DiscoverParams:
-		return s.answerDiscover(in), nil
 	case *protocol.CompleteParams:
 		return s.answerComplete(ctx, in, p)
-	case *protocol.ListenParams:
-		return s.answerListen(ctx, in, p)
 	}
 	return nil, protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s", clipQuoted(in.Request.Method))
 }

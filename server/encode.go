@@ -37,7 +37,7 @@ const resultBytes = 1 << 10
 
 // encodeResult returns the JSON text of the result, the server's name added.
 func (s *Server) encodeResult(in *Incoming, result protocol.Result) (json.RawMessage, error) {
-	if p := in.encodedPage; p != nil && in.session == nil && p.result == result {
+	if p := in.encodedPage; p != nil && in.era.namesServer() && p.result == result {
 		if _, ok := in.Back.(BufferLender); ok {
 			return p.encoded, p.err
 		}
@@ -49,7 +49,7 @@ func (s *Server) encodeResult(in *Incoming, result protocol.Result) (json.RawMes
 			return nil, err
 		}
 	}
-	nameless := in.session == nil // sessions have been told who the server is
+	nameless := in.era.namesServer()
 	if meta := metaOf(result); nameless && meta != nil && *meta != nil {
 		var err error
 		if result, err = s.info.mergeMeta(result, *meta); err != nil {

@@ -80,7 +80,7 @@ type Incoming struct {
 	active           *activeRequest // that it lies in, nil: none, or it has been served
 	refusal          *protocol.Error
 	checkedArguments json.RawMessage   // the arguments of a tools/call as they came, strict JSON
-	session          *Session          // nil: the request is stateless
+	era              era               // chosen by Server.Admit or Session.Admit
 	task             *inflight.Request // once it is served
 	pusher           *pusher           // nil where the client cannot be asked
 	channel          *requestChannel   // Back for handlers, closed when the request is answered
@@ -114,10 +114,20 @@ func (in *Incoming) CheckParamHeaders(lines func(name string) []string) error {
 	if !ok || !in.server.isVisible(in, protocol.MethodListTools, p.Name) {
 		return nil // the call will be refused, in words that are the same for both
 	}
-	if in.session != nil {
-		return t.headers.CheckGiven(p.Arguments, lines)
-	}
-	return t.headers.Check(p.Arguments, lines)
+	return in.era.checkParamHeaders(&t.headers, p.Arguments, lines)
+}
+
+// Session returns the session that the request belongs to, nil for requests of
+// revisions without sessions.
+func (in *Incoming) Session() *Session {
+	x, _ := in.era.(*Session)
+	return x
+}
+
+// Abandoned reports whether the client cancelled the request, which runs or ran
+// in a session, with notifications/cancelled: its response must not be sent.
+func (in *Incoming) Abandoned() bool {
+	return in.Session() != nil && in.task != nil && in.task.IsCancelled()
 }
 
 // eventWhere tells observers which request an event is about.

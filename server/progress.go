@@ -171,11 +171,8 @@ func (c *Call) Log(ctx context.Context, level protocol.LoggingLevel, logger stri
 
 // wantedLogLevel is the least severe level that the client wants, empty for none.
 func (c *Call) wantedLogLevel() protocol.LoggingLevel {
-	if c.in == nil || c.in.session == nil {
+	if c.in == nil {
 		return c.Meta.LogLevel
 	}
-	x := c.in.session
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.level
+	return c.in.era.logLevel(c.Meta)
 }

@@ -46,9 +46,7 @@ func (s *Server) recoverToResponse(ctx context.Context, in *Incoming, response *
 	p := roundtrip.HandlerPanicked{Where: in.eventWhere(), Value: v, Stack: debug.Stack()}
 	response.Result, response.Error = nil, internalError()
 	s.closeAfterPanic(ctx, in)
-	if in.session != nil {
-		in.session.revertFailedOpen(in, response.Error)
-	}
+	in.era.revertFailedOpen(in, response.Error)
 	s.ReportPanic(ctx, p)
 	if in.Panicked != nil {
 		in.Panicked(ctx, p)

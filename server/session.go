@@ -95,7 +95,7 @@ func (x *Session) Principal() roundtrip.Principal { return x.principal }
 // after all the session is as before.
 func (x *Session) Admit(req *protocol.Request) *Incoming {
 	in := newActiveRequest()
-	in.Request, in.Version, in.Principal, in.server, in.session = req, protocol.V20251125, x.principal, x.server, x
+	in.Request, in.Version, in.Principal, in.server, in.era = req, protocol.V20251125, x.principal, x.server, x
 	if req == nil {
 		in.Request = &protocol.Request{}
 		in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: nil"))
@@ -254,16 +254,6 @@ func (x *Session) cancelRequest(id protocol.ID) {
 		x.earlyCancels.Note(id)
 	}
 }
-
-// Abandoned reports whether the client cancelled the request, which runs or ran
-// in a session, with notifications/cancelled: its response must not be sent.
-func (in *Incoming) Abandoned() bool {
-	return in.session != nil && in.task != nil && in.task.IsCancelled()
-}
-
-// Session returns the session that the request belongs to, nil for requests of
-// revisions without sessions.
-func (in *Incoming) Session() *Session { return in.session }
 
 // legacyVersions are the revisions that a session can be opened in, newest
 // first.

@@ -171,10 +171,7 @@ func (s *Server) callTool(ctx context.Context, in *Incoming, p *protocol.CallToo
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown tool: %s; tools/list has the names", clipQuoted(p.Name))
 	}
 	if err := s.checkNeeds(ctx, in, t.needs); err != nil {
-		if e, ok := protocol.AsError(err); ok && in.session != nil {
-			return ErrorText(e.Message), nil
-		}
-		return nil, err
+		return in.era.refuseTool(err)
 	}
 	call := roundtripCall(in, p.Arguments, &p.Retry)
 	call.AcceptCold, call.CheckOutput = t.acceptCold, t.check

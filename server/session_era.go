@@ -2,8 +2,12 @@ package server
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/rondo-mcp/rondo/internal/headers"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -43,9 +47,9 @@ func (x *Session) offersMethod(method string) bool {
 	return s.offersMethod(method)
 }
 
-// answerSessionMethod answers the requests that only sessions have. It reports false for
+// answerOwnMethod answers the requests that only sessions have. It reports false for
 // others.
-func (x *Session) answerSessionMethod(in *Incoming) (protocol.Result, error, bool) {
+func (x *Session) answerOwnMethod(_ context.Context, in *Incoming) (protocol.Result, error, bool) {
 	switch p := in.Params.(type) {
 	case *protocol.InitializeParams:
 		return x.answerInitialize(in), nil, true
@@ -242,4 +246,89 @@ func (x *Session) followLists(filter protocol.SubscriptionFilter) {
 	if closed {
 		x.server.hub.removeSubscriber(x.announcements)
 	}
+}
+
+// newPusher implements [era]. Questions go out on the channel of the request.
+func (x *Session) newPusher(in *Incoming) *pusher {
+	back, ok := in.Back.(BackSender)
+	if !ok {
+		return nil
+	}
+	return &pusher{session: x, version: in.Version, channel: in.channel, back: back}
+}
+
+func (x *Session) sessionKey() any { return x }
+
+// logLevel returns the level that the client chose with logging/setLevel.
+func (x *Session) logLevel(*protocol.RequestMeta) protocol.LoggingLevel {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.level
+}
+
+// checkParamHeaders checks the headers that are there: these revisions do not have
+// them, so none is missing.
+func (x *Session) checkParamHeaders(
+	table *headers.Table, arguments []byte, lines func(string) []string,
+) error {
+	return table.CheckGiven(arguments, lines)
+}
+
+func (x *Session) refuseCapabilities(missing protocol.ClientCapabilities) error {
+	return protocol.Errorf(protocol.CodeCannotAsk,
+		"the client does not support: %s; use a client that does", missing)
+}
+
+// refuseTool tells the model, which reads results and not errors.
+func (x *Session) refuseTool(err error) (protocol.Result, error) {
+	if e, ok := protocol.AsError(err); ok {
+		return ErrorText(e.Message), nil
+	}
+	return nil, err
+}
+
+// namesServer is false: the answer to initialize has named the server.
+func (x *Session) namesServer() bool { return false }
+
+// spellError implements [era]. Codes that its revision does not
+// have are kept off its wire, and a resource that is not found has a code of
+// its own there (server/resources, "Error Handling").
+func (x *Session) spellError(ctx context.Context, in *Incoming, e *protocol.Error) *protocol.Error {
+	if e == nil {
+		return nil
+	}
+	c := *e
+	switch {
+	case e.Code == protocol.CodeMissingRequiredClientCapability:
+		c.Code, c.Data = protocol.CodeCannotAsk, nil
+	case e.Code == protocol.CodeHeaderMismatch, e.Code == protocol.CodeUnsupportedProtocolVersion:
+		c.Code = protocol.CodeInvalidParams
+	case e.Code == protocol.CodeURLElicitationRequired && in.Version != protocol.V20251125:
+		return x.server.reportBug(ctx, in, fmt.Errorf("code %d does not exist in revision %s", e.Code, in.Version))
+	case e.Code == protocol.CodeURLElicitationRequired: // of middleware, which the funnel has not seen
+		if refusal := urlrule.Hook(x.server.opts.Roundtrip.AllowURL).RefuseRequired(e); refusal != nil {
+			_ = x.server.reportBug(ctx, in, refusal)
+			return refusal.Wire()
+		}
+	case e.Code == protocol.CodeInvalidParams && isMissingResource(in, e):
+		c.Code = protocol.CodeResourceNotFound
+	}
+	return &c
+}
+
+// isMissingResource recognises what [protocol.ResourceNotFound] returns: an answer
+// about a resource whose data is its URI and nothing else.
+func isMissingResource(in *Incoming, e *protocol.Error) bool {
+	switch in.Request.Method {
+	case protocol.MethodReadResource, protocol.MethodSubscribe:
+	default:
+		return false
+	}
+	members, uri := 0, false
+	err := jsonx.Members(e.Data, func(key, value []byte) error {
+		members++
+		uri = string(key) == "uri" && jsonx.KindOf(value) == jsonx.String
+		return nil
+	})
+	return err == nil && members == 1 && uri
 }
