@@ -71,7 +71,10 @@ func (l *refusalLog) writeSummary() {
 }
 
 // logRefused logs a request that no middleware has seen.
-func (l *Log) logRefused(e roundtrip.RequestRefused) {
+//
+//go:noinline
+func (l *Log) logRefused(event roundtrip.Event) {
+	e := event.(roundtrip.RequestRefused)
 	reason := refusalReason(e.Reason)
 	level := refusalLevel(e.Reason)
 	if !l.logger.Core().Enabled(level) || !l.refusals.admitLine(reason) {
