@@ -118,9 +118,12 @@ func progressNotification(token protocol.ProgressToken, progress, total float64,
 	return &protocol.Notification{Method: protocol.NotifyProgress, Params: params}, nil
 }
 
-// A TransientSender is a way back that can send a notification which need not be
-// kept for a client that is not there at the moment.
+// A TransientSender is an [Incoming].Back that keeps messages for a client that is
+// disconnected, and can send one without keeping it. Heartbeats are sent like that.
 type TransientSender interface {
+	protocol.Back
+	// SendTransient is Notify for a notification that is lost when the client is not
+	// connected.
 	SendTransient(ctx context.Context, n *protocol.Notification) error
 }
 

@@ -26,6 +26,15 @@ type BackSender interface {
 	Send(ctx context.Context, m protocol.Message) error
 }
 
+// A TextSender is a [BackSender] of a transport that keeps messages as text. Questions
+// go to SendText instead of Send, so that they are encoded once.
+type TextSender interface {
+	BackSender
+	// SendText sends the JSON text of a request, which it keeps. Otherwise it is like
+	// Send.
+	SendText(ctx context.Context, request []byte) error
+}
+
 // MaxPendingPushes is how many questions one session may wait for at once. A
 // round has a few; more than this nobody can answer.
 const MaxPendingPushes = 100
@@ -253,12 +262,6 @@ func estimateQuestionBytes(question protocol.InputRequest) int {
 		return envelopeBytes + len(form.Message) + len(form.Schema)
 	}
 	return questionBytes
-}
-
-// A TextSender is a [BackSender] that takes the JSON text of a request as it goes
-// over the wire, and keeps it.
-type TextSender interface {
-	SendText(ctx context.Context, request []byte) error
 }
 
 // sendQuestion sends a question as a request that asks for progress reports.

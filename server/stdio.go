@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -40,7 +41,7 @@ type StreamOptions struct {
 	// Principal is who is at the other end; zero: [roundtrip.Local], for a
 	// stream belongs to whoever started the process.
 	Principal roundtrip.Principal
-	// MaxLineBytes bounds one message, 0: DefaultMaxLineBytes.
+	// MaxLineBytes bounds one message, 0: DefaultMaxLineBytes, negative: no limit.
 	MaxLineBytes int
 	// MaxInFlight bounds the requests that run at once, subscriptions
 	// included, 0: DefaultMaxInFlight. Calls that wait for a person do not run;
@@ -181,8 +182,11 @@ func newStream(s *Server, opts *StreamOptions) *lineStream {
 	if st.opts.Principal.Anonymous() {
 		st.opts.Principal = roundtrip.Local()
 	}
-	if st.opts.MaxLineBytes <= 0 {
+	switch {
+	case st.opts.MaxLineBytes == 0:
 		st.opts.MaxLineBytes = DefaultMaxLineBytes
+	case st.opts.MaxLineBytes < 0:
+		st.opts.MaxLineBytes = math.MaxInt / 2 // sums of two do not overflow
 	}
 	if st.opts.MaxInFlight <= 0 {
 		st.opts.MaxInFlight = DefaultMaxInFlight

@@ -156,8 +156,7 @@ func (b statelessChannel) sendMessage(ctx context.Context, m protocol.Message) e
 	return b.stream.Send(ctx, message)
 }
 
-// SendTransient sends a notification that is not kept for a client that is away; see
-// package server.
+// SendTransient implements [server.TransientSender].
 func (b statelessChannel) SendTransient(ctx context.Context, n *protocol.Notification) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -174,8 +173,10 @@ func (b statelessChannel) SendTransient(ctx context.Context, n *protocol.Notific
 type sessionChannel struct{ statelessChannel }
 
 var (
-	_ server.BackSender   = sessionChannel{}
-	_ server.StreamCloser = sessionChannel{}
+	_ server.BackSender      = sessionChannel{}
+	_ server.TextSender      = sessionChannel{}
+	_ server.StreamCloser    = sessionChannel{}
+	_ server.TransientSender = statelessChannel{}
 )
 
 // Send sends any message but a response. A request that the client can never
@@ -184,7 +185,7 @@ func (b sessionChannel) Send(ctx context.Context, m protocol.Message) error {
 	return b.sendMessage(ctx, m)
 }
 
-// SendText sends a request that is encoded already; see package server.
+// SendText implements [server.TextSender].
 func (b sessionChannel) SendText(ctx context.Context, request []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
