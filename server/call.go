@@ -27,7 +27,7 @@ type Call struct {
 	ctx     context.Context // of the handler, for questions that are asked with another
 }
 
-// newCall returns what a handler is about to be called with.
+// newCall returns the common part of the call that a handler gets.
 func newCall(ctx context.Context, in *Incoming) Call {
 	in.channel.resetProgress()
 	return Call{Version: in.Version, Principal: in.Principal, Meta: in.Meta, in: in, channel: in.channel, ctx: ctx}
@@ -54,8 +54,8 @@ func (c *Call) ClientInfo() protocol.Implementation {
 }
 
 // Notify sends a notification to the client while the request runs. It does
-// nothing where there is no way back; an error means that the client can no
-// longer be reached, or that the request has been answered ([ErrEnded]).
+// nothing on transports that cannot send one; an error means that the client can
+// no longer be reached, or that the request has been answered ([ErrEnded]).
 func (c *Call) Notify(ctx context.Context, n *protocol.Notification) error {
 	if c.channel == nil {
 		return nil
@@ -63,8 +63,8 @@ func (c *Call) Notify(ctx context.Context, n *protocol.Notification) error {
 	return c.channel.Notify(ctx, n)
 }
 
-// checkNeeds refuses a request whose handler needs what the client does not declare,
-// before anything of it is looked at.
+// checkNeeds refuses a request whose handler needs capabilities that the client
+// does not declare.
 func (s *Server) checkNeeds(ctx context.Context, in *Incoming, needs protocol.ClientCapabilities) error {
 	if needs.IsZero() {
 		return nil
@@ -102,7 +102,7 @@ func roundtripCall(in *Incoming, arguments json.RawMessage, retry *protocol.Retr
 	return call
 }
 
-// convertOutcome turns what a handler returns into what the funnel takes.
+// convertOutcome converts the result and the error of a handler for the funnel.
 func (s *Server) convertOutcome(ctx context.Context, in *Incoming, result protocol.Result, err error) (protocol.Result, error) {
 	if err == nil {
 		return result, nil
@@ -116,10 +116,10 @@ func (s *Server) convertOutcome(ctx context.Context, in *Incoming, result protoc
 	return nil, err
 }
 
-// A StreamCloser is a way back to the client ([Incoming].Back) that can hang up while its request goes
-// on: the client comes back for the rest (2025-11-25 basic/transports,
-// "Resumability and Redelivery"). CloseStream may be called more than once and
-// while notifications are being sent.
+// A StreamCloser is an [Incoming].Back that can close its connection while the
+// request goes on; the client reconnects for the rest (2025-11-25
+// basic/transports, "Resumability and Redelivery"). CloseStream may be called more
+// than once and while notifications are being sent.
 type StreamCloser interface {
 	CloseStream(ctx context.Context, retry time.Duration) error
 }

@@ -23,7 +23,7 @@ type CompleteCall struct {
 // best first. Clients see the first 100 and how many there are.
 type Completer func(ctx context.Context, call *CompleteCall) ([]string, error)
 
-// noteCompleter notes that a completer was registered, nil or not.
+// noteCompleter records that a completer was registered; c may be nil.
 func (s *Server) noteCompleter(c Completer) {
 	if c != nil {
 		s.completes.Store(true)
@@ -57,7 +57,8 @@ func (s *Server) answerComplete(ctx context.Context, in *Incoming, p *protocol.C
 	})
 }
 
-// newCompleteResult is the result with the first of values.
+// newCompleteResult returns a result with as many of values as the protocol
+// allows.
 func newCompleteResult(values []string) *protocol.CompleteResult {
 	total := int64(len(values))
 	r := &protocol.CompleteResult{Values: values, Total: &total}

@@ -12,10 +12,10 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// Handle serves a request that arrives in process, as sent by the principal of
-// ctx (see [WithPrincipal]): it checks the parameters strictly, admits and
-// serves the request. Cancelling ctx abandons it. The error is always nil: what
-// the server has to say is in the response.
+// Handle serves a request that arrives in process, as sent by the principal of ctx
+// (see [WithPrincipal]): it checks the parameters strictly, admits the request and
+// serves it. Cancelling ctx abandons the request. The error is always nil: errors
+// of the server are in the response.
 func (s *Server) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
 	var malformed *protocol.Error
 	if req != nil && req.Params != nil {
@@ -84,15 +84,16 @@ func (s *Server) endRequest(l *activeRequest) {
 	s.requests.End(&l.task, &l.task)
 }
 
-// refuseClosing answers a request that came too late.
+// refuseClosing answers a request that arrived after Close or Shutdown.
 //
 //go:noinline
 func (s *Server) refuseClosing(ctx context.Context, response *protocol.Response) {
 	response.Error = s.refuseAndReport(ctx, "", roundtrip.RefusedClosing, response.ID, waiting.RefuseClosing())
 }
 
-// completeResponse makes the response of what the handler returned. It is no part of the
-// stack of a call that waits, where it would take 400 bytes.
+// completeResponse encodes the result, or the error, into the response and closes
+// the channel of the request. It is not inlined into Serve, whose frame lies under
+// a call that waits and would grow by 400 bytes.
 //
 //go:noinline
 func (s *Server) completeResponse(ctx context.Context, in *Incoming, response *protocol.Response, result protocol.Result, err error) {
@@ -111,7 +112,7 @@ func (s *Server) completeResponse(ctx context.Context, in *Incoming, response *p
 	response.Error = in.era.spellError(ctx, in, response.Error)
 }
 
-// runHandler calls the middleware, which must not bring the process down.
+// runHandler calls the middleware and the handler, and recovers their panics.
 func (s *Server) runHandler(ctx context.Context, in *Incoming) (result protocol.Result, err error) {
 	in.pusher = in.era.newPusher(in)
 	if p, ok := in.Params.(*protocol.CallToolParams); ok {
@@ -126,7 +127,7 @@ func (s *Server) runHandler(ctx context.Context, in *Incoming) (result protocol.
 	return s.handler(ctx, in)
 }
 
-// dispatchRequest is the innermost handler.
+// dispatchRequest is the innermost [Handler].
 func (s *Server) dispatchRequest(ctx context.Context, in *Incoming) (protocol.Result, error) {
 	if in.refusal != nil {
 		return nil, in.refusal
@@ -149,7 +150,7 @@ func (s *Server) dispatchRequest(ctx context.Context, in *Incoming) (protocol.Re
 	return nil, protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s", clipQuoted(in.Request.Method))
 }
 
-// publicError is what the client learns of an error.
+// publicError returns the error that the client gets for err.
 func (s *Server) publicError(ctx context.Context, in *Incoming, err error) *protocol.Error {
 	if e, ok := protocol.AsError(err); ok {
 		return e
@@ -157,7 +158,8 @@ func (s *Server) publicError(ctx context.Context, in *Incoming, err error) *prot
 	return s.reportBug(ctx, in, fmt.Errorf("middleware: %w", err))
 }
 
-// reportBug reports a mistake of the server and returns what the client learns.
+// reportBug reports a mistake of the server to the observer and returns the error
+// that the client gets.
 func (s *Server) reportBug(ctx context.Context, in *Incoming, err error) *protocol.Error {
 	s.opts.Observer.Observe(ctx, roundtrip.ServerBug{Where: in.eventWhere(), Err: err})
 	return internalError()

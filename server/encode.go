@@ -10,8 +10,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// infoMeta writes the server's name into the _meta of results, as every result
-// should have it (basic/index, "_meta"). It is encoded once.
+// infoMeta adds the server's name to the _meta of results, as every result should
+// have it (basic/index, "_meta"). It is encoded once.
 type infoMeta struct {
 	info   protocol.Implementation
 	member []byte // ,"_meta":{…}}
@@ -26,13 +26,13 @@ func newInfoMeta(info protocol.Implementation) (infoMeta, error) {
 	return infoMeta{info, append(member, '}')}, nil
 }
 
-// appendMeta puts the name into an encoded result without _meta. The result has
+// appendMeta adds the name to an encoded result without _meta. The result has
 // other members: resultType at least.
 func (m *infoMeta) appendMeta(encoded json.RawMessage) json.RawMessage {
 	return append(bytes.TrimSuffix(encoded, []byte("}")), m.member...)
 }
 
-// resultBytes is room for most results, so that encoding them allocates once.
+// resultBytes is enough for most results, so that encoding them allocates once.
 const resultBytes = 1 << 10
 
 // encodeResult returns the JSON text of the result, the server's name added.
@@ -77,9 +77,10 @@ func (s *Server) encodeResult(in *Incoming, result protocol.Result) (json.RawMes
 	return data[len(dst):], nil
 }
 
-// checkQuestionsOfMiddleware refuses questions that did not come by way of the funnel, where they
-// are gated and get the state without which their answers count for nothing. A
-// middleware may pass on what a handler asks; it cannot ask by itself.
+// checkQuestionsOfMiddleware refuses questions that did not come from the funnel,
+// which checks capabilities and seals the state without which answers are not
+// accepted. Middleware may pass on the questions of a handler; it cannot ask by
+// itself.
 func checkQuestionsOfMiddleware(in *Incoming, asks *protocol.InputRequiredResult) error {
 	if asks.Draft != nil {
 		return errors.New("questions must be returned by a handler, not by middleware")
@@ -97,8 +98,8 @@ func checkQuestionsOfMiddleware(in *Incoming, asks *protocol.InputRequiredResult
 }
 
 // mergeMeta returns a copy of result, whose _meta is meta, with the server's name
-// in it, unless the author put one there. The original belongs to the author
-// and may be shared between requests.
+// in it, unless the author put one there. The original belongs to the author and
+// may be shared between requests.
 func (m *infoMeta) mergeMeta(result protocol.Result, meta protocol.Meta) (protocol.Result, error) {
 	if _, ok := meta.Get(protocol.MetaServerInfo); ok {
 		return result, nil
@@ -114,8 +115,8 @@ func (m *infoMeta) mergeMeta(result protocol.Result, meta protocol.Meta) (protoc
 	return result, nil
 }
 
-// metaOf returns where a result keeps its _meta. For nil, typed or not, and for
-// unknown types it returns nil: encoding refuses those.
+// metaOf returns the _meta field of a result. It returns nil for nil, typed or
+// not, and for unknown types: encoding refuses those.
 func metaOf(result protocol.Result) *protocol.Meta {
 	if v := reflect.ValueOf(result); v.Kind() != reflect.Pointer || v.IsNil() {
 		return nil
@@ -149,10 +150,10 @@ func metaOf(result protocol.Result) *protocol.Meta {
 	return nil
 }
 
-// A BufferLender is a way back to the client ([Incoming].Back) that has memory
-// for the result, from which the transport can send it as it is. The response
-// may then alias that memory, or memory that is shared between requests, and
-// must not be changed.
+// A BufferLender is an [Incoming].Back that has memory for the result, from which
+// the transport can send the result without copying it. The response may then
+// alias that memory, or memory that is shared between requests, and must not be
+// changed.
 type BufferLender interface {
 	// Lend returns what the result is appended to. It is called at most once
 	// a request, when its handler has returned.

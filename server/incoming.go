@@ -130,7 +130,7 @@ func (in *Incoming) Abandoned() bool {
 	return in.Session() != nil && in.task != nil && in.task.IsCancelled()
 }
 
-// eventWhere tells observers which request an event is about.
+// eventWhere describes the request in events.
 func (in *Incoming) eventWhere() roundtrip.Where {
 	return roundtrip.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target, Request: in.RequestID}
 }
@@ -172,8 +172,8 @@ func newActiveRequest() *Incoming {
 	return &l.incoming
 }
 
-// takeActive returns the leg to serve a request in, once. One that no server admitted,
-// or that is served again, has none yet.
+// takeActive returns the memory to serve the request with, once. A request that no
+// server admitted, or that is served again, gets new memory.
 func (in *Incoming) takeActive() *activeRequest {
 	l := in.active
 	if in.active = nil; l == nil {
@@ -182,14 +182,15 @@ func (in *Incoming) takeActive() *activeRequest {
 	return l
 }
 
-// maxBodySlack is how many bytes of a body may be kept, while a call waits for a
-// person, that its handler has not been given. Copying costs more than a few
-// hundred bytes are worth.
+// maxBodySlack is how many bytes of a body a waiting call may hold that its
+// handler has not been given. Copying costs more than a few hundred bytes are
+// worth.
 const maxBodySlack = 1 << 10
 
-// copyFromBody has a request of a session hold of its body what its handler is
-// given, and nothing else: arguments and _meta, which alias the body. The retry
-// members do not exist in these revisions. Modern requests do not wait.
+// copyFromBody copies the parts of the body that the handler of a session's
+// request is given, arguments and _meta, so that a call that waits for a person
+// does not hold the rest. The retry members do not exist in these revisions.
+// Modern requests do not wait.
 func (in *Incoming) copyFromBody(meta *protocol.RequestMeta) {
 	if len(in.Request.Params) <= maxBodySlack {
 		return
@@ -221,8 +222,8 @@ func (in *Incoming) copyFromBody(meta *protocol.RequestMeta) {
 	in.bodyCopied = true
 }
 
-// releaseBody lets go of the body before the handler runs, which may wait for a
-// person for long.
+// releaseBody drops the body before the handler runs, which may wait for a person
+// for long.
 func (in *Incoming) releaseBody() {
 	if in.bodyCopied {
 		in.Request = &protocol.Request{ID: in.Request.ID, Method: in.Request.Method}

@@ -68,8 +68,8 @@ func pageAt[E entry](all []E, method string, at, size int) (entries []E, next st
 	return all[at:end], next
 }
 
-// newCursor is opaque to clients; that any replica understands it is all that it
-// is made for. Nothing but the cursors that lead to a page is accepted.
+// newCursor returns the cursor of a page. Any replica with the same list
+// understands it. Only cursors that lead to a page are accepted.
 func newCursor(method string, at int) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %d", method, at))
 }
@@ -87,8 +87,8 @@ func (s *Server) answerList(in *Incoming, p *protocol.ListParams) (protocol.Resu
 	return listPage(s, in, s.templates.loadSnapshot(), p.Cursor)
 }
 
-// newCursorError refuses a cursor that leads nowhere, or nowhere that the client may
-// see.
+// newCursorError refuses a cursor that leads to no page, or to none that the
+// client may see.
 func newCursorError() *protocol.Error {
 	return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: cursor: does not lead to a page of this list; list again without it")
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// requestChannel is the way back of one leg while it runs. It puts what goes out in
-// order and closes when the leg is answered.
+// A requestChannel carries messages of one request to its client while the request
+// is being served. It sends them in the order in which they were made, and nothing
+// after the response.
 type requestChannel struct {
 	mu       sync.Mutex
 	back     protocol.Back // nil: nowhere
@@ -23,14 +24,14 @@ type requestChannel struct {
 	values   heartbeat.Sequence
 }
 
-// openChannel is called once, before the outlet is used.
+// openChannel is called once, before the channel is used.
 func (o *requestChannel) openChannel(back protocol.Back) {
 	o.back, o.progress = back, math.Inf(-1)
 }
 
-// resetProgress has a handler begin. In a session it does so several times while one
-// request runs, and each time may report what it did before, as it may where
-// each time is a request of its own.
+// resetProgress is called before each run of the handler. In a session the handler
+// runs several times within one request, and each run may report the same progress
+// again.
 func (o *requestChannel) resetProgress() {
 	if o == nil {
 		return
@@ -47,8 +48,8 @@ func (o *requestChannel) Notify(ctx context.Context, n *protocol.Notification) e
 	return o.sendLocked(ctx, n)
 }
 
-// sendLocked is called with mu held, so that messages leave in the order in which
-// they were made.
+// sendLocked sends a notification. mu is held, so that messages leave in the order
+// in which they were made.
 func (o *requestChannel) sendLocked(ctx context.Context, n *protocol.Notification) error {
 	switch {
 	case o.ended:
@@ -65,15 +66,16 @@ func (o *requestChannel) closeChannel() {
 	o.ended = true
 }
 
-// Progress tells the client how far the request has come, if it asked to know
+// Progress tells the client how far the request has come, if it asked for progress
 // (basic/patterns/progress). progress must be larger than in the call before;
-// total is 0 when it is not known; message is optional. Without a progress
-// token nothing is sent. Progress that does not increase is an error and not
-// sent, and so is what comes after the request has ended. A handler that runs
-// again after a question may begin anew: what a client has heard already is not
-// sent to it again. While the request waits for a person, heartbeats go out on the
-// same token, see [roundtrip.Options]; they rise by less than the handler's own
-// values do.
+// total is 0 when it is not known; message is optional. Without a progress token
+// nothing is sent. Progress that does not increase is an error and is not sent; so
+// is progress after the end of the request.
+//
+// A handler that runs again after a question may begin anew: progress that the
+// client has been told already is not sent again. While the request waits for a
+// person, heartbeats go out on the same token, see [roundtrip.Options]; they
+// increase the value by less than the handler does.
 func (c *Call) Progress(ctx context.Context, progress, total float64, message string) error {
 	if c.Meta.ProgressToken.IsZero() || c.channel == nil {
 		return nil
@@ -127,8 +129,9 @@ type TransientSender interface {
 	SendTransient(ctx context.Context, n *protocol.Notification) error
 }
 
-// sendHeartbeat sends progress that says no more than that the request waits for
-// a person. A client that is gone finds out by itself.
+// sendHeartbeat sends progress that means no more than that the request waits for
+// a person. Errors are ignored: a client that is gone is noticed when the question
+// is sent or the response is.
 func (in *Incoming) sendHeartbeat(ctx context.Context) {
 	o := in.channel
 	o.mu.Lock()
@@ -172,7 +175,8 @@ func (c *Call) Log(ctx context.Context, level protocol.LoggingLevel, logger stri
 	return c.channel.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage, Params: params})
 }
 
-// wantedLogLevel is the least severe level that the client wants, empty for none.
+// wantedLogLevel returns the least severe level that the client wants, empty for
+// none.
 func (c *Call) wantedLogLevel() protocol.LoggingLevel {
 	if c.in == nil {
 		return c.Meta.LogLevel

@@ -15,9 +15,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A BackSender is a way back ([Incoming].Back) that carries requests too, to
-// the client of a [Session] and on the stream of the request that they relate
-// to. Calls may overlap. The client's answer goes to [Session.Deliver].
+// A BackSender is an [Incoming].Back that carries requests, too, to the client of
+// a [Session] and on the stream of the request that they relate to. Calls may
+// overlap. The client's answer goes to [Session.Deliver].
 type BackSender interface {
 	protocol.Back
 	// Send sends a request, or the notification that withdraws one, which must
@@ -39,8 +39,8 @@ type TextSender interface {
 // round has a few; more than this nobody can answer.
 const MaxPendingPushes = 100
 
-// withdrawTimeout bounds the attempt to tell the client that nobody waits for
-// its answer any more.
+// withdrawTimeout limits the attempt to tell the client that a question is
+// withdrawn.
 const withdrawTimeout = time.Second
 
 var (
@@ -48,7 +48,8 @@ var (
 	errWithdrawn     = errors.New("server: the request that asked has ended")
 )
 
-// pushTable holds what a client is being asked. Its zero value is ready.
+// A pushTable holds the questions of a session that the client has not answered.
+// Its zero value is ready.
 type pushTable struct {
 	mu      sync.Mutex
 	last    uint64
@@ -56,7 +57,8 @@ type pushTable struct {
 	closed  bool
 }
 
-// A pendingPush is one question under way. Its id is its progress token, too.
+// A pendingPush is one question that the client has been sent. Its id is its
+// progress token, too.
 type pendingPush struct {
 	id       protocol.ID
 	pusher   *pusher
@@ -73,8 +75,8 @@ func (p *pendingPush) completePush(result json.RawMessage, err error) {
 	close(p.answered)
 }
 
-// addPush makes room for a question. Ids are strings, which no client mistakes for
-// the integers that it counts its own requests with, and are never used again.
+// addPush reserves an id for a question. Ids are strings, which no client mistakes
+// for the integers that it counts its own requests with, and are never used again.
 func (t *pushTable) addPush(asker *pusher, extend func()) (*pendingPush, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,8 +101,8 @@ func pushID(n uint64) protocol.ID {
 	return id
 }
 
-// removePush removes a question. It reports whether it was still there: exactly one
-// caller gets to decide what becomes of it.
+// removePush removes a question. It reports whether the question was in the table:
+// only the one caller that gets true may complete it.
 func (t *pushTable) removePush(id protocol.ID) (*pendingPush, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,7 +132,8 @@ func (t *pushTable) extendPush(token protocol.ProgressToken) {
 	}
 }
 
-// failPushes fails everything that waits, and what would.
+// failPushes fails all questions with [ErrSessionClosed], those that are added
+// later included.
 func (t *pushTable) failPushes() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,7 +144,7 @@ func (t *pushTable) failPushes() {
 	}
 }
 
-// removePushesOf removes and returns what one request asks.
+// removePushesOf removes and returns the questions of one request.
 func (t *pushTable) removePushesOf(asker *pusher) []*pendingPush {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,7 +158,9 @@ func (t *pushTable) removePushesOf(asker *pusher) []*pendingPush {
 	return mine
 }
 
-// A pusher asks on behalf of one request, on its stream.
+// A pusher sends the questions of one request to the client, on the channel of
+// that request, and waits for the answers. The funnel calls it as
+// [roundtrip.Pusher].
 type pusher struct {
 	session *Session
 	version protocol.Version
@@ -203,8 +208,8 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, exten
 	return asked.result, asked.err
 }
 
-// withdrawPending withdraws a question that is still waiting, and reports whether it
-// was.
+// withdrawPending withdraws a question that has no answer yet, and reports whether
+// it had none.
 func (p *pusher) withdrawPending(asked *pendingPush, why error) bool {
 	p.withdrawing.RLock()
 	defer p.withdrawing.RUnlock()
@@ -215,8 +220,8 @@ func (p *pusher) withdrawPending(asked *pendingPush, why error) bool {
 	return waiting
 }
 
-// sendWithdrawal tells the client that nobody waits for its answer
-// (basic/utilities/cancellation). It is sent on the stream of the question.
+// sendWithdrawal tells the client that its answer is no longer wanted
+// (basic/utilities/cancellation), on the stream of the question.
 func (p *pusher) sendWithdrawal(asked *pendingPush, why error) {
 	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 	defer cancel()
@@ -232,8 +237,8 @@ func (p *pusher) sendWithdrawal(asked *pendingPush, why error) {
 	}
 }
 
-// withdrawRemaining withdraws what is still being asked when the request has been answered:
-// by goroutines that a handler left behind.
+// withdrawRemaining withdraws the questions that are pending when the request has
+// been answered. Goroutines that the handler left behind asked them. p may be nil.
 func (p *pusher) withdrawRemaining() {
 	if p == nil {
 		return
@@ -247,16 +252,16 @@ func (p *pusher) withdrawRemaining() {
 	}
 }
 
-// envelopeBytes is room for what a form has as a request beside its message and
+// envelopeBytes is how much the request of a form takes beside its message and
 // schema.
 const envelopeBytes = 192
 
-// questionBytes is room for a question of another kind, as a rule.
+// questionBytes is enough for most questions of other kinds.
 const questionBytes = 512
 
-// estimateQuestionBytes returns how much room to make for the text of a question, so that encoding it
-// allocates once, as a rule, and little is left over: the text is kept until the
-// question is answered.
+// estimateQuestionBytes returns the capacity for the text of a question, so that
+// encoding allocates once in most cases. It is not generous: the text is kept
+// until the question is answered.
 func estimateQuestionBytes(question protocol.InputRequest) int {
 	if form, ok := question.(*protocol.ElicitForm); ok {
 		return envelopeBytes + len(form.Message) + len(form.Schema)
@@ -288,7 +293,8 @@ func (p *pusher) sendQuestion(ctx context.Context, id protocol.ID, question prot
 	return whole.SendText(ctx, append(text, '}'))
 }
 
-// sendMessage sends what relates to a question.
+// sendMessage sends a message that relates to a question, in order with the
+// notifications of the request.
 func (p *pusher) sendMessage(ctx context.Context, m protocol.Message) error {
 	if err := p.channel.lockUnlessEnded(); err != nil {
 		return err
@@ -297,8 +303,8 @@ func (p *pusher) sendMessage(ctx context.Context, m protocol.Message) error {
 	return p.back.Send(ctx, m)
 }
 
-// lockUnlessEnded takes the mutex, which puts what is sent in order with the
-// notifications of the request, unless that has ended.
+// lockUnlessEnded locks mu, which orders messages with the notifications of the
+// request. It fails with [ErrEnded] after the response, and mu is not locked then.
 func (o *requestChannel) lockUnlessEnded() error {
 	o.mu.Lock()
 	if o.ended {
@@ -308,7 +314,7 @@ func (o *requestChannel) lockUnlessEnded() error {
 	return nil
 }
 
-// withProgressToken returns a copy of the question with a progress token of ours.
+// withProgressToken returns a copy of the question with a progress token.
 func withProgressToken(question protocol.InputRequest, token protocol.ProgressToken) (out protocol.InputRequest, err error) {
 	switch q := question.(type) {
 	case *protocol.ElicitForm:
@@ -331,7 +337,7 @@ func withProgressToken(question protocol.InputRequest, token protocol.ProgressTo
 	return question, nil
 }
 
-// addProgressToken returns meta with a progress token: nothing else, as a rule.
+// addProgressToken returns meta with a progress token.
 func addProgressToken(meta protocol.Meta, token protocol.ProgressToken) (protocol.Meta, error) {
 	if len(meta) > 0 {
 		return meta.With(protocol.MetaProgressToken, token)

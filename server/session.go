@@ -61,12 +61,12 @@ type Session struct {
 // its client has chosen a level with logging/setLevel.
 const DefaultLogLevel = protocol.LevelInfo
 
-// NewSession returns a session that no client has opened yet; everything in it
-// is done in the name of p. send delivers messages that relate to no request:
-// news of lists and resources, and [Call.ElicitationComplete]. It may fail when
-// nobody listens: the message is lost then. News are sent by one goroutine at a
-// time, with a context that ends with the session. Where send is nil the client
-// is told that there will be none.
+// NewSession returns a session that no client has opened yet; everything in it is
+// done in the name of p. send delivers messages that relate to no request: changes
+// of lists and resources, and [Call.ElicitationComplete]. It may fail when no
+// client is connected: the message is lost then. Changes are sent by one goroutine
+// at a time, with a context that ends with the session. Where send is nil the
+// client is told not to expect any.
 func (s *Server) NewSession(p roundtrip.Principal, send func(ctx context.Context, m protocol.Message) error) *Session {
 	life, end := context.WithCancelCause(context.Background())
 	x := &Session{
@@ -85,7 +85,7 @@ func (x *Session) Version() protocol.Version {
 	return x.version
 }
 
-// Principal returns in whose name the session is.
+// Principal returns the principal of the session.
 func (x *Session) Principal() roundtrip.Principal { return x.principal }
 
 // Admit is [Server.Admit] for a request of the session: the first must be
@@ -128,7 +128,7 @@ func (x *Session) Admit(req *protocol.Request) *Incoming {
 	return in
 }
 
-// checkMethodLocked returns why a request may not be dispatched. It is called with mu held.
+// checkMethodLocked returns why a request may not be dispatched, nil if it may.
 func (x *Session) checkMethodLocked(method string) *protocol.Error {
 	s := x.server
 	switch {
@@ -174,8 +174,8 @@ func (x *Session) Notify(_ context.Context, n *protocol.Notification) {
 	// notifications/roots/list_changed needs no more: roots are not kept.
 }
 
-// Deliver receives the client's answer to what it was asked in this session. A
-// response to anything else is [ErrUnsolicited] and has no effect.
+// Deliver receives the client's answer to a question of this session. A response
+// to anything else is [ErrUnsolicited] and has no effect.
 func (x *Session) Deliver(r *protocol.Response) error {
 	if r == nil || !x.pushes.deliverAnswer(r) {
 		return ErrUnsolicited
@@ -261,8 +261,8 @@ func legacyVersions() []protocol.Version {
 	return slices.DeleteFunc(protocol.Versions(), func(v protocol.Version) bool { return v.Era() != protocol.Legacy })
 }
 
-// negotiateVersion returns the revision to answer a client that asks for wanted: that
-// one, or else the newest that a session can have (basic/lifecycle, "Version
+// negotiateVersion returns the revision to answer a client that asks for wanted:
+// that one, or else the newest that a session can have (basic/lifecycle, "Version
 // Negotiation").
 func negotiateVersion(wanted protocol.Version) protocol.Version {
 	if slices.Contains(legacyVersions(), wanted) {

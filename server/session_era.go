@@ -12,7 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// openLocked opens the session. It is called with mu held.
+// openLocked opens the session for an initialize that is being admitted.
 func (x *Session) openLocked(in *Incoming, p *protocol.InitializeParams) {
 	x.version = negotiateVersion(p.ProtocolVersion)
 	capabilities, info := limitDeclared(p.Capabilities, p.ClientInfo)
@@ -22,7 +22,7 @@ func (x *Session) openLocked(in *Incoming, p *protocol.InitializeParams) {
 	in.opensSession = true
 }
 
-// revertFailedOpen undoes open when initialize failed.
+// revertFailedOpen implements [era]: it undoes openLocked when initialize failed.
 func (x *Session) revertFailedOpen(in *Incoming, err error) {
 	if !in.opensSession || err == nil {
 		return
@@ -33,7 +33,7 @@ func (x *Session) revertFailedOpen(in *Incoming, err error) {
 	x.version, x.client = "", protocol.RequestMeta{}
 }
 
-// offersMethod is [Server.offers] for sessions.
+// offersMethod is [Server.offersMethod] for sessions.
 func (x *Session) offersMethod(method string) bool {
 	s := x.server
 	switch method {
@@ -47,8 +47,7 @@ func (x *Session) offersMethod(method string) bool {
 	return s.offersMethod(method)
 }
 
-// answerOwnMethod answers the requests that only sessions have. It reports false for
-// others.
+// answerOwnMethod implements [era].
 func (x *Session) answerOwnMethod(_ context.Context, in *Incoming) (protocol.Result, error, bool) {
 	switch p := in.Params.(type) {
 	case *protocol.InitializeParams:
@@ -73,8 +72,8 @@ func (x *Session) answerOwnMethod(_ context.Context, in *Incoming) (protocol.Res
 	return nil, nil, false
 }
 
-// answerInitialize says what the server offers, and notes from now on what changes of
-// it.
+// answerInitialize answers initialize, and subscribes the session to the changes
+// that the answer promises.
 func (x *Session) answerInitialize(in *Incoming) *protocol.InitializeResult {
 	c := legacyCapabilities(x.server.declaredCapabilities(), in.Version)
 	if x.sendUnrelated == nil {
@@ -96,7 +95,7 @@ func (x *Session) answerInitialize(in *Incoming) *protocol.InitializeResult {
 	}
 }
 
-// legacyCapabilities leaves out what revision v does not know.
+// legacyCapabilities leaves out the capabilities that revision v does not have.
 func legacyCapabilities(c protocol.ServerCapabilities, v protocol.Version) protocol.ServerCapabilities {
 	c.Extensions = nil
 	if v < protocol.V20250326 {
@@ -105,7 +104,7 @@ func legacyCapabilities(c protocol.ServerCapabilities, v protocol.Version) proto
 	return c
 }
 
-// withoutAnnouncements promises no announcements.
+// withoutAnnouncements leaves out the promises to announce changes.
 func withoutAnnouncements(c protocol.ServerCapabilities) protocol.ServerCapabilities {
 	if c.Tools != nil {
 		c.Tools = &protocol.ListCapability{}
@@ -119,7 +118,7 @@ func withoutAnnouncements(c protocol.ServerCapabilities) protocol.ServerCapabili
 	return c
 }
 
-// legacyInfo leaves out what revision v does not know.
+// legacyInfo leaves out the members that revision v does not have.
 func legacyInfo(info protocol.Implementation, v protocol.Version) protocol.Implementation {
 	if v < protocol.V20251125 {
 		info.Description, info.WebsiteURL, info.Icons = "", "", nil
@@ -130,9 +129,9 @@ func legacyInfo(info protocol.Implementation, v protocol.Version) protocol.Imple
 	return info
 }
 
-// subscribeResource notes that the client wants to know when the resource at uri
-// changes. Which resources there are it does not tell. The number is bounded,
-// and so is the room that the URIs take: they are held as long as the session.
+// subscribeResource subscribes the session to changes of the resource at uri. It
+// does not reveal whether there is one. The number of URIs and their size are
+// limited: they are held as long as the session.
 func (x *Session) subscribeResource(uri string) error {
 	hub := x.server.hub
 	hub.mu.Lock()
@@ -159,8 +158,8 @@ func (x *Session) unsubscribeResource(uri string) {
 	}
 }
 
-// noteInitialized lets the news out: nothing but pings and logs may be sent before
-// (basic/lifecycle, "Initialization").
+// noteInitialized lets announcements out: a server may send nothing but pings and
+// logs before notifications/initialized (basic/lifecycle, "Initialization").
 func (x *Session) noteInitialized() {
 	x.mu.Lock()
 	x.clientReady = x.version != ""
@@ -168,8 +167,9 @@ func (x *Session) noteInitialized() {
 	x.startAnnouncing()
 }
 
-// startAnnouncing sends the news, unless it is being done. However much changes meanwhile,
-// there is one goroutine, and none while nothing changes.
+// startAnnouncing starts the goroutine that announces pending changes, unless it
+// runs. However many changes there are meanwhile, there is one goroutine, and none
+// while nothing changes.
 func (x *Session) startAnnouncing() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -183,7 +183,8 @@ func (x *Session) startAnnouncing() {
 	}()
 }
 
-// announceChanges sends what is due by now. It reports false when nothing was.
+// announceChanges sends the pending changes. It reports false when there were
+// none, and the goroutine ends.
 func (x *Session) announceChanges() bool {
 	x.mu.Lock()
 	lists, updated := x.announcements.takeDue()
@@ -203,8 +204,8 @@ func (x *Session) announceChanges() bool {
 	return true
 }
 
-// announceOne announces that a list changed, or the resource at uri, unless whoever
-// decides about that, or sends it, panics.
+// announceOne announces that a list changed, or the resource at uri. It recovers
+// panics of Visible and of the transport.
 func (x *Session) announceOne(l *announcer, method, uri string) {
 	defer x.server.recoverAndReport(x.lifetime, roundtrip.Where{Version: x.Version(), Method: method, Target: uri})
 	if uri != "" {
@@ -214,7 +215,8 @@ func (x *Session) announceOne(l *announcer, method, uri string) {
 	}
 }
 
-// announcementChannel sends what relates to no request. Nobody listening is no failure.
+// An announcementChannel sends messages that relate to no request. They are lost
+// when no client is connected, which is no error.
 type announcementChannel struct{ session *Session }
 
 // Notify implements [protocol.Back].
@@ -237,7 +239,7 @@ func (x *Session) sendNow(ctx context.Context, m protocol.Message) error {
 	return x.sendUnrelated(ctx, m)
 }
 
-// followLists notes what changes from now on, unless the session is closed already.
+// followLists subscribes the session to changes from now on, unless it is closed.
 func (x *Session) followLists(filter protocol.SubscriptionFilter) {
 	x.server.hub.joinSession(x.announcements, filter)
 	x.mu.Lock()

@@ -115,17 +115,17 @@ var (
 // well within it.
 const stopGrace = time.Second
 
-// lineStream is one client on a line stream.
+// A lineStream is one client on a line stream.
 //
-//	in ─▶ read ─▶ start ─▶ one goroutine a request ─▶ outbox ─▶ pump ─▶ out
+//	in ─▶ readLines ─▶ startRequest ─▶ a goroutine a request ─▶ outbox ─▶ writeLines ─▶ out
 type lineStream struct {
 	server     *Server
 	opts       StreamOptions
 	session    *Session          // nil when the server is modern only
-	outbox     chan outgoingLine // to the pump; without a buffer, so a slow client slows the server down
-	ended      chan struct{}     // closed when the pump takes no more
-	writerDone chan struct{}     // closed when the pump has returned
-	writeError error             // why out failed; written by the pump alone, before it returns
+	outbox     chan outgoingLine // to writeLines; unbuffered, for back-pressure
+	ended      chan struct{}     // closed when writeLines takes no more lines
+	writerDone chan struct{}     // closed when writeLines has returned
+	writeError error             // set by writeLines before it returns
 
 	requests     inflight.Set[protocol.ID]
 	mu           sync.Mutex
@@ -162,8 +162,8 @@ func (st *lineStream) setWaitingLocked(r *lineRequest, waiting bool) {
 	r.waiting = waiting
 }
 
-// outgoingLine is a line on its way out, and the request whose cancellation would
-// stop it there, nil if none can.
+// An outgoingLine is a line for the writer. It is dropped when its request, if it
+// has one, is cancelled before the line is written.
 type outgoingLine struct {
 	line    []byte
 	request *lineRequest
@@ -201,7 +201,7 @@ func newStream(s *Server, opts *StreamOptions) *lineStream {
 	return st
 }
 
-// readLines takes lines until the input ends, which is no error.
+// readLines reads until the input ends, which is no error.
 func (st *lineStream) readLines(ctx context.Context, lines *lineio.Reader) error {
 	for {
 		line, err := lines.Next()
@@ -239,8 +239,8 @@ func (st *lineStream) receiveLine(ctx context.Context, line []byte) {
 	})
 }
 
-// newUnreadableResponse is the answer to what is no message, of which message holds what
-// could be read.
+// newUnreadableResponse returns the response to a line that is no message. message
+// holds the part that could be read.
 func newUnreadableResponse(message protocol.Message, err error) *protocol.Response {
 	response := &protocol.Response{Error: asError(err)}
 	if req, ok := message.(*protocol.Request); ok {
@@ -249,8 +249,8 @@ func newUnreadableResponse(message protocol.Message, err error) *protocol.Respon
 	return response
 }
 
-// receiveMessage takes one message. A request leads to one call of reply, with nil when
-// it is not to be answered.
+// receiveMessage handles one message. For a request reply is called once, with nil
+// when the request is not to be answered.
 func (st *lineStream) receiveMessage(ctx context.Context, message protocol.Message, reply func(*protocol.Response)) {
 	switch m := message.(type) {
 	case *protocol.Request:
@@ -270,7 +270,7 @@ func (st *lineStream) receiveMessage(ctx context.Context, message protocol.Messa
 	}
 }
 
-// startRequest runs a request, unless it may not.
+// startRequest serves a request on a goroutine of its own, or refuses it.
 func (st *lineStream) startRequest(ctx context.Context, req *protocol.Request, reply func(*protocol.Response)) {
 	r := &lineRequest{stream: st}
 	r.task.Uncancellable = req.Method == protocol.MethodInitialize
@@ -384,8 +384,8 @@ func (st *lineStream) waitForGrace(ctx context.Context, idle <-chan struct{}) er
 	return nil
 }
 
-// waitForEnd waits for the requests, which have been told to stop, and then for the
-// pump, but for neither for ever.
+// waitForEnd waits for the requests, which have been cancelled, and then for the
+// writer, each for at most stopGrace.
 func (st *lineStream) waitForEnd(idle <-chan struct{}) error {
 	err := waitAtMost(stopGrace, idle)
 	close(st.ended)
@@ -403,8 +403,8 @@ func waitAtMost(limit time.Duration, done <-chan struct{}) error {
 	}
 }
 
-// writeLines writes what the requests send. A write may block for as long as the
-// client does not read, which is why it happens here and nowhere else.
+// writeLines writes the messages of all requests. It is the one goroutine that
+// blocks while the client does not read.
 func (st *lineStream) writeLines(lines *lineio.Writer) {
 	defer close(st.writerDone)
 	for {
@@ -423,7 +423,7 @@ func (st *lineStream) writeLines(lines *lineio.Writer) {
 	}
 }
 
-// writeFailure returns why out failed, nil when it did not.
+// writeFailure returns why writing failed, nil when it did not.
 func (st *lineStream) writeFailure() error {
 	select {
 	case <-st.writerDone:
@@ -445,7 +445,7 @@ func (st *lineStream) sendResponse(response *protocol.Response) {
 	}
 }
 
-// sendLine hands a line to the pump, unless ctx or the stream ends first.
+// sendLine hands a line to the writer, unless ctx or the stream ends first.
 func (st *lineStream) sendLine(ctx context.Context, o outgoingLine) error {
 	select {
 	case st.outbox <- o:
@@ -459,7 +459,7 @@ func (st *lineStream) sendLine(ctx context.Context, o outgoingLine) error {
 	}
 }
 
-// lineChannel sends what relates to one request.
+// A lineChannel sends the messages of one request.
 type lineChannel struct {
 	stream  *lineStream
 	request *lineRequest
@@ -505,9 +505,9 @@ func methodOf(m protocol.Message) string {
 	return ""
 }
 
-// belongsToSession reports whether a request belongs to the stream's session: it does
-// not name its revision, as modern requests do, and there is a session, or it
-// is one that may come before.
+// belongsToSession reports whether a request belongs to the session of the stream:
+// it does not name its revision, as modern requests do, and either the session is
+// open or the request may come before that.
 func (st *lineStream) belongsToSession(req *protocol.Request) bool {
 	if st.session == nil || revision.IsNamedIn(req.Params) {
 		return false
@@ -519,7 +519,8 @@ func (st *lineStream) belongsToSession(req *protocol.Request) bool {
 	return st.session.Version() != ""
 }
 
-// sendUnrelated sends a message that belongs to no request that could be cancelled.
+// sendUnrelated sends a message that belongs to no request, so that no
+// cancellation can stop it.
 func (st *lineStream) sendUnrelated(ctx context.Context, m protocol.Message) error {
 	line, err := protocol.AppendMessage(nil, m)
 	if err != nil {
@@ -528,14 +529,14 @@ func (st *lineStream) sendUnrelated(ctx context.Context, m protocol.Message) err
 	return st.sendLine(ctx, outgoingLine{line: line})
 }
 
-// failPushes fails what the client is being asked: its answers cannot come.
+// failPushes fails pending questions: their answers cannot arrive any more.
 func (st *lineStream) failPushes() {
 	if st.session != nil {
 		st.session.pushes.failPushes()
 	}
 }
 
-// closeSession ends the session.
+// closeSession ends the session, if there is one.
 func (st *lineStream) closeSession() {
 	if st.session != nil {
 		st.session.Close()

@@ -8,9 +8,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// receiveBatch takes a line that holds several messages, which revision 2025-03-26
-// has. The responses go out together when the last of them is there. It reports
-// false for a line that is none.
+// receiveBatch handles a line that holds several messages, which revision
+// 2025-03-26 allows. The responses go out together when the last request has been
+// served. It reports false for a line that is no batch.
 func (st *lineStream) receiveBatch(ctx context.Context, line []byte) bool {
 	if st.session == nil || st.session.Version() != protocol.V20250326 {
 		return false
@@ -50,7 +50,7 @@ func (st *lineStream) receiveBatch(ctx context.Context, line []byte) bool {
 	return true
 }
 
-// batchReplies are the responses to one batch.
+// batchReplies collects the responses to one batch.
 type batchReplies struct {
 	stream      *lineStream
 	mu          sync.Mutex

@@ -32,7 +32,7 @@ const (
 	subscriptionRetry = 30 * time.Second
 )
 
-// hub tells open subscriptions what changed.
+// A hub notifies open subscriptions of changes.
 type hub struct {
 	listening *quota.Pool[roundtrip.Principal] // subscribers that are no sessions
 
@@ -49,9 +49,9 @@ func newHub(max int) *hub {
 	return &hub{listening: listening, subscribers: map[*subscriber]struct{}{}, closed: make(chan struct{})}
 }
 
-// A subscriber is one open subscription. What changed is kept as a set, so a
-// client that reads slowly costs no more than one that reads fast: it learns
-// that a list changed, once, however often that was.
+// A subscriber is one open subscription, or a session. Pending changes are kept as
+// sets, so a client that reads slowly costs no more than one that reads fast: it
+// learns once that a list changed, however often that was.
 type subscriber struct {
 	principal roundtrip.Principal
 	filter    protocol.SubscriptionFilter // what was acknowledged
@@ -64,7 +64,8 @@ type subscriber struct {
 	updated map[string]bool // URIs of resources that are due
 }
 
-// openSubscription opens a subscription of p, or says which bound it would pass.
+// openSubscription opens a subscription of p, or returns the limit that it would
+// exceed.
 func (h *hub) openSubscription(p roundtrip.Principal, filter protocol.SubscriptionFilter) (*subscriber, quota.Limit, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,8 +91,8 @@ func newSubscriber(filter protocol.SubscriptionFilter) *subscriber {
 	return sub
 }
 
-// joinSession adds what a session wants to know. Sessions have a limit of their own,
-// with the transport, and hold nothing open.
+// joinSession subscribes a session to changes. Sessions hold nothing open and are
+// limited by their transport.
 func (h *hub) joinSession(sub *subscriber, filter protocol.SubscriptionFilter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -108,7 +109,7 @@ func (h *hub) removeSubscriber(sub *subscriber) {
 	delete(h.subscribers, sub)
 }
 
-// closeAll ends every subscription, in good order.
+// closeAll ends every subscription with its result.
 func (h *hub) closeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -163,14 +164,15 @@ func (s *subscriber) markDue(set map[string]bool, what string) {
 	}
 }
 
-// forgetUpdate forgets that a resource changed.
+// forgetUpdate drops a pending change of a resource that the client has
+// unsubscribed from.
 func (s *subscriber) forgetUpdate(uri string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.updated, uri)
 }
 
-// takeDue empties the sets.
+// takeDue empties the sets and returns what was in them, sorted.
 func (s *subscriber) takeDue() (lists, updated []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,8 +188,8 @@ func (s *subscriber) takeDue() (lists, updated []string) {
 // themselves when something is added or removed.
 func (s *Server) ResourceUpdated(uri string) { s.hub.noteResourceUpdated(uri) }
 
-// answerListen answers subscriptions/listen: it acknowledges, then sends what changes
-// until the client or the server ends it.
+// answerListen answers subscriptions/listen: it acknowledges, then sends changes
+// until the client or the server ends the subscription.
 func (s *Server) answerListen(ctx context.Context, in *Incoming, p *protocol.ListenParams) (protocol.Result, error) {
 	if in.Back == nil {
 		return nil, protocol.Errorf(protocol.CodeInvalidRequest, "subscriptions/listen needs a way to send notifications")
@@ -237,7 +239,7 @@ func (s *Server) answerListen(ctx context.Context, in *Incoming, p *protocol.Lis
 	}
 }
 
-// An announcer sends what one subscription has to say.
+// An announcer sends the notifications of one subscription, or of a session.
 type announcer struct {
 	server *Server
 	in     *Incoming
@@ -253,7 +255,7 @@ func (l *announcer) sendNotification(ctx context.Context, method string, params 
 	return l.in.Back.Notify(ctx, &protocol.Notification{Method: method, Params: json.RawMessage(raw)})
 }
 
-// sendDue sends what is due.
+// sendDue sends the changes that a subscriber took with takeDue.
 func (l *announcer) sendDue(ctx context.Context, lists, updated []string) error {
 	for _, method := range lists {
 		if err := l.sendNotification(ctx, method, subscriptionParams{}); err != nil {
@@ -271,9 +273,9 @@ func (l *announcer) sendDue(ctx context.Context, lists, updated []string) error 
 	return nil
 }
 
-// mayLearn reports whether the client may know that there is a resource at uri.
-// It is asked each time, since what a principal may see can change while it
-// listens. The acknowledgment does not tell: it names unknown resources, too.
+// mayLearn reports whether the client may know that there is a resource at uri. It
+// is called for each notification, since a principal may lose access while it
+// listens. The acknowledgment reveals nothing: it names unknown resources, too.
 func (l *announcer) mayLearn(uri string) bool {
 	if l.server.opts.Visible == nil {
 		return true
@@ -282,24 +284,24 @@ func (l *announcer) mayLearn(uri string) bool {
 	return r != nil
 }
 
-// endResult is the result of a subscription that the server ends in good order.
+// endResult returns the result of a subscription that the server ends.
 func (l *announcer) endResult() protocol.Result { return &protocol.ListenResult{Meta: l.meta} }
 
-// newClientGoneError is the outcome of a request whose client can no longer be reached. It
-// reaches nobody but middleware.
+// newClientGoneError returns the outcome of a request whose client can no longer
+// be reached. Only middleware sees it.
 func newClientGoneError(err error) error {
 	return protocol.Errorf(protocol.CodeInternalError, "subscription ended: %v", err)
 }
 
-// subscriptionParams are the parameters of what a subscription sends.
+// subscriptionParams are the parameters of the notifications of a subscription.
 type subscriptionParams struct {
 	Meta          protocol.Meta                `json:"_meta,omitzero"`
 	Notifications *protocol.SubscriptionFilter `json:"notifications,omitzero"`
 	URI           string                       `json:"uri,omitzero"`
 }
 
-// honouredFilter returns what of a filter the server can serve: lists and resources
-// that it offers.
+// honouredFilter returns the part of a filter that the server can serve: lists and
+// resources that it offers.
 func (s *Server) honouredFilter(wanted protocol.SubscriptionFilter) protocol.SubscriptionFilter {
 	c := s.declaredCapabilities()
 	honoured := protocol.SubscriptionFilter{

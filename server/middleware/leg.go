@@ -12,8 +12,8 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A leg is what is learned about one request while it runs, by the middleware
-// of this package and the events it observes. It travels in the context.
+// A leg is what the middleware and the observers of this package learn about one
+// request while it runs. The context carries it.
 type leg struct {
 	incoming *server.Incoming
 	started  time.Time
@@ -51,8 +51,8 @@ func (c *legContext) Value(key any) any {
 }
 
 // withLeg returns the leg of in and a context that carries it. The outermost
-// middleware makes it. A server that is called in process by a handler of
-// another one, under its context, has legs of its own.
+// middleware makes the leg. When a handler calls another server in process, under
+// its context, the leg of the outer request is not used.
 func withLeg(ctx context.Context, in *server.Incoming) (context.Context, *leg) {
 	if l := legFrom(ctx); l != nil && l.incoming == in {
 		return ctx, l
@@ -90,8 +90,9 @@ func (l *leg) addWaitingLocked(n float64) {
 	}
 }
 
-// endLeg returns how long the leg took: the work, and the time that it waited for
-// people. A goroutine that waits on after the handler has returned does not count.
+// endLeg returns how long the leg worked, and how long it waited for people. The
+// wait of a goroutine that the handler left behind does not count. It may be
+// called by several middlewares.
 func (l *leg) endLeg() (work, waited time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +101,7 @@ func (l *leg) endLeg() (work, waited time.Duration) {
 	return time.Since(l.started) - l.waited, l.waited
 }
 
-// countWaiting has the leg counted in a gauge while it waits.
+// countWaiting makes the leg count in a gauge while it waits.
 func (l *leg) countWaiting(gauge prometheus.Gauge) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +130,8 @@ func (l *leg) requestIDLocked() string {
 	return l.id
 }
 
-// noteWhere notes which flow and round a leg turned out to belong to.
+// noteWhere keeps the flow and the round of the leg, which events tell. l may be
+// nil.
 func (l *leg) noteWhere(where roundtrip.Where) {
 	if l == nil {
 		return
@@ -142,16 +144,15 @@ func (l *leg) noteWhere(where roundtrip.Where) {
 	l.round = max(l.round, where.Round)
 }
 
-// fillEntry notes in the entry of the leg what it turned out to be: which request,
-// of which flow, in which round, and what it asked, nil where an entry of its own
-// says so.
+// fillEntry completes the entry of the leg with the request, its flow and round,
+// and its questions unless an entry of their own has them.
 func (l *leg) fillEntry(e *requestEntry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.request, e.flow, e.round, e.asked = l.requestIDLocked(), l.flow, l.round, l.asked
 }
 
-// noteAsked notes what the leg asked, for its entry.
+// noteAsked keeps the questions of the leg for its entry.
 func (l *leg) noteAsked(asked *askedFields) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,8 +171,8 @@ func (l *leg) isTimedOut() bool {
 	return l.timedOut
 }
 
-// whereOfEvent returns which request an event is about. It reports false for events
-// that are about none, or of a type that is not known here.
+// whereOfEvent returns the request that an event is about. It reports false for
+// events about none, and for types that are not known here.
 func whereOfEvent(event roundtrip.Event) (roundtrip.Where, bool) {
 	switch e := event.(type) {
 	case roundtrip.StateRejected:
@@ -212,7 +213,7 @@ func whereOfEvent(event roundtrip.Event) (roundtrip.Where, bool) {
 	return roundtrip.Where{}, false
 }
 
-// whereOfIncoming tells observers which request an event is about.
+// whereOfIncoming describes a request in events.
 func whereOfIncoming(in *server.Incoming) roundtrip.Where {
 	return roundtrip.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target, Request: in.RequestID}
 }

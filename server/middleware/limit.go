@@ -100,7 +100,8 @@ func Limit(opts *LimitOptions) server.Middleware {
 	}
 }
 
-// orDefault leaves negative numbers alone: they turn a limit off.
+// orDefault returns the default for 0. Negative numbers stay: they turn a limit
+// off.
 func orDefault(n, byDefault int) int {
 	if n == 0 {
 		return byDefault
@@ -117,8 +118,8 @@ func newSlots(limit, byDefault, limitEach, eachByDefault int) *slots {
 	})
 }
 
-// A callSlot is the context of a request that runs, with the slot that it has while
-// it does not wait for a person.
+// A callSlot is the context of a request that runs, with the slot that it holds
+// except while it waits for a person.
 type callSlot struct {
 	context.Context
 	watch waiting.Watch
@@ -153,7 +154,7 @@ func (s *callSlot) SetWaiting(waiting bool) {
 	}
 }
 
-// releaseSlot ends the request.
+// releaseSlot gives the slot back when the request has been served.
 func (s *callSlot) releaseSlot() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

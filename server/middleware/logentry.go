@@ -64,7 +64,7 @@ func addNonEmpty(out zapcore.ObjectEncoder, key, value string) {
 	}
 }
 
-// eventHead is what the entries of events begin with.
+// An eventHead holds the first fields of the entry of an event.
 type eventHead struct {
 	roundtrip.Where
 	inLegEntry bool // method and version stand in the entry of the leg
@@ -99,7 +99,7 @@ func (h *eventHead) MarshalLogObject(out zapcore.ObjectEncoder) error {
 	return nil
 }
 
-// askedFields say what a leg asked.
+// askedFields are the fields about the questions of a leg.
 type askedFields struct {
 	kinds      inputKinds
 	questions  askedQuestions
@@ -132,7 +132,7 @@ func (e *inputRequiredEntry) MarshalLogObject(out zapcore.ObjectEncoder) error {
 	return e.askedFields.addTo(out)
 }
 
-// answeredEntry is the entry of what a person decided.
+// An answeredEntry is the entry of an answer.
 type answeredEntry struct {
 	eventHead
 	key, kind, outcome, principal, subject string

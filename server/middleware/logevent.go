@@ -76,7 +76,8 @@ func noteWhere(ctx context.Context, event roundtrip.Event) {
 	}
 }
 
-// logRefusedFlow logs what a flow or one of its answers was refused for.
+// logRefusedFlow logs refusals within a flow: of states, answers, questions and
+// calls.
 //
 //go:noinline
 func (l *Log) logRefusedFlow(ctx context.Context, event roundtrip.Event) {
@@ -112,7 +113,7 @@ func (l *Log) logRefusedFlow(ctx context.Context, event roundtrip.Event) {
 	}
 }
 
-// logFailure logs what went wrong in a handler.
+// logFailure logs errors, panics and mistakes of handlers.
 //
 //go:noinline
 func (l *Log) logFailure(ctx context.Context, event roundtrip.Event) {
@@ -129,7 +130,7 @@ func (l *Log) logFailure(ctx context.Context, event roundtrip.Event) {
 	}
 }
 
-// logServerEvent logs what is about no request.
+// logServerEvent logs events that are about no request.
 //
 //go:noinline
 func (l *Log) logServerEvent(event roundtrip.Event) {
@@ -183,9 +184,9 @@ func (l *Log) logResumed(ctx context.Context, event roundtrip.Event) {
 // flow is about to be ended with an error.
 const fewRounds = 2
 
-// logInputRequired leaves what a leg of revision 2026-07-28 asked to the entry of
-// the leg: such a leg ends with its questions. In a session one call may ask
-// several times.
+// logInputRequired logs questions. A leg of revision 2026-07-28 ends with its
+// questions, so they are fields of the entry of the leg; their own entry is at
+// debug level. In a session one call may ask several times.
 //
 //go:noinline
 func (l *Log) logInputRequired(ctx context.Context, event roundtrip.Event) {
@@ -217,8 +218,8 @@ func (l *Log) logAnswered(ctx context.Context, event roundtrip.Event) {
 	}
 }
 
-// logFlowEnded says nothing of its own about a flow that completed where the entry
-// of the leg says the same.
+// logFlowEnded logs the end of a flow, at debug level where the flow completed and
+// the entry of the leg shows it.
 //
 //go:noinline
 func (l *Log) logFlowEnded(ctx context.Context, event roundtrip.Event) {
@@ -245,14 +246,14 @@ func (l *Log) logHandlerFailed(ctx context.Context, e roundtrip.HandlerFailed) {
 	w.writeEntry(zap.String("error_type", escapeText(fmt.Sprintf("%T", e.Err), maxText)))
 }
 
-// isAbandoned reports whether a handler failed because its client has gone, which
-// is what it is to do then.
+// isAbandoned reports whether a handler failed because its client has gone, as it
+// should then.
 func isAbandoned(ctx context.Context, e roundtrip.HandlerFailed) bool {
 	return ctx.Err() != nil && errors.Is(e.Err, context.Canceled)
 }
 
-// An entryWriter is an entry of the log that is being put together. The entry is nil
-// where the level is not logged: then nothing is written.
+// An entryWriter is a log entry under construction. Its entry is nil, and nothing
+// is written, where the level is not logged.
 type entryWriter struct {
 	entry  *zapcore.CheckedEntry
 	fields []zap.Field
@@ -280,7 +281,8 @@ func (w entryWriter) writeEntry(last ...zap.Field) {
 	}
 }
 
-// panicText is what was panicked with. Errors of the run time quote nothing.
+// panicText returns the text of a panic, redacted. Run-time errors quote no
+// values.
 func (l *Log) panicText(ctx context.Context, e roundtrip.HandlerPanicked) string {
 	if err, ok := e.Value.(error); ok {
 		if e, ok := errors.AsType[runtime.Error](err); ok {
@@ -297,8 +299,8 @@ func (l *Log) panicText(ctx context.Context, e roundtrip.HandlerPanicked) string
 	return escapeText(cutQuery(text), maxError)
 }
 
-// errorText is the text of a server's bug. It names keys and fields, and is
-// written where only the server's own people read it.
+// errorText returns the text of a server's bug, redacted. It names keys and
+// fields, and is written where only the server's operators read it.
 func errorText(ctx context.Context, err error) string {
 	if err == nil {
 		return ""
@@ -306,8 +308,8 @@ func errorText(ctx context.Context, err error) string {
 	return escapeText(cutQuery(legFrom(ctx).maskText(err.Error())), maxText)
 }
 
-// maskText takes out of a text what the request has brought. A nil leg knows of
-// nothing and takes out what looks like a credential.
+// maskText masks the strings of the request in a text, and anything that looks
+// like a credential. l may be nil.
 func (l *leg) maskText(text string) string {
 	var secrets redact.Secrets
 	if l != nil {
@@ -380,8 +382,8 @@ func (list inputKinds) MarshalLogArray(out zapcore.ArrayEncoder) error {
 	return nil
 }
 
-// pushFailureText says why nobody answered a question. Of a client's own error
-// only the code is told: its words may be anything.
+// pushFailureText says why a question has no answer. Of an error that the client
+// sent it gives the code alone: the message may hold anything.
 func pushFailureText(e roundtrip.PushFailed) string {
 	if e.Err == nil {
 		return ""

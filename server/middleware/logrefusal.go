@@ -23,8 +23,8 @@ const (
 	maxCause = 512
 )
 
-// refusalLog bounds the lines about refused requests. What is beyond the bound is
-// told in one line within a second.
+// A refusalLog limits the rate of entries about refused requests. It writes one
+// summary of the omitted ones within a second.
 type refusalLog struct {
 	logger *zap.Logger
 
@@ -70,7 +70,7 @@ func (l *refusalLog) writeSummary() {
 	l.logger.Warn("mcp.requests_refused", zap.Int("count", total), zap.Strings("reasons", reasons))
 }
 
-// logRefused logs a request that no middleware has seen.
+// logRefused logs a request that was refused before any middleware saw it.
 //
 //go:noinline
 func (l *Log) logRefused(event roundtrip.Event) {
@@ -103,8 +103,8 @@ func (l *Log) logRefused(event roundtrip.Event) {
 	l.logger.Log(level, "mcp.request_refused", fields...)
 }
 
-// refusalLevel is info for what every endpoint on a network sees all day, and a
-// warning for what is likely to be wrong with the configuration, or to need more
+// refusalLevel returns info for refusals that every endpoint on a network sees all
+// day, and warning for those that point to a wrong configuration or a lack of
 // room.
 func refusalLevel(reason roundtrip.RefusalReason) zapcore.Level {
 	switch reason {

@@ -193,9 +193,9 @@ func (c *eventMetrics) countMissing(missing protocol.ClientCapabilities) {
 	c.refusals.countValueIf(len(missing.Experimental)+len(missing.Extensions) > 0, otherLabel)
 }
 
-// A counterFamily is a set of counters that one label tells apart, whose values are
-// all known when it is made. They start at zero, so that the first event of a
-// kind is seen as an increase.
+// A counterFamily is a set of counters with one label, whose values are known when
+// it is made. They start at zero, so that the first event of a kind shows as an
+// increase.
 type counterFamily struct {
 	known map[string]prometheus.Counter
 	other prometheus.Counter

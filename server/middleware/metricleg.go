@@ -11,9 +11,9 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// legSeries are the series that legs are counted in. Which ones a leg belongs to
-// is looked up in a table that is only ever copied and replaced: finding a series
-// by its labels costs more than counting.
+// legSeries are the series that legs are counted in. A copy-on-write table maps
+// labels to series: looking a series up by its labels in the client library costs
+// more than counting.
 type legSeries struct {
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
@@ -37,7 +37,7 @@ type boundSeries struct {
 	waits     waitSeries
 }
 
-// waitSeries makes its series with the first observation: most legs never wait.
+// A waitSeries creates its series at the first observation: most legs never wait.
 type waitSeries struct {
 	vec    *prometheus.HistogramVec
 	labels []string
@@ -88,7 +88,7 @@ func (s *legSeries) seriesOf(in *server.Incoming, outcome string) boundSeries {
 	return series
 }
 
-// timeLabels are the values of the labels of what is timed.
+// timeLabels returns the label values of a duration.
 func (s *legSeries) timeLabels(labels legLabels) []string {
 	values := []string{labels.method, labels.era.String()}
 	if s.targets != nil {
@@ -97,13 +97,14 @@ func (s *legSeries) timeLabels(labels legLabels) []string {
 	return values
 }
 
-// seriesOfWait returns the series of a wait that no leg is known of.
+// seriesOfWait returns the series of a wait that is known from events alone.
 func (s *legSeries) seriesOfWait(where roundtrip.Where) waitSeries {
 	labels := legLabels{methodLabel(where.Method), "", s.targetLabel(where.Target), where.Version.Era()}
 	return waitSeries{s.waits, s.timeLabels(labels)}
 }
 
-// targetLabel keeps peers from making up series.
+// targetLabel returns "other" for targets that are not listed, so that peers
+// cannot create series.
 func (s *legSeries) targetLabel(target string) string {
 	if s.targets == nil || target == "" {
 		return ""

@@ -169,7 +169,8 @@ func (m *Metrics) Wrap(next server.Handler) server.Handler {
 	}
 }
 
-// methodLabel keeps peers from making up series.
+// methodLabel returns "other" for methods that are not the protocol's, so that
+// peers cannot create series.
 func methodLabel(method string) string {
 	switch method {
 	case protocol.MethodDiscover, protocol.MethodListTools, protocol.MethodCallTool,
@@ -183,7 +184,7 @@ func methodLabel(method string) string {
 	return otherLabel
 }
 
-// other is the label of all that has no series of its own.
+// otherLabel is the label value of everything that has no series of its own.
 const otherLabel = "other"
 
 // registration registers collectors until the first error.
@@ -194,7 +195,7 @@ type registration struct {
 	err        error
 }
 
-// register returns c, or what is registered in its place already.
+// register returns c, or the collector that is registered in its place already.
 func register[C prometheus.Collector](r *registration, name string, c C) C {
 	if r.registerer == nil || r.err != nil {
 		return c

@@ -19,9 +19,9 @@ const (
 	maxKey = 64
 )
 
-// escapeText makes a text that a peer may have chosen fit for a log: what does not
-// print is escaped, so that it forges no lines and hides no others, and no more
-// than limit bytes of it are kept.
+// escapeText makes a text that a peer may have chosen safe to log: unprintable
+// characters are escaped, so that the text can neither forge nor hide lines, and
+// at most limit bytes are kept.
 func escapeText(s string, limit int) string {
 	if len(s) <= limit && isPrintable(s) {
 		return s

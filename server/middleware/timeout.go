@@ -67,8 +67,8 @@ func Timeout(limit time.Duration) server.Middleware {
 	}
 }
 
-// A workClock is the context of a request that ends when the request has run for
-// long enough.
+// A workClock is the context of a request. It ends when the request has worked for
+// the limit; the timer is stopped while the call waits for a person.
 type workClock struct {
 	context.Context // ended by cancel
 	cancel          context.CancelCauseFunc
@@ -91,7 +91,7 @@ func startClock(ctx context.Context, limit time.Duration) *workClock {
 	return c
 }
 
-// expireClock is what the timer calls. It may come late, after the call began to wait.
+// expireClock is called by the timer, possibly after the call began to wait.
 func (c *workClock) expireClock() {
 	c.mu.Lock()
 	passed := !c.stopped && !c.since.IsZero() && time.Since(c.since) >= c.left
@@ -117,7 +117,7 @@ func (c *workClock) SetWaiting(waiting bool) {
 	}
 }
 
-// stopClock ends the request.
+// stopClock ends the context when the request has been served.
 func (c *workClock) stopClock() {
 	c.mu.Lock()
 	c.stopped = true
@@ -143,7 +143,7 @@ func (c *workClock) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// applyTimeout says of a failure that it came after the limit.
+// applyTimeout marks a failure after the limit as a timeout.
 func applyTimeout(ctx context.Context, limit time.Duration, result protocol.Result, err error) (protocol.Result, error) {
 	text := fmt.Sprintf("timed out after %s", limit)
 	if err != nil {
@@ -164,8 +164,8 @@ func applyTimeout(ctx context.Context, limit time.Duration, result protocol.Resu
 	return &late, nil
 }
 
-// timeoutError returns what the client gets instead of err, nil when err says
-// something that the time limit does not explain.
+// timeoutError returns the error that replaces err, nil when the time limit does
+// not explain err.
 func timeoutError(text string, limit time.Duration, err error) *protocol.Error {
 	data := struct {
 		TimeoutMs int64  `json:"timeoutMs"`
@@ -182,8 +182,8 @@ func timeoutError(text string, limit time.Duration, err error) *protocol.Error {
 	return protocol.Errorf(protocol.CodeTimeout, "%s", text).WithData(data)
 }
 
-// noteTimeout tells [Log] and [Metrics], for whom a tool's error result would
-// look like any other.
+// noteTimeout marks the leg as timed out for [Log] and [Metrics], which cannot
+// tell from a tool's error result.
 func noteTimeout(ctx context.Context) {
 	if l := legFrom(ctx); l != nil {
 		l.setTimedOut()
