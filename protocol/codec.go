@@ -202,7 +202,7 @@ func answersNothing(method string) bool {
 	case MethodPing, MethodSetLevel, MethodSubscribe, MethodUnsubscribe:
 		return true
 	}
-	return NewParams(method) == nil
+	return newParams(method) == nil
 }
 
 type completionWire struct {

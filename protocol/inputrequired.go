@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/rondo-mcp/rondo/internal/attachment"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
@@ -102,10 +103,14 @@ type InputRequiredResult struct {
 	InputRequests InputRequests
 	RequestState  RequestState
 	Meta          Meta
-	// Draft is what the author of a handler says beyond the wire; it belongs
-	// to package roundtrip and is never encoded.
-	Draft any
+
+	attachment any // of package roundtrip, see package attachment; never encoded
 }
+
+var _ = attachment.Register(
+	func(result any) any { return result.(*InputRequiredResult).attachment },
+	func(result, value any) { result.(*InputRequiredResult).attachment = value },
+)
 
 // Validate reports why r may not be sent: neither questions nor state, an
 // empty or repeated key, a missing question, text that is not UTF-8.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/attachment"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -80,9 +81,13 @@ func TestInputRequiredMembers(t *testing.T) {
 	}
 }
 
-// Draft belongs to the author's side and never reaches the wire.
-func TestDraftIsNotEncoded(t *testing.T) {
-	r := &protocol.InputRequiredResult{RequestState: protocol.StateText("s"), Draft: "secret plan"}
+// What package roundtrip attaches to a result never reaches the wire.
+func TestAttachmentIsNotEncoded(t *testing.T) {
+	r := &protocol.InputRequiredResult{RequestState: protocol.StateText("s")}
+	attachment.Set(r, "secret plan")
+	if attachment.Of(r) != "secret plan" {
+		t.Fatal("nothing is attached")
+	}
 	if data := encoded(t, protocol.Latest, protocol.MethodGetPrompt, r); strings.Contains(data, "secret") {
 		t.Errorf("encoded as %s", data)
 	}

@@ -59,14 +59,6 @@ func TestResultsAreCompact(t *testing.T) {
 			if want := jsonx.AppendCompact(nil, got); !bytes.Equal(got, want) {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
-			message, err := protocol.AppendMessage(nil, &protocol.Response{ID: protocol.IntID(7), Result: got})
-			if err != nil {
-				t.Fatal(err)
-			}
-			direct := append(append(protocol.BeginResponse(nil, protocol.IntID(7)), got...), '}')
-			if !bytes.Equal(direct, message) {
-				t.Errorf("BeginResponse: got %s\nwant %s", direct, message)
-			}
 		})
 	}
 	if spreadInto < 20 {

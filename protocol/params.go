@@ -19,9 +19,9 @@ type Params interface {
 // RequestMetadata returns m itself.
 func (m *RequestMeta) RequestMetadata() *RequestMeta { return m }
 
-// NewParams returns empty parameters of the type that method takes, nil for a
+// newParams returns empty parameters of the type that method takes, nil for a
 // method this package does not know.
-func NewParams(method string) Params {
+func newParams(method string) Params {
 	switch method {
 	case MethodCallTool:
 		return &CallToolParams{}
@@ -55,7 +55,7 @@ func NewParams(method string) Params {
 // could be read. For an unknown method it returns nil and a
 // [CodeMethodNotFound] error.
 func DecodeParams(method string, raw json.RawMessage) (Params, error) {
-	p := NewParams(method)
+	p := newParams(method)
 	if p == nil {
 		return nil, Errorf(CodeMethodNotFound, "method not found: %s", clip(method))
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/attachment"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -11,8 +12,8 @@ import (
 // An Item goes into [InputRequired]: a [Question], [WithState] or [PlainState].
 type Item interface{ apply(*draft) }
 
-// draft is what an author says beyond the wire. It rides in the Draft field of
-// the result from the handler to the funnel.
+// draft is what an author says beyond the wire. It is attached to the result on
+// its way from the handler to the funnel.
 type draft struct {
 	questions []Question
 	state     []byte
@@ -55,7 +56,8 @@ type built struct {
 
 // result makes r the result that carries the draft.
 func (d *draft) result(r *protocol.InputRequiredResult) *protocol.InputRequiredResult {
-	r.Draft, r.RequestState = d, d.plain
+	attachment.Set(r, d)
+	r.RequestState = d.plain
 	switch n := len(d.questions); {
 	case n == 0:
 		r.InputRequests = nil

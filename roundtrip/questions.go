@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/rondo-mcp/rondo/internal/attachment"
 	"github.com/rondo-mcp/rondo/internal/form"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -108,7 +109,7 @@ func kinds(requests protocol.InputRequests) []protocol.InputKind {
 // drafted returns what the author said, for results that were built by
 // InputRequired and for hand-built ones, and checks it.
 func (p *asker) drafted(asks *protocol.InputRequiredResult) (*draft, error) {
-	d, built := asks.Draft.(*draft)
+	d, built := attachment.Of(asks).(*draft)
 	if !built || !d.describes(asks) {
 		hand, err := p.handBuilt(asks)
 		if err != nil {

@@ -1,6 +1,7 @@
 package serverhttp
 
 import (
+	"github.com/rondo-mcp/rondo/internal/envelope"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
@@ -36,7 +37,7 @@ const usualReply = 384
 
 func (l *loan) lend(buf *[]byte) []byte {
 	l.lent = buf
-	*buf = protocol.BeginResponse((*buf)[:0], l.id)
+	*buf = envelope.BeginResult((*buf)[:0], l.id.String())
 	l.head = len(*buf)
 	return *buf
 }
