@@ -314,26 +314,3 @@ func (p *pass) legacyURLs(ctx context.Context, e *protocol.URLElicitationRequire
 	}
 	return nil, spelled
 }
-
-// legacyError keeps codes that legacy revisions do not have off their wire.
-func (p *pass) legacyError(ctx context.Context, e *protocol.Error) *protocol.Error {
-	switch e.Code {
-	case protocol.CodeMissingRequiredClientCapability:
-		c := *e
-		c.Code = protocol.CodeCannotAsk
-		return &c
-	case protocol.CodeURLElicitationRequired:
-		if p.call.Version == protocol.V20251125 {
-			if refusal := p.funnel.allowURL().RefuseRequired(e); refusal != nil {
-				p.observe(ctx, ServerBug{p.where, refusal})
-				return refusal.Wire()
-			}
-			return e
-		}
-	case protocol.CodeHeaderMismatch, protocol.CodeUnsupportedProtocolVersion:
-	default:
-		return e
-	}
-	p.observe(ctx, ServerBug{p.where, fmt.Errorf("code %d does not exist in revision %s", e.Code, p.call.Version)})
-	return internalError()
-}

@@ -151,7 +151,7 @@ func (s *Server) Serve(ctx context.Context, in *Incoming) (response *protocol.Re
 	}
 	if in.session != nil {
 		in.session.settle(in, err)
-		response.Error = s.legacyError(ctx, in, response.Error)
+		response.Error = s.spellError(ctx, in, response.Error)
 	} else if s.opts.DraftErrorCodes {
 		response.Error = response.Error.Draft()
 	}

@@ -1,5 +1,5 @@
-// Package revision tells from the parameters of a message whether it names a
-// revision of the protocol.
+// Package revision knows how revisions of the protocol differ: which requests name theirs, which
+// error codes each has, and what a server without announcements declares.
 package revision
 
 import (
