@@ -11,7 +11,6 @@ import (
 	"unicode"
 
 	"github.com/rondo-mcp/rondo/internal/fields"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
 // Derive makes a form from a struct type, or a pointer to one. Its exported fields are the form's, in their order; an embedded struct
@@ -72,7 +71,8 @@ func deriveFields(derived []field, t reflect.Type) ([]field, error) {
 }
 
 func deriveField(owner reflect.Type, sf reflect.StructField, name, options string) (field, error) {
-	f := field{name: name, key: append(jsonx.AppendText(nil, name), ':'), required: true}
+	f := newField(name)
+	f.required = true
 	if strings.ContainsFunc(name, badInName) {
 		return f, errors.New("has a character in its name that encoding/json does not allow there")
 	}

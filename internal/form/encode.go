@@ -38,7 +38,7 @@ func encode(fields []field) []byte {
 
 func (f *field) appendSchema(b []byte) []byte {
 	b = append(b, `{"type":`...)
-	b = jsonx.AppendText(b, [...]string{"string", "integer", "number", "boolean", "string", "array"}[f.kind])
+	b = jsonx.AppendText(b, f.kind.typeName())
 	b = appendMember(b, "title", f.title)
 	b = appendMember(b, "description", f.description)
 	b = appendMember(b, "format", f.format)

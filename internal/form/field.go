@@ -3,10 +3,12 @@ package form
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/rondo-mcp/rondo/internal/fields"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
@@ -40,12 +42,17 @@ type field struct {
 	minimum, maximum *fields.Number
 
 	values []string
-	lookup map[string]struct{} // the values; nil for a short list, which is searched in order
-	titles []string            // nil for none, otherwise one for each value
+	titles []string // nil for none, otherwise one for each value
 
 	fallback json.RawMessage // the default; nil for none
 
 	target target
+	rules  *compiledRules
+}
+
+func newField(name string) field {
+	key := append(jsonx.AppendText(nil, name), ':')
+	return field{name: name, key: key, rules: &compiledRules{}}
 }
 
 // limit is an optional length or count: zero is none, otherwise it is one more than the limit.
@@ -54,6 +61,15 @@ type limit int64
 func limitOf(n int) limit  { return limit(n) + 1 }
 func (l limit) set() bool  { return l > 0 }
 func (l limit) value() int { return int(l) - 1 }
+
+// pointer returns the limit as package schema has it, nil for none.
+func (l limit) pointer() *int {
+	if !l.set() {
+		return nil
+	}
+	n := l.value()
+	return &n
+}
 
 // target is the Go type that an answer will be decoded into, where a schema cannot say all that it demands.
 type target byte
@@ -69,36 +85,81 @@ const (
 
 // check returns the rule that raw, a valid JSON value, breaks, or "". It never repeats the value.
 func (f *field) check(raw []byte) (reason string) {
-	switch f.kind {
-	case text, choice:
-		if jsonx.KindOf(raw) != jsonx.String {
-			return wrongKind("a string", raw)
-		}
-		s, err := jsonx.TextBytes(raw)
-		if err != nil {
-			return "must be a string"
-		}
-		if f.kind == choice {
-			return f.checkChoice(s)
-		}
-		return f.checkText(s)
-	case integer, number:
-		if jsonx.KindOf(raw) != jsonx.Number {
-			return wrongKind(f.kind.String(), raw)
-		}
-		return f.checkNumber(string(raw))
-	case boolean:
-		if jsonx.KindOf(raw) != jsonx.Bool {
-			return wrongKind("a boolean", raw)
-		}
-		return ""
-	default:
-		return f.checkChoices(raw)
+	isNumber := jsonx.KindOf(raw) == jsonx.Number
+	if isNumber && f.isNumeric() && schema.CheckNumber(json.Number(raw)) != nil {
+		return "is out of range"
 	}
+	if err := f.compileRules().ValidateChecked(raw); err != nil {
+		return f.wordFault(err)
+	}
+	return f.checkTarget(raw)
 }
 
-func wrongKind(want string, raw []byte) string {
-	return "must be " + want + ", got " + jsonx.KindOf(raw).String()
+func (f *field) isNumeric() bool { return f.kind == integer || f.kind == number }
+
+// compileRules returns the schema of the field's value. It is compiled when the first answer is
+// checked, since most forms of peers are never answered here.
+func (f *field) compileRules() *schema.Schema {
+	f.rules.once.Do(func() {
+		rules := schema.Rules{Type: f.kind.typeName(), Format: f.format, Values: f.values}
+		rules.MinSize, rules.MaxSize = f.minSize.pointer(), f.maxSize.pointer()
+		if f.minimum != nil {
+			rules.Minimum = f.minimum.Exact()
+		}
+		if f.maximum != nil {
+			rules.Maximum = f.maximum.Exact()
+		}
+		f.rules.schema = rules.Compile()
+	})
+	return f.rules.schema
+}
+
+// compiledRules holds what compileRules returns, for all copies of a field.
+type compiledRules struct {
+	once   sync.Once
+	schema *schema.Schema
+}
+
+// wordFault returns the reason of a schema's error. That of an array names an item by its index,
+// which says nothing to a person who made choices.
+func (f *field) wordFault(err error) string {
+	fault, ok := errors.AsType[*schema.Error](err)
+	switch {
+	case !ok:
+		return "must be " + f.kind.String()
+	case f.kind != choices:
+		return fault.Reason
+	case fault.Field == "":
+		if got, ok := strings.CutPrefix(fault.Reason, "must be an array, "); ok {
+			return "must be an array of strings, " + got
+		}
+		return fault.Reason
+	}
+	if got, ok := strings.CutPrefix(fault.Reason, "must be a string, "); ok {
+		return "must hold strings only, " + got
+	}
+	return "must hold allowed values only"
+}
+
+// checkTarget returns why the Go type of the field cannot hold raw, which keeps to the schema.
+func (f *field) checkTarget(raw []byte) string {
+	switch f.target {
+	case anyTarget:
+	case timeTarget:
+		if s, err := jsonx.Text(raw); err != nil || !isGoTime(s) {
+			return "must be a date-time that a clock can show"
+		}
+	default:
+		if !f.target.holds(fields.NumberText(string(raw))) {
+			return "is out of range"
+		}
+	}
+	return ""
+}
+
+func isGoTime(s string) bool {
+	_, err := time.Parse(time.RFC3339, s)
+	return err == nil
 }
 
 // String returns the kind with its article, as error messages use it.
@@ -106,111 +167,9 @@ func (k kind) String() string {
 	return [...]string{"a string", "an integer", "a number", "a boolean", "a string", "an array of strings"}[k]
 }
 
-func (f *field) checkText(s []byte) string {
-	if f.minSize.set() || f.maxSize.set() {
-		n := utf8.RuneCount(s)
-		if f.minSize.set() && n < f.minSize.value() {
-			return "must have at least " + count(f.minSize.value(), "character")
-		}
-		if f.maxSize.set() && n > f.maxSize.value() {
-			return "must have at most " + count(f.maxSize.value(), "character")
-		}
-	}
-	if f.format == "" {
-		return ""
-	}
-	if !schema.CheckFormat(f.format, string(s)) {
-		return "must be a valid " + f.format
-	}
-	if f.target == timeTarget {
-		if _, err := time.Parse(time.RFC3339, string(s)); err != nil {
-			return "must be a date-time that a clock can show"
-		}
-	}
-	return ""
-}
-
-func (f *field) checkChoice(s []byte) string {
-	if f.lookup != nil {
-		if _, ok := f.lookup[string(s)]; ok {
-			return ""
-		}
-		return "must be one of the allowed values"
-	}
-	for _, value := range f.values {
-		if value == string(s) {
-			return ""
-		}
-	}
-	return "must be one of the allowed values"
-}
-
-// fewValues is up to how many values a search in order beats a map. A longer
-// list needs one: an answer may hold a million items, each to be found in it.
-const fewValues = 16
-
-// index prepares a long list of values for being searched.
-func (f *field) index() {
-	if len(f.values) <= fewValues {
-		return
-	}
-	f.lookup = make(map[string]struct{}, len(f.values))
-	for _, value := range f.values {
-		f.lookup[value] = struct{}{}
-	}
-}
-
-func (f *field) checkChoices(raw []byte) string {
-	if jsonx.KindOf(raw) != jsonx.Array {
-		return wrongKind("an array of strings", raw)
-	}
-	n, reason := 0, ""
-	err := jsonx.Elements(raw, func(i int, value []byte) error {
-		n = i + 1
-		if reason != "" {
-			return nil
-		}
-		if jsonx.KindOf(value) != jsonx.String {
-			reason = "must hold strings only, got " + jsonx.KindOf(value).String()
-			return nil
-		}
-		s, err := jsonx.TextBytes(value)
-		if err == nil && f.checkChoice(s) != "" {
-			reason = "must hold allowed values only"
-		}
-		return err
-	})
-	switch {
-	case err != nil:
-		return "must be an array of strings"
-	case reason != "":
-		return reason
-	case f.minSize.set() && n < f.minSize.value():
-		return "must have at least " + count(f.minSize.value(), "item")
-	case f.maxSize.set() && n > f.maxSize.value():
-		return "must have at most " + count(f.maxSize.value(), "item")
-	}
-	return ""
-}
-
-func (f *field) checkNumber(s string) string {
-	if schema.CheckNumber(json.Number(s)) != nil {
-		return "is out of range"
-	}
-	n := fields.NumberText(s)
-	if f.kind == integer && !n.IsInteger() {
-		return "must be an integer, got number"
-	}
-	if f.minimum != nil && n.Compare(*f.minimum) < 0 {
-		return "must be at least " + f.minimum.String()
-	}
-	if f.maximum != nil && n.Compare(*f.maximum) > 0 {
-		return "must be at most " + f.maximum.String()
-	}
-	if !f.target.holds(n) {
-		return "is out of range"
-	}
-	return ""
+// typeName returns the type in JSON Schema.
+func (k kind) typeName() string {
+	return [...]string{"string", "integer", "number", "boolean", "string", "array"}[k]
 }
 
 // holds reports whether n can be decoded into the target.

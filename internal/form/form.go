@@ -48,9 +48,6 @@ func newForm(fields []field, raw []byte) (*Form, error) {
 		return nil, fmt.Errorf("form: %w", err)
 	}
 	f := &Form{fields: fields, schema: raw, digest: sha256.Sum256(canonical)}
-	for i := range fields {
-		fields[i].index()
-	}
 	if len(fields) > fewFields {
 		f.byName = make(map[string]int, len(fields))
 		for i := range fields {

@@ -161,7 +161,7 @@ func (p *parser) property(key, raw []byte) error {
 	if jsonx.KindOf(raw) != jsonx.Object {
 		return fieldError(name, "must be a schema object, got "+jsonx.KindOf(raw).String())
 	}
-	f := field{name: name, key: append(jsonx.AppendText(nil, name), ':')}
+	f := newField(name)
 	read, err := p.keywords(&f, raw)
 	if err == nil {
 		err = f.setKind(read)

@@ -59,13 +59,23 @@ func compile(schema []byte, limits Limits) (*Schema, error) {
 	if err != nil {
 		return nil, explain(err)
 	}
-	costs := graph{nodes: map[*jsonschema.Schema]*node{}}
-	root := costs.add(compiled)
-	if err := costs.check(int64(limits.MaxCost)); err != nil {
+	g := graph{nodes: map[*jsonschema.Schema]*node{}}
+	g.add(compiled)
+	if err := g.check(int64(limits.MaxCost)); err != nil {
 		return nil, err
 	}
-	plans := planner{nodes: costs.nodes, plans: map[*jsonschema.Schema]*plan{}}
-	return &Schema{raw: bytes.Clone(schema), root: root, plan: plans.plan(compiled), maxSteps: int64(limits.MaxSteps)}, nil
+	return g.newSchema(bytes.Clone(schema), compiled, limits), nil
+}
+
+// newSchema returns the schema whose root is compiled. Its nodes are in the graph.
+func (g *graph) newSchema(raw []byte, compiled *jsonschema.Schema, limits Limits) *Schema {
+	plans := planner{nodes: g.nodes, plans: map[*jsonschema.Schema]*plan{}}
+	return &Schema{
+		raw:      raw,
+		root:     g.nodes[compiled],
+		plan:     plans.plan(compiled),
+		maxSteps: int64(limits.MaxSteps),
+	}
 }
 
 // build runs the compiler, on the schema and on each of its definitions: the compiler follows what is used, and

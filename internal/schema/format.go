@@ -33,14 +33,22 @@ var errFormat = errors.New("is not of that format")
 func formats() []*jsonschema.Format {
 	list := make([]*jsonschema.Format, 0, 4)
 	for _, name := range []string{"email", "uri", "date", "date-time"} {
-		list = append(list, &jsonschema.Format{Name: name, Validate: func(v any) error {
-			if s, ok := v.(string); ok && !CheckFormat(name, s) {
-				return errFormat
-			}
-			return nil
-		}})
+		list = append(list, newFormat(name))
 	}
 	return list
+}
+
+// newFormat returns a format that CheckFormat checks, nil for no name.
+func newFormat(name string) *jsonschema.Format {
+	if name == "" {
+		return nil
+	}
+	return &jsonschema.Format{Name: name, Validate: func(v any) error {
+		if s, ok := v.(string); ok && !CheckFormat(name, s) {
+			return errFormat
+		}
+		return nil
+	}}
 }
 
 // isEmail accepts the addr-spec of RFC 5321, section 4.1.2, with its length limits, in ASCII. A quoted local part or an
