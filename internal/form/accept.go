@@ -25,7 +25,7 @@ func (f *Form) Accept(content []byte) (json.RawMessage, error) {
 		field := &f.fields[i]
 		if values[i] == nil {
 			values[i] = field.fallback // has been checked
-		} else if reason := field.check(values[i]); reason != "" {
+		} else if reason := field.check(f.rulesOf(i), values[i]); reason != "" {
 			return nil, fieldError(field.name, reason)
 		}
 		if values[i] == nil && field.required {

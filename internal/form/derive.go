@@ -185,7 +185,7 @@ func (f *field) setTags(tags *fields.Tags) error {
 	if tags.Default == nil {
 		return nil
 	}
-	if reason := f.check(tags.Default); reason != "" {
+	if reason := f.check(f.compileRules(), tags.Default); reason != "" {
 		return fmt.Errorf("default is %s, but it %s", tags.Default, reason)
 	}
 	f.fallback = tags.Default

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/fields"
@@ -47,12 +46,11 @@ type field struct {
 	fallback json.RawMessage // the default; nil for none
 
 	target target
-	rules  *compiledRules
 }
 
 func newField(name string) field {
-	key := append(jsonx.AppendText(nil, name), ':')
-	return field{name: name, key: key, rules: &compiledRules{}}
+	key := make([]byte, 0, len(name)+len(`"":`))
+	return field{name: name, key: append(jsonx.AppendText(key, name), ':')}
 }
 
 // limit is an optional length or count: zero is none, otherwise it is one more than the limit.
@@ -84,12 +82,13 @@ const (
 )
 
 // check returns the rule that raw, a valid JSON value, breaks, or "". It never repeats the value.
-func (f *field) check(raw []byte) (reason string) {
+// Rules are those of the field.
+func (f *field) check(rules *schema.Schema, raw []byte) (reason string) {
 	isNumber := jsonx.KindOf(raw) == jsonx.Number
 	if isNumber && f.isNumeric() && schema.CheckNumber(json.Number(raw)) != nil {
 		return "is out of range"
 	}
-	if err := f.compileRules().ValidateChecked(raw); err != nil {
+	if err := rules.ValidateChecked(raw); err != nil {
 		return f.wordFault(err)
 	}
 	return f.checkTarget(raw)
@@ -97,27 +96,17 @@ func (f *field) check(raw []byte) (reason string) {
 
 func (f *field) isNumeric() bool { return f.kind == integer || f.kind == number }
 
-// compileRules returns the schema of the field's value. It is compiled when the first answer is
-// checked, since most forms of peers are never answered here.
+// compileRules returns the schema of the field's value.
 func (f *field) compileRules() *schema.Schema {
-	f.rules.once.Do(func() {
-		rules := schema.Rules{Type: f.kind.typeName(), Format: f.format, Values: f.values}
-		rules.MinSize, rules.MaxSize = f.minSize.pointer(), f.maxSize.pointer()
-		if f.minimum != nil {
-			rules.Minimum = f.minimum.Exact()
-		}
-		if f.maximum != nil {
-			rules.Maximum = f.maximum.Exact()
-		}
-		f.rules.schema = rules.Compile()
-	})
-	return f.rules.schema
-}
-
-// compiledRules holds what compileRules returns, for all copies of a field.
-type compiledRules struct {
-	once   sync.Once
-	schema *schema.Schema
+	rules := schema.Rules{Type: f.kind.typeName(), Format: f.format, Values: f.values}
+	rules.MinSize, rules.MaxSize = f.minSize.pointer(), f.maxSize.pointer()
+	if f.minimum != nil {
+		rules.Minimum = f.minimum.Exact()
+	}
+	if f.maximum != nil {
+		rules.Maximum = f.maximum.Exact()
+	}
+	return rules.Compile()
 }
 
 // wordFault returns the reason of a schema's error. That of an array names an item by its index,

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"sync"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/schema"
@@ -31,6 +32,7 @@ type Options struct {
 // time.
 type Form struct {
 	fields []field
+	rules  []lazyRules    // of each field
 	byName map[string]int // nil for a short form, which is searched in order
 	schema json.RawMessage
 	digest [32]byte
@@ -47,14 +49,27 @@ func newForm(fields []field, raw []byte) (*Form, error) {
 	if err != nil {
 		return nil, fmt.Errorf("form: %w", err)
 	}
-	f := &Form{fields: fields, schema: raw, digest: sha256.Sum256(canonical)}
-	if len(fields) > fewFields {
-		f.byName = make(map[string]int, len(fields))
-		for i := range fields {
-			f.byName[fields[i].name] = i
-		}
+	f := &Form{
+		fields: fields,
+		byName: indexByName(fields),
+		rules:  make([]lazyRules, len(fields)),
+		schema: raw,
+		digest: sha256.Sum256(canonical),
 	}
 	return f, nil
+}
+
+// lazyRules is the schema of a field's value. It is compiled when the first answer is checked, since
+// most forms of peers are passed on and never answered here.
+type lazyRules struct {
+	once   sync.Once
+	schema *schema.Schema
+}
+
+func (f *Form) rulesOf(i int) *schema.Schema {
+	rules := &f.rules[i]
+	rules.once.Do(func() { rules.schema = f.fields[i].compileRules() })
+	return rules.schema
 }
 
 // Schema returns the requestedSchema as it goes on the wire: of a derived form written in the order of the struct's
@@ -90,15 +105,31 @@ func fieldError(name, reason string) *Error {
 }
 
 // find returns the field of that name, or -1.
-func (f *Form) find(name []byte) int {
-	if f.byName != nil {
-		if i, ok := f.byName[string(name)]; ok {
+func (f *Form) find(name []byte) int { return findField(f.fields, f.byName, name) }
+
+// indexByName returns the index of each field by its name, nil for a short list, which is searched
+// in order.
+func indexByName(fields []field) map[string]int {
+	if len(fields) <= fewFields {
+		return nil
+	}
+	byName := make(map[string]int, len(fields))
+	for i := range fields {
+		byName[fields[i].name] = i
+	}
+	return byName
+}
+
+// findField returns the index of the field of that name, or -1. byName is that of the fields.
+func findField(fields []field, byName map[string]int, name []byte) int {
+	if byName != nil {
+		if i, ok := byName[string(name)]; ok {
 			return i
 		}
 		return -1
 	}
-	for i := range f.fields {
-		if f.fields[i].name == string(name) {
+	for i := range fields {
+		if fields[i].name == string(name) {
 			return i
 		}
 	}

@@ -134,20 +134,17 @@ func (p *parser) required(raw []byte) error {
 	if raw == nil {
 		return nil
 	}
-	byName := make(map[string]*field, len(p.fields))
-	for i := range p.fields {
-		byName[p.fields[i].name] = &p.fields[i]
-	}
+	byName := indexByName(p.fields)
 	names, err := texts(raw)
 	if err != nil {
 		return &Error{Reason: `"required" must be an array of strings`}
 	}
 	for _, name := range names {
-		f := byName[name]
-		if f == nil {
+		i := findField(p.fields, byName, []byte(name))
+		if i < 0 {
 			return fieldError(name, "is required but not among the properties")
 		}
-		f.required = true
+		p.fields[i].required = true
 	}
 	return nil
 }
@@ -335,7 +332,7 @@ func (p *parser) setDefault(f *field, raw []byte) error {
 	if raw == nil {
 		return nil
 	}
-	if reason := f.check(raw); reason != "" {
+	if reason := f.check(f.compileRules(), raw); reason != "" {
 		if p.loose {
 			return nil
 		}

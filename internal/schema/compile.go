@@ -60,22 +60,17 @@ func compile(schema []byte, limits Limits) (*Schema, error) {
 		return nil, explain(err)
 	}
 	g := graph{nodes: map[*jsonschema.Schema]*node{}}
-	g.add(compiled)
+	root := g.add(compiled)
 	if err := g.check(int64(limits.MaxCost)); err != nil {
 		return nil, err
 	}
-	return g.newSchema(bytes.Clone(schema), compiled, limits), nil
-}
-
-// newSchema returns the schema whose root is compiled. Its nodes are in the graph.
-func (g *graph) newSchema(raw []byte, compiled *jsonschema.Schema, limits Limits) *Schema {
 	plans := planner{nodes: g.nodes, plans: map[*jsonschema.Schema]*plan{}}
 	return &Schema{
-		raw:      raw,
-		root:     g.nodes[compiled],
+		raw:      bytes.Clone(schema),
+		root:     root,
 		plan:     plans.plan(compiled),
 		maxSteps: int64(limits.MaxSteps),
-	}
+	}, nil
 }
 
 // build runs the compiler, on the schema and on each of its definitions: the compiler follows what is used, and

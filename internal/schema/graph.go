@@ -103,22 +103,14 @@ func (g *graph) add(s *jsonschema.Schema) *node {
 	if g.err == nil {
 		g.err = checkKeywords(s)
 	}
-	g.setTypes(n, s)
-	if s.Const != nil {
-		n.constant = newValueSet([]any{*s.Const})
+	if s.Types != nil && !s.Types.IsEmpty() {
+		n.setTypes(s.Types.ToStrings()...)
 	}
-	if s.Enum != nil {
-		n.enum = newValueSet(s.Enum.Values)
-	}
+	n.setValueRules()
 	g.addInPlace(n, s)
 	g.addDependencies(n, s)
 	g.addObject(n, s)
 	g.addArray(n, s)
-	n.addBound(ruleMinimum, s.Minimum)
-	n.addBound(ruleMaximum, s.Maximum)
-	n.addBound(ruleExclusiveMinimum, s.ExclusiveMinimum)
-	n.addBound(ruleExclusiveMaximum, s.ExclusiveMaximum)
-	n.addBound(ruleMultipleOf, s.MultipleOf)
 	weigh(n, s)
 	return n
 }
@@ -150,11 +142,8 @@ func checkKeywords(s *jsonschema.Schema) error {
 	return nil
 }
 
-func (g *graph) setTypes(n *node, s *jsonschema.Schema) {
-	if s.Types == nil || s.Types.IsEmpty() {
-		return
-	}
-	for _, name := range s.Types.ToStrings() {
+func (n *node) setTypes(names ...string) {
+	for _, name := range names {
 		switch name {
 		case "null":
 			n.types |= setOf(jsonx.Null)
@@ -177,6 +166,22 @@ func (g *graph) setTypes(n *node, s *jsonschema.Schema) {
 	} else if n.whole {
 		n.types |= setOf(jsonx.Number)
 	}
+}
+
+// setValueRules sets what n demands of a value itself, whatever is in it.
+func (n *node) setValueRules() {
+	s := n.keywords
+	if s.Const != nil {
+		n.constant = newValueSet([]any{*s.Const})
+	}
+	if s.Enum != nil {
+		n.enum = newValueSet(s.Enum.Values)
+	}
+	n.addBound(ruleMinimum, s.Minimum)
+	n.addBound(ruleMaximum, s.Maximum)
+	n.addBound(ruleExclusiveMinimum, s.ExclusiveMinimum)
+	n.addBound(ruleExclusiveMaximum, s.ExclusiveMaximum)
+	n.addBound(ruleMultipleOf, s.MultipleOf)
 }
 
 func (g *graph) addInPlace(n *node, s *jsonschema.Schema) {

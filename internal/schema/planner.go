@@ -27,12 +27,20 @@ func (b *planner) plan(s *jsonschema.Schema) *plan {
 	if p, ok := b.plans[s]; ok {
 		return p
 	}
-	n := b.nodes[s]
-	p := &plan{node: n, types: n.types, whole: n.whole, maxMembers: math.MaxInt, maxItems: math.MaxInt}
+	p := &plan{}
+	*p = newPlan(b.nodes[s])
 	b.plans[s] = p
 	p.never = s.Bool != nil && !*s.Bool
 	p.hard = !understood(s) || !(p.setStrings(s) && p.setNumbers(s) && b.inPlace(p, s) && b.object(p, s) && b.array(p, s))
 	return p
+}
+
+// newPlan returns the plan of a node that has types and no other keyword.
+func newPlan(n *node) plan {
+	return plan{
+		node: n, types: n.types, whole: n.whole,
+		maxMembers: math.MaxInt, maxItems: math.MaxInt,
+	}
 }
 
 // understood reports whether a subschema has only keywords that plans know, and annotations. It goes by what is set in the
@@ -97,7 +105,8 @@ func (p *plan) setStrings(s *jsonschema.Schema) bool {
 		}
 	}
 	if limits.values != nil || limits.pattern != nil || limits.format != "" || s.MinLength != nil || s.MaxLength != nil {
-		p.strings = &limits
+		kept := limits // so that limits need not be allocated where there are none
+		p.strings = &kept
 	}
 	return true
 }
@@ -106,7 +115,7 @@ func (p *plan) setStrings(s *jsonschema.Schema) bool {
 const maxBound = 1 << 62
 
 func (p *plan) setNumbers(s *jsonschema.Schema) bool {
-	limits := numberPlan{minimum: math.MinInt64, maximum: math.MaxInt64}
+	limits, limited := numberPlan{minimum: math.MinInt64, maximum: math.MaxInt64}, false
 	for _, b := range []struct {
 		bound        *big.Rat
 		lower, outer bool // a lower bound; one that is itself excluded
@@ -114,7 +123,7 @@ func (p *plan) setNumbers(s *jsonschema.Schema) bool {
 		if b.bound == nil {
 			continue
 		}
-		p.numbers = &limits
+		limited = true
 		if !b.bound.IsInt() || !b.bound.Num().IsInt64() {
 			return false
 		}
@@ -130,6 +139,10 @@ func (p *plan) setNumbers(s *jsonschema.Schema) bool {
 		} else {
 			limits.maximum = min(limits.maximum, n-step)
 		}
+	}
+	if limited {
+		kept := limits
+		p.numbers = &kept
 	}
 	return true
 }

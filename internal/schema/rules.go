@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"math"
 	"math/big"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -19,28 +20,59 @@ type Rules struct {
 
 // Compile returns the schema with these rules. Its Raw is nil.
 func (r *Rules) Compile() *Schema {
-	s := newKeywords(r.Type)
+	root := &ruleNode{}
+	s := root.init(r.Type)
 	switch r.Type {
 	case "array":
 		s.MinItems, s.MaxItems = r.MinSize, r.MaxSize
-		s.Items2020 = newKeywords("string")
-		s.Items2020.Enum = newEnum(r.Values)
+		root.setItems(r.Values)
 	case "string":
 		s.MinLength, s.MaxLength = r.MinSize, r.MaxSize
-		s.Enum = newEnum(r.Values)
-		s.Format = newFormat(r.Format)
+		s.Enum, s.Format = newEnum(r.Values), newFormat(r.Format)
 	default:
 		s.Minimum, s.Maximum = r.Minimum, r.Maximum
 	}
-	g := graph{nodes: map[*jsonschema.Schema]*node{}}
-	g.add(s) // what one value costs is known to be little, so it is not checked
-	return g.newSchema(nil, s, Limits{}.withDefaults())
+	root.finish()
+	root.schema = Schema{root: &root.node, plan: &root.plan, maxSteps: defaultMaxSteps}
+	return &root.schema
 }
 
-func newKeywords(typ string) *jsonschema.Schema {
-	s := &jsonschema.Schema{DraftVersion: 2020, Types: new(jsonschema.Types)}
-	s.Types.Add(typ)
-	return s
+// A ruleNode is a subschema in all the shapes that validation needs, in one piece of memory: a form
+// is often made for a single answer.
+type ruleNode struct {
+	keywords jsonschema.Schema
+	types    jsonschema.Types
+	node     node
+	plan     plan
+	schema   Schema // of the root
+}
+
+// init gives n a type. It returns the keywords, to which more may be added before finish.
+func (n *ruleNode) init(typ string) *jsonschema.Schema {
+	n.types.Add(typ)
+	n.keywords.DraftVersion, n.keywords.Types = 2020, &n.types
+	n.node.keywords, n.node.fixed = &n.keywords, 1
+	n.node.setTypes(typ)
+	n.plan = newPlan(&n.node)
+	return &n.keywords
+}
+
+// setItems makes the items of an array strings, which must be among values.
+func (n *ruleNode) setItems(values []string) {
+	items := &ruleNode{}
+	items.init("string").Enum = newEnum(values)
+	items.finish()
+	n.keywords.Items2020, n.node.items, n.plan.items = &items.keywords, &items.node, &items.plan
+}
+
+// finish derives node and plan from the keywords. The plan knows all keywords that rules can have;
+// bounds for which it has no fast check are left to the node.
+func (n *ruleNode) finish() {
+	s := &n.keywords
+	n.node.setValueRules()
+	weigh(&n.node, s)
+	n.plan.hard = !n.plan.setStrings(s) || !n.plan.setNumbers(s)
+	n.plan.minItems, n.plan.maxItems = orElse(s.MinItems, 0), orElse(s.MaxItems, math.MaxInt)
 }
 
 func newEnum(values []string) *jsonschema.Enum {
