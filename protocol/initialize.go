@@ -104,12 +104,16 @@ func (p *SubscribeParams) member(key, value []byte) error {
 func (p *SubscribeParams) complete() error         { return present("uri", p.URI) }
 func (p *SubscribeParams) members(w *objectWriter) { w.text("uri", p.URI) }
 
-func (r *InitializeResult) append(w *objectWriter) {
+func (r *InitializeResult) append(w *objectWriter, v Version) error {
+	if v.Era() != Legacy {
+		return fmt.Errorf("revision %s has no initialize", v)
+	}
 	w.text("protocolVersion", string(r.ProtocolVersion))
 	w.value("capabilities", r.Capabilities)
 	w.value("serverInfo", r.ServerInfo)
 	w.optional("instructions", r.Instructions)
 	w.object("_meta", r.Meta)
+	return nil
 }
 
 func decodeInitialize(data []byte) (Result, error) {

@@ -238,10 +238,12 @@ func DecodeInputRequest(method string, params json.RawMessage) (InputRequest, er
 	return q, nil
 }
 
-func appendInputRequired(w *objectWriter, r *InputRequiredResult, v Version) {
+func (r *InputRequiredResult) append(w *objectWriter, v Version) error {
+	if v.Era() != Modern {
+		return fmt.Errorf("revision %s has no input_required results", v)
+	}
 	if err := r.Validate(); err != nil {
-		w.fail("result", err)
-		return
+		return fmt.Errorf("result: %w", err)
 	}
 	if len(r.InputRequests) > 0 {
 		w.key("inputRequests")
@@ -263,6 +265,7 @@ func appendInputRequired(w *objectWriter, r *InputRequiredResult, v Version) {
 		w.text("requestState", text)
 	}
 	w.object("_meta", r.Meta)
+	return nil
 }
 
 func decodeInputRequired(raw []byte) (*InputRequiredResult, error) {

@@ -161,3 +161,11 @@ func decodeMember(dst any, key, value []byte) error {
 	}
 	return nil
 }
+
+// orEmpty returns the list, which is encoded as an empty array when it is nil.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

@@ -60,3 +60,63 @@ func allComplete[T any, P definition[T]](list []T) error {
 	}
 	return nil
 }
+
+// cacheable appends a list with its cursor, its cache hints, which are modern only, and _meta.
+func (w *objectWriter) cacheable(
+	v Version, name string, list any, cursor string, cache CacheHints, meta Meta,
+) {
+	w.value(name, list)
+	w.optional("nextCursor", cursor)
+	if v.Era() == Modern {
+		cache.append(w)
+	}
+	w.object("_meta", meta)
+}
+
+func decodeList[T any, P definition[T]](
+	data []byte, name string, list *[]T, cursor *string, cache *CacheHints, meta *Meta,
+) error {
+	found := false
+	err := decodeCacheable(data, name, func(raw []byte) error {
+		found = true
+		return decodeDefinitions[T, P](raw, list)
+	}, cursor, cache, meta)
+	if err == nil && !found {
+		return fmt.Errorf("%s: must be present", name)
+	}
+	return err
+}
+
+// decodeCacheable reads what all cacheable results share and hands the member
+// called name to list. Hints of the wrong type count as absent: not cacheable
+// is the safe reading.
+func decodeCacheable(
+	data []byte, name string, list func([]byte) error,
+	cursor *string, cache *CacheHints, meta *Meta,
+) error {
+	return jsonx.Members(data, func(key, value []byte) error {
+		switch string(key) {
+		case name:
+			if err := list(value); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		case "ttlMs":
+			if ttl, err := jsonx.Int(value); err == nil {
+				cache.TTLMillis = max(ttl, 0)
+			}
+		case "cacheScope":
+			if scope, err := jsonx.Text(value); err == nil && CacheScope(scope) == CachePublic {
+				cache.Scope = CachePublic
+			} else {
+				cache.Scope = CachePrivate
+			}
+		case "nextCursor":
+			if cursor != nil {
+				return textMember(cursor, key, value)
+			}
+		case "_meta":
+			return objectMember(meta, key, value)
+		}
+		return nil
+	})
+}

@@ -103,3 +103,37 @@ func decodePromptMessages(raw []byte) ([]PromptMessage, error) {
 }
 
 func (p *Prompt) complete() error { return present("name", p.Name) }
+
+func (r *GetPromptResult) append(w *objectWriter, v Version) {
+	w.optional("description", r.Description)
+	w.promptMessages(olderMessages(v, r.Messages))
+	w.object("_meta", r.Meta)
+}
+
+func decodeGetPrompt(data []byte) (Result, error) {
+	r := &GetPromptResult{}
+	err := jsonx.Members(data, func(key, value []byte) (err error) {
+		switch string(key) {
+		case "description":
+			err = textMember(&r.Description, key, value)
+		case "messages":
+			r.Messages, err = decodePromptMessages(value)
+		case "_meta":
+			err = objectMember(&r.Meta, key, value)
+		}
+		return err
+	})
+	if err == nil && r.Messages == nil {
+		err = fmt.Errorf("messages: must be present")
+	}
+	return r, err
+}
+
+func (r *ListPromptsResult) append(w *objectWriter, v Version) {
+	w.cacheable(v, "prompts", orEmpty(r.Prompts), r.NextCursor, r.Cache, r.Meta)
+}
+
+func decodeListPrompts(data []byte) (Result, error) {
+	r := &ListPromptsResult{}
+	return r, decodeList(data, "prompts", &r.Prompts, &r.NextCursor, &r.Cache, &r.Meta)
+}

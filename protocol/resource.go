@@ -146,3 +146,41 @@ func (t *ResourceTemplate) complete() error {
 	}
 	return present("name", t.Name)
 }
+
+func (r *ReadResourceResult) append(w *objectWriter, v Version) {
+	w.cacheable(v, "contents", orEmpty(r.Contents), "", r.Cache, r.Meta)
+}
+
+func decodeReadResource(data []byte) (Result, error) {
+	r := &ReadResourceResult{}
+	found := false
+	err := decodeCacheable(data, "contents", func(raw []byte) (err error) {
+		found = true
+		r.Contents, err = decodeResourceContents(raw)
+		return err
+	}, nil, &r.Cache, &r.Meta)
+	if err == nil && !found {
+		err = fmt.Errorf("contents: must be present")
+	}
+	return r, err
+}
+
+func (r *ListResourcesResult) append(w *objectWriter, v Version) {
+	w.cacheable(v, "resources", orEmpty(r.Resources), r.NextCursor, r.Cache, r.Meta)
+}
+
+func decodeListResources(data []byte) (Result, error) {
+	r := &ListResourcesResult{}
+	return r, decodeList(data, "resources", &r.Resources, &r.NextCursor, &r.Cache, &r.Meta)
+}
+
+func (r *ListResourceTemplatesResult) append(w *objectWriter, v Version) {
+	w.cacheable(v, "resourceTemplates", orEmpty(r.ResourceTemplates), r.NextCursor, r.Cache, r.Meta)
+}
+
+func decodeListResourceTemplates(data []byte) (Result, error) {
+	r := &ListResourceTemplatesResult{}
+	err := decodeList(data, "resourceTemplates", &r.ResourceTemplates,
+		&r.NextCursor, &r.Cache, &r.Meta)
+	return r, err
+}

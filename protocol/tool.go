@@ -3,6 +3,7 @@ package protocol
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
@@ -85,4 +86,85 @@ func decodeTools(raw []byte) (list []Tool, err error) {
 		return nil, fmt.Errorf("tools: %w", err)
 	}
 	return list, nil
+}
+
+func (r *CallToolResult) append(w *objectWriter, v Version) {
+	w.content("content", older(v, r.Content))
+	// Legacy revisions know structured content that is an object only.
+	if v.Era() == Modern || jsonx.KindOf(r.StructuredContent) == jsonx.Object {
+		w.raw("structuredContent", r.StructuredContent)
+	}
+	w.flag("isError", r.IsError)
+	w.object("_meta", r.Meta)
+}
+
+func decodeCallTool(data []byte) (Result, error) {
+	r := &CallToolResult{}
+	content := false
+	err := jsonx.Members(data, func(key, value []byte) (err error) {
+		switch string(key) {
+		case "content":
+			content = true
+			r.Content, err = decodeContents(value)
+		case "structuredContent":
+			r.StructuredContent = value
+		case "isError":
+			if r.IsError, err = jsonx.Boolean(value); err != nil {
+				err = fmt.Errorf("isError: must be a boolean")
+			}
+		case "_meta":
+			err = objectMember(&r.Meta, key, value)
+		}
+		return err
+	})
+	// An object that says nothing at all is no success. Servers in use leave
+	// the blocks out where there is structured content.
+	if err == nil && !content && r.StructuredContent == nil {
+		err = fmt.Errorf("content: must be present")
+	}
+	return r, err
+}
+
+func (r *ListToolsResult) append(w *objectWriter, v Version) error {
+	if err := allComplete(r.Tools); err != nil {
+		return fmt.Errorf("tools%w", err)
+	}
+	w.cacheable(v, "tools", spellTools(v, orEmpty(r.Tools)), r.NextCursor, r.Cache, r.Meta)
+	return nil
+}
+
+func decodeListTools(data []byte) (Result, error) {
+	r := &ListToolsResult{}
+	return r, decodeList(data, "tools", &r.Tools, &r.NextCursor, &r.Cache, &r.Meta)
+}
+
+// spellTools returns the definitions as version v may have them: legacy
+// revisions know output schemas of objects only. The originals stay as they are.
+func spellTools(v Version, tools []Tool) []Tool {
+	if v.Era() == Modern {
+		return tools
+	}
+	spelled := tools
+	for i := range tools {
+		if len(tools[i].OutputSchema) == 0 || describesObject(tools[i].OutputSchema) {
+			continue
+		}
+		if &spelled[0] == &tools[0] {
+			spelled = slices.Clone(tools)
+		}
+		spelled[i].OutputSchema = nil
+	}
+	return spelled
+}
+
+func describesObject(schema []byte) bool {
+	object := false
+	err := members(schema, func(key, value []byte) error {
+		if string(key) == "type" {
+			text, err := jsonx.TextBytes(value)
+			object = err == nil && string(text) == "object"
+		}
+		return nil
+	})
+	return err == nil && object
 }

@@ -1,5 +1,5 @@
-// Package revision knows how revisions of the protocol differ: which requests name theirs, which
-// error codes each has, and what a server without announcements declares.
+// Package revision knows how revisions of the protocol differ: which requests name theirs, and which
+// error codes each has.
 package revision
 
 import (
