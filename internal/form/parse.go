@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/rondo-mcp/rondo/internal/fields"
@@ -159,7 +160,7 @@ func (p *parser) property(key, raw []byte) error {
 		return fieldError(name, "must be a schema object, got "+jsonx.KindOf(raw).String())
 	}
 	f := newField(name)
-	read, err := p.keywords(&f, raw)
+	read, err := p.readKeywords(&f, raw)
 	if err == nil {
 		err = f.setKind(read)
 	}
@@ -172,7 +173,7 @@ func (p *parser) property(key, raw []byte) error {
 		}
 	}
 	if err == nil {
-		err = p.setDefault(&f, read["default"])
+		err = p.setDefault(&f, read.get("default"))
 	}
 	if err != nil {
 		return fieldError(name, err.Error())
@@ -181,20 +182,42 @@ func (p *parser) property(key, raw []byte) error {
 	return nil
 }
 
-// keywords returns the raw value of each keyword that some kind of field has, and reads title and description.
-func (p *parser) keywords(f *field, raw []byte) (map[string][]byte, error) {
-	read := make(map[string][]byte, 8)
+// keywordNames are the keywords that some kind of field has, title and description left out.
+var keywordNames = [...]string{
+	"type", "format", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems",
+	"items", "enum", "enumNames", "oneOf", "default",
+}
+
+// rawKeywords are the raw values of one property's keywords, in the order of keywordNames. Nil means
+// absent.
+type rawKeywords [len(keywordNames)][]byte
+
+func (r *rawKeywords) get(name string) []byte { return r[slices.Index(keywordNames[:], name)] }
+
+// set reports whether name is one of keywordNames.
+func (r *rawKeywords) set(name, value []byte) bool {
+	for i := range keywordNames {
+		if keywordNames[i] == string(name) {
+			r[i] = value
+			return true
+		}
+	}
+	return false
+}
+
+// readKeywords returns the raw keywords of a property and reads title and description into f.
+func (p *parser) readKeywords(f *field, raw []byte) (*rawKeywords, error) {
+	read := &rawKeywords{}
 	err := jsonx.Members(raw, func(key, value []byte) (err error) {
 		switch string(key) {
 		case "title":
 			f.title, err = p.annotation("title", value)
 		case "description":
 			f.description, err = p.annotation("description", value)
-		case "type", "format", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems",
-			"items", "enum", "enumNames", "oneOf", "default":
-			read[string(key)] = value
 		default:
-			return p.unknown(f.name, key)
+			if !read.set(key, value) {
+				return p.unknown(f.name, key)
+			}
 		}
 		return err
 	})
@@ -210,15 +233,15 @@ func (p *parser) annotation(keyword string, raw []byte) (string, error) {
 }
 
 // setKind decides what the field holds from its type and from whether there is a list to choose from.
-func (f *field) setKind(read map[string][]byte) error {
-	name, err := jsonx.Text(read["type"])
+func (f *field) setKind(read *rawKeywords) error {
+	name, err := jsonx.Text(read.get("type"))
 	if err != nil {
 		return errors.New(`"type" must be a string: one of string, number, integer, boolean, or array for a multi-select`)
 	}
 	switch name {
 	case "string":
 		f.kind = text
-		if read["enum"] != nil || read["oneOf"] != nil {
+		if read.get("enum") != nil || read.get("oneOf") != nil {
 			f.kind = choice
 		}
 	case "integer":
@@ -243,9 +266,9 @@ type keyword struct {
 }
 
 // keep reads the keywords that go with the field's kind and deals with those that do not.
-func (p *parser) keep(f *field, read map[string][]byte) error {
+func (p *parser) keep(f *field, read *rawKeywords) error {
 	numeric := f.kind == integer || f.kind == number
-	listed := f.kind == choice && read["enum"] != nil
+	listed := f.kind == choice && read.get("enum") != nil
 	keywords := [...]keyword{
 		{"format", f.kind == text, func(raw []byte) error { return p.format(f, raw) }},
 		{"minLength", f.kind == text, f.minSize.read},
@@ -260,7 +283,7 @@ func (p *parser) keep(f *field, read map[string][]byte) error {
 		{"oneOf", f.kind == choice && !listed, func(raw []byte) (err error) { f.values, f.titles, err = p.titled(raw); return err }},
 	}
 	for _, k := range keywords {
-		raw := read[k.name]
+		raw := read.get(k.name)
 		if raw == nil {
 			continue
 		}
