@@ -34,15 +34,15 @@ func AppendResult(dst []byte, v Version, method string, r Result) ([]byte, error
 	if v.Era() == Modern {
 		switch r.(type) {
 		case *InputRequiredResult:
-			w.text("resultType", ResultInputRequired)
+			w.addText("resultType", ResultInputRequired)
 		default:
-			w.text("resultType", ResultComplete)
+			w.addText("resultType", ResultComplete)
 		}
 	}
 	if err := appendResult(&w, v, method, r); err != nil {
 		return dst, fmt.Errorf("%s result: %w", method, err)
 	}
-	data, err := w.end()
+	data, err := w.endObject()
 	if err != nil {
 		return dst, fmt.Errorf("%s result: %w", method, err)
 	}
@@ -52,43 +52,43 @@ func AppendResult(dst []byte, v Version, method string, r Result) ([]byte, error
 // appendResult writes the members of a result. The exact types are switched on, so that embedding
 // one of them forges nothing.
 func appendResult(w *objectWriter, v Version, method string, r Result) error {
-	if !answers(method, r) {
+	if !mayAnswer(method, r) {
 		return fmt.Errorf("nil or wrong result: %T", r)
 	}
 	switch r := r.(type) {
 	case *InputRequiredResult:
-		return r.append(w, v)
+		return r.appendMembers(w, v)
 	case *CallToolResult:
-		r.append(w, v)
+		r.appendMembers(w, v)
 	case *GetPromptResult:
-		r.append(w, v)
+		r.appendMembers(w, v)
 	case *ReadResourceResult:
-		r.append(w, v)
+		r.appendMembers(w, v)
 	case *ListToolsResult:
-		return r.append(w, v)
+		return r.appendMembers(w, v)
 	case *ListPromptsResult:
-		r.append(w, v)
+		r.appendMembers(w, v)
 	case *ListResourcesResult:
-		r.append(w, v)
+		r.appendMembers(w, v)
 	case *ListResourceTemplatesResult:
-		r.append(w, v)
+		r.appendMembers(w, v)
 	case *DiscoverResult:
-		r.append(w, v)
+		r.appendMembers(w, v)
 	case *CompleteResult:
-		r.append(w)
+		r.appendMembers(w)
 	case *ListenResult:
-		w.object("_meta", r.Meta)
+		w.addRawObject("_meta", r.Meta)
 	case *InitializeResult:
-		return r.append(w, v)
+		return r.appendMembers(w, v)
 	case *EmptyResult:
-		w.object("_meta", r.Meta)
+		w.addRawObject("_meta", r.Meta)
 	}
 	return nil
 }
 
-// answers reports whether method may be answered with r, which is not the case for nil, typed or
+// mayAnswer reports whether method may be answered with r, which is not the case for nil, typed or
 // not, and for types that are not of this package.
-func answers(method string, r Result) bool {
+func mayAnswer(method string, r Result) bool {
 	switch r := r.(type) {
 	case *InputRequiredResult:
 		return r != nil && MultiRoundTrip(method)

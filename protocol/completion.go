@@ -47,9 +47,9 @@ type completionWire struct {
 	HasMore bool     `json:"hasMore,omitzero"`
 }
 
-func (r *CompleteResult) append(w *objectWriter) {
-	w.value("completion", completionWire{orEmpty(r.Values), r.Total, r.HasMore})
-	w.object("_meta", r.Meta)
+func (r *CompleteResult) appendMembers(w *objectWriter) {
+	w.addValue("completion", completionWire{orEmpty(r.Values), r.Total, r.HasMore})
+	w.addRawObject("_meta", r.Meta)
 }
 
 func decodeCompletion(data []byte) (Result, error) {

@@ -35,14 +35,14 @@ func serverInfo(m Meta) *Implementation {
 	return info
 }
 
-func (r *DiscoverResult) append(w *objectWriter, v Version) {
-	w.value("supportedVersions", orEmpty(r.SupportedVersions))
-	w.value("capabilities", r.Capabilities)
-	w.optional("instructions", r.Instructions)
+func (r *DiscoverResult) appendMembers(w *objectWriter, v Version) {
+	w.addValue("supportedVersions", orEmpty(r.SupportedVersions))
+	w.addValue("capabilities", r.Capabilities)
+	w.addNonEmptyText("instructions", r.Instructions)
 	if v.Era() == Modern {
-		r.Cache.append(w)
+		r.Cache.appendHints(w)
 	}
-	w.object("_meta", r.Meta)
+	w.addRawObject("_meta", r.Meta)
 }
 
 func decodeDiscover(data []byte) (Result, error) {

@@ -93,7 +93,7 @@ func (e *Error) RequiredCapabilities() (ClientCapabilities, bool) {
 	}
 	var required ClientCapabilities
 	found := false
-	err := members(e.Data, func(key, value []byte) (err error) {
+	err := walkMembers(e.Data, func(key, value []byte) (err error) {
 		if string(key) == "requiredCapabilities" {
 			found = true
 			required, err = DecodeClientCapabilities(value)
@@ -106,7 +106,7 @@ func (e *Error) RequiredCapabilities() (ClientCapabilities, bool) {
 // UnsupportedVersion returns the error that names the versions a server does
 // support (code -32022).
 func UnsupportedVersion(requested string, supported []Version) *Error {
-	e := Errorf(CodeUnsupportedProtocolVersion, "unsupported protocol version %s", clip(requested))
+	e := Errorf(CodeUnsupportedProtocolVersion, "unsupported protocol version %s", quoteClipped(requested))
 	return e.WithData(struct {
 		Supported []Version `json:"supported"`
 		Requested string    `json:"requested"`
@@ -120,7 +120,7 @@ func (e *Error) SupportedVersions() []Version {
 		return nil
 	}
 	var supported []Version
-	err := members(e.Data, func(key, value []byte) error {
+	err := walkMembers(e.Data, func(key, value []byte) error {
 		if string(key) != "supported" {
 			return nil
 		}
@@ -140,7 +140,7 @@ func (e *Error) SupportedVersions() []Version {
 // modern revisions spell it: invalid params with the URI as data
 // (server/resources, "Error Handling").
 func ResourceNotFound(uri string) *Error {
-	e := Errorf(CodeInvalidParams, "resource not found: %s", clip(uri))
+	e := Errorf(CodeInvalidParams, "resource not found: %s", quoteClipped(uri))
 	return e.WithData(struct {
 		URI string `json:"uri"`
 	}{uri})
@@ -213,8 +213,8 @@ func appendError(dst []byte, e *Error) []byte {
 	return append(dst, '}')
 }
 
-// clip quotes what a peer sent for an error message, at most 64 bytes of it.
-func clip(s string) string {
+// quoteClipped quotes what a peer sent for an error message, at most 64 bytes of it.
+func quoteClipped(s string) string {
 	const limit = 64
 	if len(s) > limit {
 		s = s[:limit] + "…"

@@ -10,7 +10,7 @@ import (
 )
 
 // A Message is a [*Request], a [*Notification] or a [*Response].
-type Message interface{ message() }
+type Message interface{ isMessage() }
 
 // A Request asks for a [Response] with the same ID.
 type Request struct {
@@ -51,9 +51,9 @@ type Mirror struct {
 // x-mcp-header. Value is the plain value; the transport encodes it.
 type MirroredParam struct{ Name, Value string }
 
-func (*Request) message()      {}
-func (*Notification) message() {}
-func (*Response) message()     {}
+func (*Request) isMessage()      {}
+func (*Notification) isMessage() {}
+func (*Response) isMessage()     {}
 
 // DecodeMessage reads one JSON-RPC message. The returned message aliases data.
 //
@@ -203,7 +203,7 @@ func growForMessage(dst []byte, n int) []byte {
 func appendParams(before, out []byte, method string, params json.RawMessage) ([]byte, error) {
 	if params != nil {
 		if jsonx.KindOf(params) != jsonx.Object {
-			return before, fmt.Errorf("%s: params must be a JSON object", clip(method))
+			return before, fmt.Errorf("%s: params must be a JSON object", quoteClipped(method))
 		}
 		out = append(out, `,"params":`...)
 		out = jsonx.AppendCompact(out, params)

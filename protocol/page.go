@@ -22,13 +22,13 @@ type CacheHints struct {
 	Scope     CacheScope
 }
 
-func (h CacheHints) append(w *objectWriter) {
-	w.integer("ttlMs", max(h.TTLMillis, 0))
+func (h CacheHints) appendHints(w *objectWriter) {
+	w.addInteger("ttlMs", max(h.TTLMillis, 0))
 	scope := CachePrivate
 	if h.Scope == CachePublic {
 		scope = CachePublic
 	}
-	w.text("cacheScope", string(scope))
+	w.addText("cacheScope", string(scope))
 }
 
 // ListParams are the parameters of the list requests.
@@ -40,7 +40,7 @@ type ListParams struct {
 // A definition is an entry of one of the lists.
 type definition[T any] interface {
 	*T
-	complete() error
+	checkComplete() error
 }
 
 // decodeDefinitions reads a list. One incomplete entry spoils it: nobody can
@@ -49,28 +49,28 @@ func decodeDefinitions[T any, P definition[T]](raw []byte, list *[]T) error {
 	if err := jsonx.Decode(raw, list); err != nil {
 		return err
 	}
-	return allComplete[T, P](*list)
+	return checkDefinitions[T, P](*list)
 }
 
-func allComplete[T any, P definition[T]](list []T) error {
+func checkDefinitions[T any, P definition[T]](list []T) error {
 	for i := range list {
-		if err := P(&list[i]).complete(); err != nil {
+		if err := P(&list[i]).checkComplete(); err != nil {
 			return fmt.Errorf("[%d].%w", i, err)
 		}
 	}
 	return nil
 }
 
-// cacheable appends a list with its cursor, its cache hints, which are modern only, and _meta.
-func (w *objectWriter) cacheable(
+// addCacheableList appends a list with its cursor, its cache hints, which are modern only, and _meta.
+func (w *objectWriter) addCacheableList(
 	v Version, name string, list any, cursor string, cache CacheHints, meta Meta,
 ) {
-	w.value(name, list)
-	w.optional("nextCursor", cursor)
+	w.addValue(name, list)
+	w.addNonEmptyText("nextCursor", cursor)
 	if v.Era() == Modern {
-		cache.append(w)
+		cache.appendHints(w)
 	}
-	w.object("_meta", meta)
+	w.addRawObject("_meta", meta)
 }
 
 func decodeList[T any, P definition[T]](

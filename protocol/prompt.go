@@ -56,22 +56,22 @@ type GetPromptParams struct {
 	RequestMeta
 }
 
-func (w *objectWriter) promptMessages(messages []PromptMessage) {
-	w.key("messages")
+func (w *objectWriter) addPromptMessages(messages []PromptMessage) {
+	w.addKey("messages")
 	w.dst = append(w.dst, '[')
 	for i, m := range messages {
 		if i > 0 {
 			w.dst = append(w.dst, ',')
 		}
 		in := beginObject(w.dst)
-		in.role(m.Role)
-		in.key("content")
+		in.addRole(m.Role)
+		in.addKey("content")
 		var err error
 		if in.dst, err = appendContent(in.dst, m.Content); err != nil {
-			in.fail("content", err)
+			in.recordError("content", err)
 		}
-		if w.dst, err = in.end(); err != nil {
-			w.fail(fmt.Sprintf("messages[%d]", i), err)
+		if w.dst, err = in.endObject(); err != nil {
+			w.recordError(fmt.Sprintf("messages[%d]", i), err)
 		}
 	}
 	w.dst = append(w.dst, ']')
@@ -102,12 +102,12 @@ func decodePromptMessages(raw []byte) ([]PromptMessage, error) {
 	return messages, err
 }
 
-func (p *Prompt) complete() error { return present("name", p.Name) }
+func (p *Prompt) checkComplete() error { return requireText("name", p.Name) }
 
-func (r *GetPromptResult) append(w *objectWriter, v Version) {
-	w.optional("description", r.Description)
-	w.promptMessages(olderMessages(v, r.Messages))
-	w.object("_meta", r.Meta)
+func (r *GetPromptResult) appendMembers(w *objectWriter, v Version) {
+	w.addNonEmptyText("description", r.Description)
+	w.addPromptMessages(downgradeMessages(v, r.Messages))
+	w.addRawObject("_meta", r.Meta)
 }
 
 func decodeGetPrompt(data []byte) (Result, error) {
@@ -129,8 +129,8 @@ func decodeGetPrompt(data []byte) (Result, error) {
 	return r, err
 }
 
-func (r *ListPromptsResult) append(w *objectWriter, v Version) {
-	w.cacheable(v, "prompts", orEmpty(r.Prompts), r.NextCursor, r.Cache, r.Meta)
+func (r *ListPromptsResult) appendMembers(w *objectWriter, v Version) {
+	w.addCacheableList(v, "prompts", orEmpty(r.Prompts), r.NextCursor, r.Cache, r.Meta)
 }
 
 func decodeListPrompts(data []byte) (Result, error) {

@@ -59,8 +59,8 @@ type CallToolParams struct {
 	RequestMeta
 }
 
-// complete reports what a definition lacks that every reader relies on.
-func (t *Tool) complete() error {
+// checkComplete reports what a definition lacks that every reader relies on.
+func (t *Tool) checkComplete() error {
 	switch {
 	case t.Name == "":
 		return fmt.Errorf("name: must be present")
@@ -72,13 +72,13 @@ func (t *Tool) complete() error {
 	return nil
 }
 
-// tools appends definitions, none of which may be incomplete.
-func (w *objectWriter) tools(list []Tool) {
-	if err := allComplete(list); err != nil {
-		w.fail("tools", err)
+// addTools appends definitions, none of which may be incomplete.
+func (w *objectWriter) addTools(list []Tool) {
+	if err := checkDefinitions(list); err != nil {
+		w.recordError("tools", err)
 		return
 	}
-	w.value("tools", list)
+	w.addValue("tools", list)
 }
 
 func decodeTools(raw []byte) (list []Tool, err error) {
@@ -88,14 +88,14 @@ func decodeTools(raw []byte) (list []Tool, err error) {
 	return list, nil
 }
 
-func (r *CallToolResult) append(w *objectWriter, v Version) {
-	w.content("content", older(v, r.Content))
+func (r *CallToolResult) appendMembers(w *objectWriter, v Version) {
+	w.addContent("content", downgradeContent(v, r.Content))
 	// Legacy revisions know structured content that is an object only.
 	if v.Era() == Modern || jsonx.KindOf(r.StructuredContent) == jsonx.Object {
-		w.raw("structuredContent", r.StructuredContent)
+		w.addRaw("structuredContent", r.StructuredContent)
 	}
-	w.flag("isError", r.IsError)
-	w.object("_meta", r.Meta)
+	w.addFlag("isError", r.IsError)
+	w.addRawObject("_meta", r.Meta)
 }
 
 func decodeCallTool(data []byte) (Result, error) {
@@ -125,11 +125,11 @@ func decodeCallTool(data []byte) (Result, error) {
 	return r, err
 }
 
-func (r *ListToolsResult) append(w *objectWriter, v Version) error {
-	if err := allComplete(r.Tools); err != nil {
+func (r *ListToolsResult) appendMembers(w *objectWriter, v Version) error {
+	if err := checkDefinitions(r.Tools); err != nil {
 		return fmt.Errorf("tools%w", err)
 	}
-	w.cacheable(v, "tools", spellTools(v, orEmpty(r.Tools)), r.NextCursor, r.Cache, r.Meta)
+	w.addCacheableList(v, "tools", downgradeTools(v, orEmpty(r.Tools)), r.NextCursor, r.Cache, r.Meta)
 	return nil
 }
 
@@ -138,9 +138,9 @@ func decodeListTools(data []byte) (Result, error) {
 	return r, decodeList(data, "tools", &r.Tools, &r.NextCursor, &r.Cache, &r.Meta)
 }
 
-// spellTools returns the definitions as version v may have them: legacy
+// downgradeTools returns the definitions as version v may have them: legacy
 // revisions know output schemas of objects only. The originals stay as they are.
-func spellTools(v Version, tools []Tool) []Tool {
+func downgradeTools(v Version, tools []Tool) []Tool {
 	if v.Era() == Modern {
 		return tools
 	}
@@ -159,7 +159,7 @@ func spellTools(v Version, tools []Tool) []Tool {
 
 func describesObject(schema []byte) bool {
 	object := false
-	err := members(schema, func(key, value []byte) error {
+	err := walkMembers(schema, func(key, value []byte) error {
 		if string(key) == "type" {
 			text, err := jsonx.TextBytes(value)
 			object = err == nil && string(text) == "object"

@@ -18,7 +18,7 @@ func (e *URLElicitationRequiredError) Legacy() (*Error, error) {
 		return nil, fmt.Errorf("URL elicitation error: no elicitations")
 	}
 	w := beginObject(nil)
-	w.key("elicitations")
+	w.addKey("elicitations")
 	w.dst = append(w.dst, '[')
 	for i, u := range e.Elicitations {
 		if u == nil || u.ElicitationID == "" || u.URL == "" {
@@ -28,14 +28,14 @@ func (e *URLElicitationRequiredError) Legacy() (*Error, error) {
 			w.dst = append(w.dst, ',')
 		}
 		in := beginObject(w.dst)
-		in.text("mode", "url")
-		in.text("elicitationId", u.ElicitationID)
-		in.text("url", u.URL)
-		in.text("message", u.Message)
-		w.dst, _ = in.end()
+		in.addText("mode", "url")
+		in.addText("elicitationId", u.ElicitationID)
+		in.addText("url", u.URL)
+		in.addText("message", u.Message)
+		w.dst, _ = in.endObject()
 	}
 	w.dst = append(w.dst, ']')
-	data, err := w.end()
+	data, err := w.endObject()
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (e *Error) URLElicitations() ([]*ElicitURL, bool) {
 		return nil, false
 	}
 	var visits []*ElicitURL
-	err := members(e.Data, func(key, value []byte) error {
+	err := walkMembers(e.Data, func(key, value []byte) error {
 		if string(key) != "elicitations" {
 			return nil
 		}

@@ -80,7 +80,7 @@ func (r *reader) readPairs() error {
 		key, value, after, ok := cutPair(rest)
 		if !ok {
 			if mentionsKeyword(rest) {
-				return r.fault("", "the struct tag `%s` is not a list of key:\"value\" pairs, so it is not read", strings.TrimSpace(rest))
+				return r.newError("", "the struct tag `%s` is not a list of key:\"value\" pairs, so it is not read", strings.TrimSpace(rest))
 			}
 			return nil
 		}
@@ -88,12 +88,12 @@ func (r *reader) readPairs() error {
 			return nil
 		}
 		if _, twice := r.pairs[key]; twice && slices.Contains(keywords[:], key) {
-			return r.fault(key, "is there twice, and only the first is read")
+			return r.newError(key, "is there twice, and only the first is read")
 		} else if !twice {
 			r.pairs[key] = value
 		}
 		if reason := mistaken(key); reason != "" {
-			return r.fault(key, "%s", reason)
+			return r.newError(key, "%s", reason)
 		}
 		rest = after
 	}

@@ -77,8 +77,8 @@ func Range(t reflect.Type) (minimum, maximum *Number) {
 	return nil, nil
 }
 
-// fits returns what keeps t from holding n, or "".
-func (n Number) fits(t reflect.Type) string {
+// reasonOutside returns what keeps t from holding n, or "".
+func (n Number) reasonOutside(t reflect.Type) string {
 	t = deref(t)
 	minimum, maximum := Range(t)
 	switch {

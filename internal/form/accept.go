@@ -18,14 +18,14 @@ func (f *Form) Accept(content []byte) (json.RawMessage, error) {
 	if len(f.fields) > fewFields {
 		values = make([][]byte, len(f.fields))
 	}
-	if err := f.sort(content, values); err != nil {
+	if err := f.sortMembers(content, values); err != nil {
 		return nil, err
 	}
 	for i := range f.fields {
 		field := &f.fields[i]
 		if values[i] == nil {
 			values[i] = field.fallback // has been checked
-		} else if reason := field.check(f.rulesOf(i), values[i]); reason != "" {
+		} else if reason := field.checkValue(f.rulesOf(i), values[i]); reason != "" {
 			return nil, fieldError(field.name, reason)
 		}
 		if values[i] == nil && field.required {
@@ -34,7 +34,7 @@ func (f *Form) Accept(content []byte) (json.RawMessage, error) {
 	}
 	out := content
 	if !f.isWritten(content, values) {
-		out = f.write(values)
+		out = f.appendValues(values)
 	}
 	if f.extra != nil {
 		if err := f.extra.Validate(out); err != nil {
@@ -56,15 +56,15 @@ func (f *Form) isWritten(content []byte, values [][]byte) bool {
 			rest, found = bytes.CutPrefix(rest, []byte{','})
 		}
 		first = false
-		if found = found && bytes.HasPrefix(rest, field.key) && !field.rewrites(values[i]); found {
+		if found = found && bytes.HasPrefix(rest, field.key) && !field.needsRewrite(values[i]); found {
 			rest, found = bytes.CutPrefix(rest[len(field.key):], values[i])
 		}
 	}
 	return found && len(rest) == 1 && rest[0] == '}'
 }
 
-// write makes an object of values, each under the number of its field.
-func (f *Form) write(values [][]byte) []byte {
+// appendValues makes an object of values, each under the number of its field.
+func (f *Form) appendValues(values [][]byte) []byte {
 	size := len("{}")
 	for i, value := range values {
 		if value != nil {
@@ -84,8 +84,8 @@ func (f *Form) write(values [][]byte) []byte {
 	return append(out, '}')
 }
 
-// sort finds the members of content that the form has, each under the number of its field.
-func (f *Form) sort(content []byte, values [][]byte) error {
+// sortMembers finds the members of content that the form has, each under the number of its field.
+func (f *Form) sortMembers(content []byte, values [][]byte) error {
 	if len(content) == 0 {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (f *Form) sort(content []byte, values [][]byte) error {
 		return &Error{Reason: "the answer must be an object, got " + k.String()}
 	}
 	err := jsonx.Members(content, func(key, value []byte) error {
-		if i := f.find(key); i >= 0 {
+		if i := f.findField(key); i >= 0 {
 			values[i] = value
 		}
 		return nil
@@ -112,7 +112,7 @@ func (f *Form) sort(content []byte, values [][]byte) error {
 // for what is no JSON object. The result does not alias content.
 func (f *Form) Defaults(content []byte) (json.RawMessage, error) {
 	values := make([][]byte, len(f.fields))
-	if err := f.sort(content, values); err != nil {
+	if err := f.sortMembers(content, values); err != nil {
 		return nil, err
 	}
 	out, empty := []byte{'{'}, true

@@ -179,13 +179,13 @@ func (f *field) setTags(tags *fields.Tags) error {
 	if tags.Maximum != nil {
 		f.maximum = tags.Maximum
 	}
-	if reason := f.selfCheck(); reason != "" {
+	if reason := f.checkDefinition(); reason != "" {
 		return errors.New(reason)
 	}
 	if tags.Default == nil {
 		return nil
 	}
-	if reason := f.check(f.compileRules(), tags.Default); reason != "" {
+	if reason := f.checkValue(f.compileRules(), tags.Default); reason != "" {
 		return fmt.Errorf("default is %s, but it %s", tags.Default, reason)
 	}
 	f.fallback = tags.Default

@@ -103,8 +103,8 @@ func appendMember(b []byte, name, value string) []byte {
 }
 
 func appendLimit(b []byte, name string, l limit) []byte {
-	if !l.set() {
+	if !l.isSet() {
 		return b
 	}
-	return strconv.AppendInt(append(jsonx.AppendText(append(b, ','), name), ':'), int64(l.value()), 10)
+	return strconv.AppendInt(append(jsonx.AppendText(append(b, ','), name), ':'), int64(l.count()), 10)
 }

@@ -50,16 +50,16 @@ func (f *Form) Explain(err error) Fault {
 		return Fault{Rule: RuleShape, Words: "The answer could not be read."}
 	}
 	fault := Fault{Field: e.Field, Rule: RuleOther, Words: "The answer could not be used."}
-	if i := f.find([]byte(e.Field)); i >= 0 {
+	if i := f.findField([]byte(e.Field)); i >= 0 {
 		var words string
-		fault.Rule, words = f.fields[i].explain(e.Reason)
-		fault.Words = f.fields[i].label() + " " + words + "."
+		fault.Rule, words = f.fields[i].explainReason(e.Reason)
+		fault.Words = f.fields[i].displayName() + " " + words + "."
 	}
 	return fault
 }
 
-// label is what the person knows the field by.
-func (f *field) label() string {
+// displayName is what the person knows the field by.
+func (f *field) displayName() string {
 	name := f.title
 	if name == "" {
 		name = f.name
@@ -84,9 +84,9 @@ func (f *field) label() string {
 	return string(label)
 }
 
-// explain returns the rule behind a reason, and how one tells a person of it.
+// explainReason returns the rule behind a reason, and how one tells a person of it.
 // Reasons that are not listed say themselves what they want.
-func (f *field) explain(reason string) (rule, words string) {
+func (f *field) explainReason(reason string) (rule, words string) {
 	switch {
 	case reason == "is required" && f.kind == boolean:
 		// Some clients leave a box out that nobody ticked.

@@ -56,16 +56,16 @@ func newField(name string) field {
 // limit is an optional length or count: zero is none, otherwise it is one more than the limit.
 type limit int64
 
-func limitOf(n int) limit  { return limit(n) + 1 }
-func (l limit) set() bool  { return l > 0 }
-func (l limit) value() int { return int(l) - 1 }
+func limitOf(n int) limit   { return limit(n) + 1 }
+func (l limit) isSet() bool { return l > 0 }
+func (l limit) count() int  { return int(l) - 1 }
 
-// pointer returns the limit as package schema has it, nil for none.
-func (l limit) pointer() *int {
-	if !l.set() {
+// toPointer returns the limit as package schema has it, nil for none.
+func (l limit) toPointer() *int {
+	if !l.isSet() {
 		return nil
 	}
-	n := l.value()
+	n := l.count()
 	return &n
 }
 
@@ -81,9 +81,9 @@ const (
 	timeTarget           // no leap seconds, capital T and Z
 )
 
-// check returns the rule that raw, a valid JSON value, breaks, or "". It never repeats the value.
+// checkValue returns the rule that raw, a valid JSON value, breaks, or "". It never repeats the value.
 // Rules are those of the field.
-func (f *field) check(rules *schema.Schema, raw []byte) (reason string) {
+func (f *field) checkValue(rules *schema.Schema, raw []byte) (reason string) {
 	isNumber := jsonx.KindOf(raw) == jsonx.Number
 	if isNumber && f.isNumeric() && schema.CheckNumber(json.Number(raw)) != nil {
 		return "is out of range"
@@ -99,7 +99,7 @@ func (f *field) isNumeric() bool { return f.kind == integer || f.kind == number 
 // compileRules returns the schema of the field's value.
 func (f *field) compileRules() *schema.Schema {
 	rules := schema.Rules{Type: f.kind.typeName(), Format: f.format, Values: f.values}
-	rules.MinSize, rules.MaxSize = f.minSize.pointer(), f.maxSize.pointer()
+	rules.MinSize, rules.MaxSize = f.minSize.toPointer(), f.maxSize.toPointer()
 	if f.minimum != nil {
 		rules.Minimum = f.minimum.Exact()
 	}
@@ -139,7 +139,7 @@ func (f *field) checkTarget(raw []byte) string {
 			return "must be a date-time that a clock can show"
 		}
 	default:
-		if !f.target.holds(fields.NumberText(string(raw))) {
+		if !f.target.canHold(fields.NumberText(string(raw))) {
 			return "is out of range"
 		}
 	}
@@ -161,8 +161,8 @@ func (k kind) typeName() string {
 	return [...]string{"string", "integer", "number", "boolean", "string", "array"}[k]
 }
 
-// holds reports whether n can be decoded into the target.
-func (t target) holds(n fields.Number) bool {
+// canHold reports whether n can be decoded into the target.
+func (t target) canHold(n fields.Number) bool {
 	switch t {
 	case int64Target:
 		return n.FitsInt64()
@@ -179,22 +179,22 @@ func (t target) holds(n fields.Number) bool {
 // appendValue appends raw, which has passed check, the way a Go type reads it: an integer written as 1.0 or 1e3 is an
 // integer to JSON Schema but not to a Go decoder. Nor is -0 to one of a type without a sign.
 func (f *field) appendValue(dst, raw []byte) []byte {
-	if f.rewrites(raw) {
+	if f.needsRewrite(raw) {
 		return append(dst, fields.NumberText(string(raw)).Exact().Num().String()...)
 	}
 	return append(dst, raw...)
 }
 
-// rewrites reports whether [field.appendValue] writes something else than raw.
-func (f *field) rewrites(raw []byte) bool {
+// needsRewrite reports whether [field.appendValue] writes something else than raw.
+func (f *field) needsRewrite(raw []byte) bool {
 	return f.kind == integer && (bytes.ContainsAny(raw, ".eE") || f.target == uint64Target && string(raw) == "-0")
 }
 
-// selfCheck returns what is wrong with the field's own definition, or "".
-func (f *field) selfCheck() string {
+// checkDefinition returns what is wrong with the field's own definition, or "".
+func (f *field) checkDefinition() string {
 	unit := map[bool]string{false: "Length", true: "Items"}[f.kind == choices]
 	switch {
-	case f.minSize.set() && f.maxSize.set() && f.minSize > f.maxSize:
+	case f.minSize.isSet() && f.maxSize.isSet() && f.minSize > f.maxSize:
 		return "min" + unit + " is above max" + unit
 	case f.minimum != nil && f.maximum != nil && f.minimum.Compare(*f.maximum) > 0:
 		return "minimum is above maximum"
@@ -214,8 +214,8 @@ func (f *field) selfCheck() string {
 	return ""
 }
 
-// secret returns the credential that the field seems to ask for, or "". A boolean or a choice cannot carry one.
-func (f *field) secret() string {
+// secretWord returns the credential that the field seems to ask for, or "". A boolean or a choice cannot carry one.
+func (f *field) secretWord() string {
 	if f.kind == boolean || f.kind == choice || f.kind == choices {
 		return ""
 	}

@@ -104,8 +104,8 @@ func fieldError(name, reason string) *Error {
 	return &Error{Field: name, Reason: reason}
 }
 
-// find returns the field of that name, or -1.
-func (f *Form) find(name []byte) int { return findField(f.fields, f.byName, name) }
+// findField returns the field of that name, or -1.
+func (f *Form) findField(name []byte) int { return searchFields(f.fields, f.byName, name) }
 
 // indexByName returns the index of each field by its name, nil for a short list, which is searched
 // in order.
@@ -120,8 +120,8 @@ func indexByName(fields []field) map[string]int {
 	return byName
 }
 
-// findField returns the index of the field of that name, or -1. byName is that of the fields.
-func findField(fields []field, byName map[string]int, name []byte) int {
+// searchFields returns the index of the field of that name, or -1. byName is that of the fields.
+func searchFields(fields []field, byName map[string]int, name []byte) int {
 	if byName != nil {
 		if i, ok := byName[string(name)]; ok {
 			return i
@@ -154,7 +154,7 @@ func checkFields(fields []field, allowSecrets bool) error {
 		if allowSecrets {
 			continue
 		}
-		if word := f.secret(); word != "" {
+		if word := f.secretWord(); word != "" {
 			return fieldError(f.name, "looks like a secret ("+strconv.Quote(word)+
 				"), and a form is no place for one: ask for it with a URL elicitation instead, or allow it with AllowSecrets")
 		}

@@ -19,7 +19,7 @@ import (
 // schema is copied.
 func Parse(schema []byte, o Options) (*Form, error) {
 	p := parser{}
-	if err := p.form(schema); err != nil {
+	if err := p.parseForm(schema); err != nil {
 		return nil, err
 	}
 	if err := checkFields(p.fields, o.AllowSecrets); err != nil {
@@ -35,7 +35,7 @@ func Parse(schema []byte, o Options) (*Form, error) {
 // schema is copied.
 func ParsePeer(schema []byte) (*Form, error) {
 	p := parser{loose: true}
-	if err := p.form(schema); err != nil {
+	if err := p.parseForm(schema); err != nil {
 		return nil, err
 	}
 	if err := checkFields(p.fields, true); err != nil {
@@ -79,7 +79,7 @@ type parser struct {
 	fields []field
 }
 
-func (p *parser) form(raw []byte) error {
+func (p *parser) parseForm(raw []byte) error {
 	if len(raw) > MaxSchema {
 		return &Error{Reason: fmt.Sprintf("the schema is larger than %d bytes", MaxSchema)}
 	}
@@ -104,7 +104,7 @@ func (p *parser) form(raw []byte) error {
 				return &Error{Reason: `"$schema" must be a string`}
 			}
 		default:
-			return p.unknown("", key)
+			return p.refuseUnknown("", key)
 		}
 		return nil
 	})
@@ -116,14 +116,14 @@ func (p *parser) form(raw []byte) error {
 	case jsonx.KindOf(properties) != jsonx.Object:
 		return &Error{Reason: `"properties" must be an object`}
 	}
-	if err := jsonx.Members(properties, p.property); err != nil {
+	if err := jsonx.Members(properties, p.parseProperty); err != nil {
 		return err
 	}
-	return p.required(required)
+	return p.parseRequired(required)
 }
 
-// unknown deals with a keyword outside the grammar.
-func (p *parser) unknown(name string, keyword []byte) error {
+// refuseUnknown deals with a keyword outside the grammar.
+func (p *parser) refuseUnknown(name string, keyword []byte) error {
 	if p.loose {
 		p.beyond = true
 		return nil
@@ -131,17 +131,17 @@ func (p *parser) unknown(name string, keyword []byte) error {
 	return fieldError(name, "has the keyword "+quote(keyword)+", which the grammar of forms does not have here")
 }
 
-func (p *parser) required(raw []byte) error {
+func (p *parser) parseRequired(raw []byte) error {
 	if raw == nil {
 		return nil
 	}
 	byName := indexByName(p.fields)
-	names, err := texts(raw)
+	names, err := parseTexts(raw)
 	if err != nil {
 		return &Error{Reason: `"required" must be an array of strings`}
 	}
 	for _, name := range names {
-		i := findField(p.fields, byName, []byte(name))
+		i := searchFields(p.fields, byName, []byte(name))
 		if i < 0 {
 			return fieldError(name, "is required but not among the properties")
 		}
@@ -150,8 +150,8 @@ func (p *parser) required(raw []byte) error {
 	return nil
 }
 
-// property reads one property and adds its field.
-func (p *parser) property(key, raw []byte) error {
+// parseProperty reads one property and adds its field.
+func (p *parser) parseProperty(key, raw []byte) error {
 	if len(p.fields) == MaxFields {
 		return &Error{Reason: fmt.Sprintf("has more than %d fields", MaxFields)}
 	}
@@ -165,10 +165,10 @@ func (p *parser) property(key, raw []byte) error {
 		err = f.setKind(read)
 	}
 	if err == nil {
-		err = p.keep(&f, read)
+		err = p.parseKeywords(&f, read)
 	}
 	if err == nil {
-		if reason := f.selfCheck(); reason != "" {
+		if reason := f.checkDefinition(); reason != "" {
 			err = errors.New(reason)
 		}
 	}
@@ -211,12 +211,12 @@ func (p *parser) readKeywords(f *field, raw []byte) (*rawKeywords, error) {
 	err := jsonx.Members(raw, func(key, value []byte) (err error) {
 		switch string(key) {
 		case "title":
-			f.title, err = p.annotation("title", value)
+			f.title, err = p.parseAnnotation("title", value)
 		case "description":
-			f.description, err = p.annotation("description", value)
+			f.description, err = p.parseAnnotation("description", value)
 		default:
 			if !read.set(key, value) {
-				return p.unknown(f.name, key)
+				return p.refuseUnknown(f.name, key)
 			}
 		}
 		return err
@@ -224,7 +224,7 @@ func (p *parser) readKeywords(f *field, raw []byte) (*rawKeywords, error) {
 	return read, err
 }
 
-func (p *parser) annotation(keyword string, raw []byte) (string, error) {
+func (p *parser) parseAnnotation(keyword string, raw []byte) (string, error) {
 	s, err := jsonx.Text(raw)
 	if err != nil && !p.loose {
 		return "", fmt.Errorf("%s must be a string", keyword)
@@ -265,22 +265,22 @@ type keyword struct {
 	read func(raw []byte) error
 }
 
-// keep reads the keywords that go with the field's kind and deals with those that do not.
-func (p *parser) keep(f *field, read *rawKeywords) error {
+// parseKeywords reads the keywords that go with the field's kind and deals with those that do not.
+func (p *parser) parseKeywords(f *field, read *rawKeywords) error {
 	numeric := f.kind == integer || f.kind == number
 	listed := f.kind == choice && read.get("enum") != nil
 	keywords := [...]keyword{
-		{"format", f.kind == text, func(raw []byte) error { return p.format(f, raw) }},
-		{"minLength", f.kind == text, f.minSize.read},
-		{"maxLength", f.kind == text, f.maxSize.read},
-		{"minItems", f.kind == choices, f.minSize.read},
-		{"maxItems", f.kind == choices, f.maxSize.read},
+		{"format", f.kind == text, func(raw []byte) error { return p.parseFormat(f, raw) }},
+		{"minLength", f.kind == text, f.minSize.parseLimit},
+		{"maxLength", f.kind == text, f.maxSize.parseLimit},
+		{"minItems", f.kind == choices, f.minSize.parseLimit},
+		{"maxItems", f.kind == choices, f.maxSize.parseLimit},
 		{"minimum", numeric, func(raw []byte) error { return readBound(&f.minimum, raw) }},
 		{"maximum", numeric, func(raw []byte) error { return readBound(&f.maximum, raw) }},
-		{"items", f.kind == choices, func(raw []byte) error { return p.items(f, raw) }},
-		{"enum", listed, func(raw []byte) (err error) { f.values, err = values(raw); return err }},
-		{"enumNames", listed, func(raw []byte) error { return p.enumNames(f, raw) }},
-		{"oneOf", f.kind == choice && !listed, func(raw []byte) (err error) { f.values, f.titles, err = p.titled(raw); return err }},
+		{"items", f.kind == choices, func(raw []byte) error { return p.parseItems(f, raw) }},
+		{"enum", listed, func(raw []byte) (err error) { f.values, err = parseValues(raw); return err }},
+		{"enumNames", listed, func(raw []byte) error { return p.parseEnumNames(f, raw) }},
+		{"oneOf", f.kind == choice && !listed, func(raw []byte) (err error) { f.values, f.titles, err = p.parseTitledValues(raw); return err }},
 	}
 	for _, k := range keywords {
 		raw := read.get(k.name)
@@ -291,7 +291,7 @@ func (p *parser) keep(f *field, read *rawKeywords) error {
 		if k.fits {
 			err = k.read(raw)
 		} else {
-			err = p.unknown(f.name, []byte(k.name))
+			err = p.refuseUnknown(f.name, []byte(k.name))
 		}
 		if err != nil {
 			return withKeyword(err, k.name)
@@ -313,7 +313,7 @@ func withKeyword(err error, keyword string) error {
 	return fmt.Errorf("%s %w", keyword, err)
 }
 
-func (p *parser) format(f *field, raw []byte) error {
+func (p *parser) parseFormat(f *field, raw []byte) error {
 	s, err := jsonx.Text(raw)
 	switch {
 	case err == nil && isFormat(s):
@@ -326,7 +326,7 @@ func (p *parser) format(f *field, raw []byte) error {
 	return nil
 }
 
-func (l *limit) read(raw []byte) error {
+func (l *limit) parseLimit(raw []byte) error {
 	n, err := fields.ParseNumber(string(raw))
 	if err != nil || !n.IsInteger() || n.Compare(fields.NumberOf(0)) < 0 || n.Compare(fields.NumberOf(1<<31-1)) > 0 {
 		return errors.New("is not a count")
@@ -355,7 +355,7 @@ func (p *parser) setDefault(f *field, raw []byte) error {
 	if raw == nil {
 		return nil
 	}
-	if reason := f.check(f.compileRules(), raw); reason != "" {
+	if reason := f.checkValue(f.compileRules(), raw); reason != "" {
 		if p.loose {
 			return nil
 		}

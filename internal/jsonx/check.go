@@ -20,9 +20,9 @@ func Check(data []byte) error {
 	}
 	s := scanners.Get().(*scanner)
 	s.data = data
-	err := s.run()
+	err := s.scanDocument()
 	s.data = nil
-	s.names.release()
+	s.names.reset()
 	scanners.Put(s)
 	return err
 }
@@ -45,30 +45,30 @@ type frame struct {
 	names  scope
 }
 
-// run turns once for each value: its beginning, and if it is complete with
+// scanDocument turns once for each value: its beginning, and if it is complete with
 // that, the ends and the separator that lead to the next one.
-func (s *scanner) run() error {
+func (s *scanner) scanDocument() error {
 	s.depth = 0
 	i := skipSpace(s.data, 0)
 	for {
 		opened, err := false, error(nil)
-		if i, opened, err = s.begin(i); err != nil {
+		if i, opened, err = s.beginValue(i); err != nil {
 			return err
 		}
 		if opened {
 			continue
 		}
 		done := false
-		if i, done, err = s.finish(i); err != nil || done {
+		if i, done, err = s.finishValue(i); err != nil || done {
 			return err
 		}
 	}
 }
 
-// begin reads the beginning of the value at i. If that opens an array or
+// beginValue reads the beginning of the value at i. If that opens an array or
 // object that is not empty, the result is the position of the first value in
 // it; otherwise the position after the value.
-func (s *scanner) begin(i int) (next int, opened bool, err error) {
+func (s *scanner) beginValue(i int) (next int, opened bool, err error) {
 	data := s.data
 	if i >= len(data) {
 		return i, false, syntaxError(i, "unexpected end")
@@ -87,22 +87,22 @@ func (s *scanner) begin(i int) (next int, opened bool, err error) {
 		f := &s.frames[s.depth]
 		s.depth++
 		f.object = c == '{'
-		f.names = s.names.open(i)
+		f.names = s.names.openScope(i)
 		i = skipSpace(data, i+1)
 		if i < len(data) && data[i] == c+2 { // ']' is '['+2, '}' is '{'+2
 			s.depth--
 			return i + 1, false, nil
 		}
 		if f.object {
-			i, err = s.member(f, i)
+			i, err = s.scanName(f, i)
 		}
 		return i, true, err
 	case 't':
-		return s.literal(i, "true")
+		return s.scanLiteral(i, "true")
 	case 'f':
-		return s.literal(i, "false")
+		return s.scanLiteral(i, "false")
 	case 'n':
-		return s.literal(i, "null")
+		return s.scanLiteral(i, "null")
 	}
 	if c := data[i]; c != '-' && !isDigit(c) {
 		return i, false, syntaxError(i, "unexpected "+strconv.QuoteRune(rune(c)))
@@ -114,10 +114,10 @@ func (s *scanner) begin(i int) (next int, opened bool, err error) {
 	return end, false, nil
 }
 
-// finish reads what follows the value that ended before i: the brackets that
+// finishValue reads what follows the value that ended before i: the brackets that
 // close, and either the comma before the next value, whose position it
 // returns, or the end of the document.
-func (s *scanner) finish(i int) (next int, done bool, err error) {
+func (s *scanner) finishValue(i int) (next int, done bool, err error) {
 	data := s.data
 	for {
 		i = skipSpace(data, i)
@@ -135,11 +135,11 @@ func (s *scanner) finish(i int) (next int, done bool, err error) {
 		case c == ',':
 			i = skipSpace(data, i+1)
 			if f.object {
-				i, err = s.member(f, i)
+				i, err = s.scanName(f, i)
 			}
 			return i, false, err
 		case c == '}' && f.object:
-			s.names.close(f.names)
+			s.names.closeScope(f.names)
 		case c == ']' && !f.object:
 		default:
 			return i, false, syntaxError(i, "missing comma or closing bracket")
@@ -149,8 +149,8 @@ func (s *scanner) finish(i int) (next int, done bool, err error) {
 	}
 }
 
-// member reads a name and the colon, and returns the position of the value.
-func (s *scanner) member(f *frame, i int) (next int, err error) {
+// scanName reads a name and the colon, and returns the position of the value.
+func (s *scanner) scanName(f *frame, i int) (next int, err error) {
 	data := s.data
 	if i >= len(data) || data[i] != '"' {
 		return i, syntaxError(i, "missing member name")
@@ -159,7 +159,7 @@ func (s *scanner) member(f *frame, i int) (next int, err error) {
 	if reason != "" {
 		return end, syntaxError(end, reason)
 	}
-	if !s.names.add(data, &f.names, span{int32(i + 1), int32(end - 1)}, escaped) {
+	if !s.names.addName(data, &f.names, span{int32(i + 1), int32(end - 1)}, escaped) {
 		name, _ := TextBytes(data[i:end])
 		return i, syntaxError(i, "duplicate member "+strconv.Quote(clip(name)))
 	}
@@ -170,8 +170,8 @@ func (s *scanner) member(f *frame, i int) (next int, err error) {
 	return skipSpace(data, i+1), nil
 }
 
-// literal reads true, false or null.
-func (s *scanner) literal(i int, want string) (next int, opened bool, err error) {
+// scanLiteral reads true, false or null.
+func (s *scanner) scanLiteral(i int, want string) (next int, opened bool, err error) {
 	if len(s.data)-i < len(want) || string(s.data[i:i+len(want)]) != want {
 		return i, false, syntaxError(i, "malformed literal")
 	}

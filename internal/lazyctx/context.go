@@ -39,7 +39,7 @@ func (c *Context) SetValue(key, value any) { c.key, c.value = key, value }
 // Cancel ends the context with a cause, as a context.CancelCauseFunc does. It must be called in the end, nil will do, to release
 // what the context may have come to hold.
 func (c *Context) Cancel(cause error) {
-	cancel, heir := c.stop(cause)
+	cancel, heir := c.noteEnd(cause)
 	if cancel != nil {
 		cancel(cause) // without the mutex: whoever waits may ask back
 	}
@@ -47,18 +47,18 @@ func (c *Context) Cancel(cause error) {
 		heir.Cancel(cause)
 	}
 	if parent, ok := c.parent.(*Context); ok {
-		parent.disown(c)
+		parent.forgetChild(c)
 	}
 }
 
-// stop notes the end. It returns the function that brings it about where there is one, and who else must hear of it.
-func (c *Context) stop(cause error) (context.CancelCauseFunc, *Context) {
+// noteEnd notes the end. It returns the function that brings it about where there is one, and who else must hear of it.
+func (c *Context) noteEnd(cause error) (context.CancelCauseFunc, *Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.real != nil || c.ended:
 	case cause != nil:
-		c.realize()
+		c.realizeLocked()
 	default: // one whose parent has ended says what the parent says
 		c.ended = c.parent.Err() == nil
 	}
@@ -67,10 +67,10 @@ func (c *Context) stop(cause error) (context.CancelCauseFunc, *Context) {
 	return c.cancel, heir
 }
 
-// realize makes the real context. It is called with mu held.
-func (c *Context) realize() {
+// realizeLocked makes the real context. It is called with mu held.
+func (c *Context) realizeLocked() {
 	if !c.ended {
-		c.real, c.cancel = context.WithCancelCause(c.stem())
+		c.real, c.cancel = context.WithCancelCause(c.ancestorLocked())
 		return
 	}
 	// The parent must not give it another reason now.
@@ -78,31 +78,31 @@ func (c *Context) realize() {
 	c.cancel(nil)
 }
 
-// stem returns what c is to hang on: the parent, or where nobody waits for a lazy parent, what that one would hang on. So a chain of
+// ancestorLocked returns what c is to hang on: the parent, or where nobody waits for a lazy parent, what that one would hang on. So a chain of
 // lazy contexts of which only the last is waited for makes one real context. It is called with mu held.
-func (c *Context) stem() context.Context {
+func (c *Context) ancestorLocked() context.Context {
 	if parent, ok := c.parent.(*Context); ok {
-		if stem := parent.adopt(c); stem != nil {
+		if stem := parent.adoptChild(c); stem != nil {
 			return stem
 		}
 	}
 	return c.parent
 }
 
-// adopt makes child the heir of c and returns what it is to hang on, nil when it must hang on c. Mutexes are taken from a child to
+// adoptChild makes child the heir of c and returns what it is to hang on, nil when it must hang on c. Mutexes are taken from a child to
 // its parent and never the other way.
-func (c *Context) adopt(child *Context) context.Context {
+func (c *Context) adoptChild(child *Context) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.real != nil || c.ended || (c.heir != nil && c.heir != child) {
 		return nil
 	}
 	c.heir = child
-	return c.stem()
+	return c.ancestorLocked()
 }
 
-// disown forgets a child that has ended.
-func (c *Context) disown(child *Context) {
+// forgetChild forgets a child that has ended.
+func (c *Context) forgetChild(child *Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.heir == child {
@@ -115,7 +115,7 @@ func (c *Context) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.real == nil {
-		c.realize()
+		c.realizeLocked()
 	}
 	return c.real.Done()
 }
@@ -154,14 +154,14 @@ func (c *Context) Value(key any) any {
 			return own.value
 		}
 	}
-	return c.holder().Value(key)
+	return c.current().Value(key)
 }
 
-func (c *Context) holder() context.Context {
+func (c *Context) current() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.real == nil && c.ended {
-		c.realize()
+		c.realizeLocked()
 	}
 	if c.real == nil {
 		return c.parent

@@ -32,7 +32,7 @@ func (c *Timed) Init(parent context.Context, deadline time.Time, cause error) {
 // Cancel ends the context, as a context.CancelFunc does. It must be called in the end, to release what the context may have come
 // to hold.
 func (c *Timed) Cancel() {
-	if cancel := c.stop(); cancel != nil {
+	if cancel := c.noteEnd(); cancel != nil {
 		cancel()
 	}
 }
@@ -40,20 +40,20 @@ func (c *Timed) Cancel() {
 // Parent returns the context that c is a child of, for those who keep to the deadline by themselves.
 func (c *Timed) Parent() context.Context { return c.parent }
 
-// stop notes the end. It returns the function that brings it about where there is one.
-func (c *Timed) stop() context.CancelFunc {
+// noteEnd notes the end. It returns the function that brings it about where there is one.
+func (c *Timed) noteEnd() context.CancelFunc {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.real == nil && c.parent.Err() == nil && !c.late() {
+	if c.real == nil && c.parent.Err() == nil && !c.isLate() {
 		c.ended = true
 	}
 	return c.cancel
 }
 
-func (c *Timed) late() bool { return !time.Now().Before(c.deadline) }
+func (c *Timed) isLate() bool { return !time.Now().Before(c.deadline) }
 
-// realize makes the real context. It is called with mu held.
-func (c *Timed) realize() {
+// realizeLocked makes the real context. It is called with mu held.
+func (c *Timed) realizeLocked() {
 	switch {
 	case c.real != nil:
 	case c.ended: // neither the parent nor time must give it another reason now
@@ -68,12 +68,12 @@ func (c *Timed) realize() {
 func (c *Timed) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.realize()
+	c.realizeLocked()
 	return c.real.Done()
 }
 
 // Err implements context.Context.
-func (c *Timed) Err() error { return c.holder().Err() }
+func (c *Timed) Err() error { return c.current().Err() }
 
 // Deadline implements context.Context.
 func (c *Timed) Deadline() (time.Time, bool) {
@@ -92,14 +92,14 @@ func (c *Timed) String() string {
 }
 
 // Value implements context.Context, as [Context.Value] does.
-func (c *Timed) Value(key any) any { return c.holder().Value(key) }
+func (c *Timed) Value(key any) any { return c.current().Value(key) }
 
-// holder returns the context that has all that there is to say: the parent, as long as this one has not ended by itself.
-func (c *Timed) holder() context.Context {
+// current returns the context that has all that there is to say: the parent, as long as this one has not ended by itself.
+func (c *Timed) current() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.real == nil && (c.ended || c.late()) {
-		c.realize()
+	if c.real == nil && (c.ended || c.isLate()) {
+		c.realizeLocked()
 	}
 	if c.real == nil {
 		return c.parent

@@ -23,9 +23,9 @@ const (
 	tooMany = "[redacted: the request is too large to be searched for secrets]"
 )
 
-// Text returns text with each secret masked, and each part of one without spaces.
+// MaskParts returns text with each secret masked, and each part of one without spaces.
 // Where the secrets are too long to be looked for it returns no part of text.
-func Text(text string, secrets []string) string {
+func MaskParts(text string, secrets []string) string {
 	total := 0
 	for _, secret := range secrets {
 		if total += len(secret) + 1; total > MaxSecrets {

@@ -52,7 +52,7 @@ func compile(schema []byte, limits Limits) (*Schema, error) {
 		return nil, err
 	}
 	before := scan{limits: limits}
-	if err := before.schema(doc); err != nil {
+	if err := before.checkSchema(doc); err != nil {
 		return nil, err
 	}
 	compiled, err := build(doc)
@@ -60,15 +60,15 @@ func compile(schema []byte, limits Limits) (*Schema, error) {
 		return nil, explain(err)
 	}
 	g := graph{nodes: map[*jsonschema.Schema]*node{}}
-	root := g.add(compiled)
-	if err := g.check(int64(limits.MaxCost)); err != nil {
+	root := g.addNode(compiled)
+	if err := g.checkCosts(int64(limits.MaxCost)); err != nil {
 		return nil, err
 	}
 	plans := planner{nodes: g.nodes, plans: map[*jsonschema.Schema]*plan{}}
 	return &Schema{
 		raw:      bytes.Clone(schema),
 		root:     root,
-		plan:     plans.plan(compiled),
+		plan:     plans.planFor(compiled),
 		maxSteps: int64(limits.MaxSteps),
 	}, nil
 }
@@ -82,7 +82,7 @@ func build(doc any) (*jsonschema.Schema, error) {
 	c.UseLoader(refuse{})
 	patterns := engine{left: maxPrograms}
 	defer func() { patterns.ready = true }()
-	c.UseRegexpEngine(patterns.compile)
+	c.UseRegexpEngine(patterns.compilePattern)
 	for _, f := range formats() {
 		c.RegisterFormat(f)
 	}

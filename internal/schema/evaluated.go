@@ -10,8 +10,8 @@ type evaluated struct {
 	allItems bool
 }
 
-// fresh returns an empty one for a branch that may not count, nil if nobody asks.
-func (e *evaluated) fresh() *evaluated {
+// newBranch returns an empty one for a branch that may not count, nil if nobody asks.
+func (e *evaluated) newBranch() *evaluated {
 	if e == nil {
 		return nil
 	}
@@ -55,8 +55,8 @@ func (e *evaluated) hasItem(i int) bool {
 	return ok || e.allItems || i < e.first
 }
 
-// merge adds what other has.
-func (e *evaluated) merge(other *evaluated) {
+// mergeBranch adds what other has.
+func (e *evaluated) mergeBranch(other *evaluated) {
 	if e == nil || other == nil {
 		return
 	}

@@ -26,8 +26,8 @@ type step struct {
 
 func member(name string) step { return step{name: name, index: -1} }
 
-// add puts a step in front of the path.
-func (f *fault) add(s step) { f.path = append(f.path, s) }
+// prependStep puts a step in front of the path.
+func (f *fault) prependStep(s step) { f.path = append(f.path, s) }
 
 // rule is a keyword that a value can break.
 type rule byte
@@ -64,9 +64,9 @@ const (
 	ruleOneOf
 )
 
-// report words the fault.
-func (f *fault) report() *Error {
-	_, _, reason := describe(f.kind())
+// toError words the fault.
+func (f *fault) toError() *Error {
+	_, _, reason := describe(f.errorKind())
 	var b strings.Builder
 	for i := len(f.path) - 1; i >= 0 && b.Len() <= maxField; i-- {
 		if b.Len() > 0 {
@@ -81,8 +81,8 @@ func (f *fault) report() *Error {
 	return &Error{Field: clip(b.String(), maxField), Reason: reason}
 }
 
-// kind returns the compiler's name for the fault, which [describe] words.
-func (f *fault) kind() jsonschema.ErrorKind {
+// errorKind returns the compiler's name for the fault, which [describe] words.
+func (f *fault) errorKind() jsonschema.ErrorKind {
 	s := f.keywords
 	switch f.rule {
 	case ruleFalse:
@@ -118,11 +118,11 @@ func (f *fault) kind() jsonschema.ErrorKind {
 	case ruleMultipleOf:
 		return &kind.MultipleOf{Want: s.MultipleOf}
 	}
-	return f.containerKind()
+	return f.containerErrorKind()
 }
 
-// containerKind is [fault.kind] for the rules of objects and arrays.
-func (f *fault) containerKind() jsonschema.ErrorKind {
+// containerErrorKind is [fault.errorKind] for the rules of objects and arrays.
+func (f *fault) containerErrorKind() jsonschema.ErrorKind {
 	s := f.keywords
 	switch f.rule {
 	case ruleMinProperties:
@@ -154,9 +154,9 @@ func (f *fault) containerKind() jsonschema.ErrorKind {
 	return &kind.Group{}
 }
 
-// earlier returns the one of two faults to report, so that the same one is reported every time: the first by path, then by rank
+// firstOf returns the one of two faults to report, so that the same one is reported every time: the first by path, then by rank
 // and wording. Either may be nil.
-func earlier(a, b *fault) *fault {
+func firstOf(a, b *fault) *fault {
 	if a == nil || b == nil {
 		return cmp.Or(a, b)
 	}
@@ -174,8 +174,8 @@ func earlier(a, b *fault) *fault {
 		}
 		return b
 	}
-	_, rankA, reasonA := describe(a.kind())
-	_, rankB, reasonB := describe(b.kind())
+	_, rankA, reasonA := describe(a.errorKind())
+	_, rankB, reasonB := describe(b.errorKind())
 	if cmp.Or(rankA-rankB, strings.Compare(reasonA, reasonB)) <= 0 {
 		return a
 	}

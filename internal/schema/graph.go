@@ -90,8 +90,8 @@ type graph struct {
 	err   error // the first construct that is refused
 }
 
-// add returns the node of s and of everything that s reaches.
-func (g *graph) add(s *jsonschema.Schema) *node {
+// addNode returns the node of s and of everything that s reaches.
+func (g *graph) addNode(s *jsonschema.Schema) *node {
 	if s == nil {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (g *graph) add(s *jsonschema.Schema) *node {
 	g.addDependencies(n, s)
 	g.addObject(n, s)
 	g.addArray(n, s)
-	weigh(n, s)
+	setSteps(n, s)
 	return n
 }
 
@@ -185,7 +185,7 @@ func (n *node) setValueRules() {
 }
 
 func (g *graph) addInPlace(n *node, s *jsonschema.Schema) {
-	n.ref, n.not, n.condition, n.then, n.otherwise = g.add(s.Ref), g.add(s.Not), g.add(s.If), g.add(s.Then), g.add(s.Else)
+	n.ref, n.not, n.condition, n.then, n.otherwise = g.addNode(s.Ref), g.addNode(s.Not), g.addNode(s.If), g.addNode(s.Then), g.addNode(s.Else)
 	n.refAlone = n.ref != nil && s.DraftVersion < 2019
 	for _, sub := range []*node{n.ref, n.not, n.condition, n.then, n.otherwise} {
 		if sub != nil {
@@ -199,7 +199,7 @@ func (g *graph) addInPlace(n *node, s *jsonschema.Schema) {
 func (g *graph) addList(list []*jsonschema.Schema) []*node {
 	nodes := make([]*node, 0, len(list))
 	for _, sub := range list {
-		nodes = append(nodes, g.add(sub))
+		nodes = append(nodes, g.addNode(sub))
 	}
 	return nodes
 }
@@ -209,12 +209,12 @@ func (g *graph) addDependencies(n *node, s *jsonschema.Schema) {
 		n.dependencies = append(n.dependencies, dependency{name: name, required: names})
 	}
 	for name, sub := range s.DependentSchemas {
-		n.dependencies = append(n.dependencies, dependency{name: name, schema: g.add(sub)})
+		n.dependencies = append(n.dependencies, dependency{name: name, schema: g.addNode(sub)})
 	}
 	for name, either := range s.Dependencies {
 		switch d := either.(type) {
 		case *jsonschema.Schema:
-			n.dependencies = append(n.dependencies, dependency{name: name, schema: g.add(d)})
+			n.dependencies = append(n.dependencies, dependency{name: name, schema: g.addNode(d)})
 		case []string:
 			n.dependencies = append(n.dependencies, dependency{name: name, required: d})
 		}
@@ -233,27 +233,27 @@ func (g *graph) addObject(n *node, s *jsonschema.Schema) {
 	if len(s.Properties) > 0 {
 		n.properties = make(map[string]*node, len(s.Properties))
 		for name, sub := range s.Properties {
-			n.properties[name] = g.add(sub)
+			n.properties[name] = g.addNode(sub)
 		}
 		n.names = slices.Sorted(maps.Keys(s.Properties))
 	}
 	for re, sub := range s.PatternProperties {
-		n.patterns = append(n.patterns, patternNode{re, g.add(sub)})
+		n.patterns = append(n.patterns, patternNode{re, g.addNode(sub)})
 		n.patternText += patternSteps(re, 0)
 	}
 	slices.SortFunc(n.patterns, func(a, b patternNode) int { return strings.Compare(a.pattern.String(), b.pattern.String()) })
 	n.additional, n.closed, n.open = g.addAny(s.AdditionalProperties)
-	n.leftMembers = g.add(s.UnevaluatedProperties)
-	n.nameRules = g.add(s.PropertyNames)
+	n.leftMembers = g.addNode(s.UnevaluatedProperties)
+	n.nameRules = g.addNode(s.PropertyNames)
 	n.propertiesAlone = n.properties != nil && len(n.patterns) == 0 && n.additional == nil && !n.closed && !n.open && n.nameRules == nil
 }
 
 func (g *graph) addArray(n *node, s *jsonschema.Schema) {
 	prefix := s.PrefixItems
-	n.items = g.add(s.Items2020)
+	n.items = g.addNode(s.Items2020)
 	switch items := s.Items.(type) { // before 2020-12
 	case *jsonschema.Schema:
-		n.items = g.add(items)
+		n.items = g.addNode(items)
 	case []*jsonschema.Schema:
 		prefix = items
 	}
@@ -261,23 +261,23 @@ func (g *graph) addArray(n *node, s *jsonschema.Schema) {
 		n.items, n.itemsEnd, n.itemsOpen = g.addAny(s.AdditionalItems)
 	}
 	n.prefix = g.addList(prefix)
-	n.contains = g.add(s.Contains)
-	n.leftItems = g.add(s.UnevaluatedItems)
+	n.contains = g.addNode(s.Contains)
+	n.leftItems = g.addNode(s.UnevaluatedItems)
 }
 
 // addAny adds what the compiler keeps as nil, a bool or a schema.
 func (g *graph) addAny(v any) (n *node, none, any bool) {
 	switch v := v.(type) {
 	case *jsonschema.Schema:
-		return g.add(v), false, false
+		return g.addNode(v), false, false
 	case bool:
 		return nil, !v, v
 	}
 	return nil, false, false
 }
 
-// weigh sets what n itself costs. A step is about 100 ns.
-func weigh(n *node, s *jsonschema.Schema) {
+// setSteps sets what n itself costs. A step is about 100 ns.
+func setSteps(n *node, s *jsonschema.Schema) {
 	for i := range n.bounds {
 		n.number += n.bounds[i].steps
 	}
@@ -308,23 +308,23 @@ func weigh(n *node, s *jsonschema.Schema) {
 	}
 }
 
-// check refuses a graph in which a single value could take more than maxCost steps, or in which a node applies to
+// checkCosts refuses a graph in which a single value could take more than maxCost steps, or in which a node applies to
 // the same value again.
-func (g *graph) check(maxCost int64) error {
+func (g *graph) checkCosts(maxCost int64) error {
 	if g.err != nil {
 		return g.err
 	}
 	for _, n := range g.nodes {
-		if err := n.worst(maxCost); err != nil {
+		if err := n.computeCost(maxCost); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// worst finds cost and depth. Each node is worked out once, and no sum goes past maxCost + the cost of one
+// computeCost finds cost and depth. Each node is worked out once, and no sum goes past maxCost + the cost of one
 // node before it is refused, so neither time nor the sums run away.
-func (n *node) worst(maxCost int64) error {
+func (n *node) computeCost(maxCost int64) error {
 	switch n.state {
 	case visited:
 		return nil
@@ -334,7 +334,7 @@ func (n *node) worst(maxCost int64) error {
 	n.state = inProgress
 	n.cost = n.fixed + n.number + n.text + n.patternText
 	for _, sub := range n.inPlace {
-		if err := sub.worst(maxCost); err != nil {
+		if err := sub.computeCost(maxCost); err != nil {
 			return err
 		}
 		n.cost += sub.cost

@@ -80,11 +80,11 @@ func (e *evaluator) checkNumber(n *node, text json.Number) (first *fault) {
 		b := &n.bounds[i]
 		if isSmall && b.whole {
 			if b.refusesSmall(small) {
-				first = earlier(first, e.fail(n, b.rule))
+				first = firstOf(first, e.newFault(n, b.rule))
 			}
 			continue
 		}
-		if e.left -= b.steps + arithmeticSteps(text); e.over(first) {
+		if e.left -= b.steps + arithmeticSteps(text); e.isSettled(first) {
 			return e.anyFault()
 		}
 		if exact == nil {
@@ -94,8 +94,8 @@ func (e *evaluator) checkNumber(n *node, text json.Number) (first *fault) {
 				return e.anyFault()
 			}
 		}
-		if b.refuses(exact) {
-			first = earlier(first, e.fail(n, b.rule))
+		if b.refusesExact(exact) {
+			first = firstOf(first, e.newFault(n, b.rule))
 		}
 	}
 	return first
@@ -108,7 +108,7 @@ func (b *bound) refusesSmall(n int64) bool {
 	return breaks(b.rule, cmp.Compare(n, b.small))
 }
 
-func (b *bound) refuses(n *big.Rat) bool {
+func (b *bound) refusesExact(n *big.Rat) bool {
 	if b.rule == ruleMultipleOf {
 		return !new(big.Rat).Quo(n, b.value).IsInt()
 	}

@@ -110,7 +110,7 @@ type engine struct {
 	ready bool
 }
 
-func (e *engine) compile(s string) (jsonschema.Regexp, error) {
+func (e *engine) compilePattern(s string) (jsonschema.Regexp, error) {
 	if len(s) > maxPattern {
 		return nil, patternError("must be a regular expression of at most " + strconv.Itoa(maxPattern) + " bytes")
 	}

@@ -69,8 +69,8 @@ func setOf(k jsonx.Kind) kinds {
 	return 0
 }
 
-// find returns the property of that name, nil if there is none.
-func (p *plan) find(name []byte) *property {
+// findProperty returns the property of that name, nil if there is none.
+func (p *plan) findProperty(name []byte) *property {
 	if p.byName != nil {
 		if i, ok := p.byName[string(name)]; ok {
 			return &p.properties[i]

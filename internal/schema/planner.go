@@ -19,8 +19,8 @@ type planner struct {
 	plans map[*jsonschema.Schema]*plan
 }
 
-// plan returns the plan of s, nil for nil.
-func (b *planner) plan(s *jsonschema.Schema) *plan {
+// planFor returns the plan of s, nil for nil.
+func (b *planner) planFor(s *jsonschema.Schema) *plan {
 	if s == nil {
 		return nil
 	}
@@ -31,7 +31,7 @@ func (b *planner) plan(s *jsonschema.Schema) *plan {
 	*p = newPlan(b.nodes[s])
 	b.plans[s] = p
 	p.never = s.Bool != nil && !*s.Bool
-	p.hard = !understood(s) || !(p.setStrings(s) && p.setNumbers(s) && b.inPlace(p, s) && b.object(p, s) && b.array(p, s))
+	p.hard = !understood(s) || !(p.setStrings(s) && p.setNumbers(s) && b.setInPlace(p, s) && b.setObject(p, s) && b.setArray(p, s))
 	return p
 }
 
@@ -147,25 +147,25 @@ func (p *plan) setNumbers(s *jsonschema.Schema) bool {
 	return true
 }
 
-func (b *planner) inPlace(p *plan, s *jsonschema.Schema) bool {
+func (b *planner) setInPlace(p *plan, s *jsonschema.Schema) bool {
 	if s.Ref != nil {
 		if s.DraftVersion < 2019 { // the keywords beside it would not count
 			return false
 		}
-		p.all = append(p.all, b.plan(s.Ref))
+		p.all = append(p.all, b.planFor(s.Ref))
 	}
 	for _, sub := range s.AllOf {
-		p.all = append(p.all, b.plan(sub))
+		p.all = append(p.all, b.planFor(sub))
 	}
 	return true
 }
 
-func (b *planner) object(p *plan, s *jsonschema.Schema) bool {
+func (b *planner) setObject(p *plan, s *jsonschema.Schema) bool {
 	p.minMembers, p.maxMembers = orElse(s.MinProperties, 0), orElse(s.MaxProperties, math.MaxInt)
 	at := make(map[string]int, len(s.Properties)+len(s.Required))
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		at[name] = len(p.properties)
-		p.properties = append(p.properties, property{name: name, plan: b.plan(s.Properties[name]), declared: true})
+		p.properties = append(p.properties, property{name: name, plan: b.planFor(s.Properties[name]), declared: true})
 	}
 	for _, name := range s.Required {
 		i, ok := at[name]
@@ -184,7 +184,7 @@ func (b *planner) object(p *plan, s *jsonschema.Schema) bool {
 	case bool:
 		p.closed = !additional
 	case *jsonschema.Schema:
-		p.other = b.plan(additional)
+		p.other = b.planFor(additional)
 	default:
 		return false
 	}
@@ -195,13 +195,13 @@ func (b *planner) object(p *plan, s *jsonschema.Schema) bool {
 	return true
 }
 
-func (b *planner) array(p *plan, s *jsonschema.Schema) bool {
+func (b *planner) setArray(p *plan, s *jsonschema.Schema) bool {
 	p.minItems, p.maxItems = orElse(s.MinItems, 0), orElse(s.MaxItems, math.MaxInt)
-	p.items = b.plan(s.Items2020)
+	p.items = b.planFor(s.Items2020)
 	switch items := s.Items.(type) { // before 2020-12
 	case nil:
 	case *jsonschema.Schema:
-		p.items = b.plan(items)
+		p.items = b.planFor(items)
 	default: // a list, for the first of the array's items
 		return false
 	}

@@ -21,7 +21,7 @@ type Rules struct {
 // Compile returns the schema with these rules. Its Raw is nil.
 func (r *Rules) Compile() *Schema {
 	root := &ruleNode{}
-	s := root.init(r.Type)
+	s := root.setType(r.Type)
 	switch r.Type {
 	case "array":
 		s.MinItems, s.MaxItems = r.MinSize, r.MaxSize
@@ -32,7 +32,7 @@ func (r *Rules) Compile() *Schema {
 	default:
 		s.Minimum, s.Maximum = r.Minimum, r.Maximum
 	}
-	root.finish()
+	root.deriveRules()
 	root.schema = Schema{root: &root.node, plan: &root.plan, maxSteps: defaultMaxSteps}
 	return &root.schema
 }
@@ -47,8 +47,8 @@ type ruleNode struct {
 	schema   Schema // of the root
 }
 
-// init gives n a type. It returns the keywords, to which more may be added before finish.
-func (n *ruleNode) init(typ string) *jsonschema.Schema {
+// setType gives n a type. It returns the keywords, to which more may be added before finish.
+func (n *ruleNode) setType(typ string) *jsonschema.Schema {
 	n.types.Add(typ)
 	n.keywords.DraftVersion, n.keywords.Types = 2020, &n.types
 	n.node.keywords, n.node.fixed = &n.keywords, 1
@@ -60,17 +60,17 @@ func (n *ruleNode) init(typ string) *jsonschema.Schema {
 // setItems makes the items of an array strings, which must be among values.
 func (n *ruleNode) setItems(values []string) {
 	items := &ruleNode{}
-	items.init("string").Enum = newEnum(values)
-	items.finish()
+	items.setType("string").Enum = newEnum(values)
+	items.deriveRules()
 	n.keywords.Items2020, n.node.items, n.plan.items = &items.keywords, &items.node, &items.plan
 }
 
-// finish derives node and plan from the keywords. The plan knows all keywords that rules can have;
+// deriveRules derives node and plan from the keywords. The plan knows all keywords that rules can have;
 // bounds for which it has no fast check are left to the node.
-func (n *ruleNode) finish() {
+func (n *ruleNode) deriveRules() {
 	s := &n.keywords
 	n.node.setValueRules()
-	weigh(&n.node, s)
+	setSteps(&n.node, s)
 	n.plan.hard = !n.plan.setStrings(s) || !n.plan.setNumbers(s)
 	n.plan.minItems, n.plan.maxItems = orElse(s.MinItems, 0), orElse(s.MaxItems, math.MaxInt)
 }

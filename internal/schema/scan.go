@@ -12,13 +12,13 @@ import (
 type scan struct {
 	limits     Limits
 	subschemas int
-	misfits    int // see [scan.fits]
+	misfits    int // see [scan.countMisfit]
 }
 
-// fits counts values that are neither schemas nor names where the keyword asks for one. The compiler collects the faults of a schema,
+// countMisfit counts values that are neither schemas nor names where the keyword asks for one. The compiler collects the faults of a schema,
 // a kilobyte for each; there can only be many in lists and maps. Some are let through, as they may be part of an example, where
 // anything is allowed.
-func (s *scan) fits(keyword string, value any) error {
+func (s *scan) countMisfit(keyword string, value any) error {
 	ok := true
 	switch keyword {
 	case "required", "type":
@@ -30,7 +30,7 @@ func (s *scan) fits(keyword string, value any) error {
 	case "dependencies", "dependentRequired":
 		names, list := value.([]any)
 		for _, name := range names {
-			if err := s.fits("required", name); err != nil {
+			if err := s.countMisfit("required", name); err != nil {
 				return err
 			}
 		}
@@ -53,11 +53,11 @@ func isSchema(v any) bool {
 	return false
 }
 
-// list checks a keyword's list.
-func (s *scan) list(keyword string, items []any) error {
+// checkList checks a keyword's list.
+func (s *scan) checkList(keyword string, items []any) error {
 	nested := 0
 	for _, item := range items {
-		if err := s.fits(keyword, item); err != nil {
+		if err := s.countMisfit(keyword, item); err != nil {
 			return err
 		}
 		switch item.(type) {
@@ -92,25 +92,25 @@ func isCount(keyword string) bool {
 	return false
 }
 
-func (s *scan) schema(v any) error {
+func (s *scan) checkSchema(v any) error {
 	switch v := v.(type) {
 	case map[string]any:
-		if err := s.count(); err != nil {
+		if err := s.countSubschema(); err != nil {
 			return err
 		}
 		for key, value := range v {
-			if err := s.keyword(key, value); err != nil {
+			if err := s.checkKeyword(key, value); err != nil {
 				return err
 			}
 		}
 	case []any:
 		for _, item := range v {
 			if _, boolean := item.(bool); boolean {
-				if err := s.count(); err != nil {
+				if err := s.countSubschema(); err != nil {
 					return err
 				}
 			}
-			if err := s.schema(item); err != nil {
+			if err := s.checkSchema(item); err != nil {
 				return err
 			}
 		}
@@ -120,31 +120,31 @@ func (s *scan) schema(v any) error {
 	return nil
 }
 
-func (s *scan) keyword(key string, value any) error {
+func (s *scan) checkKeyword(key string, value any) error {
 	switch value := value.(type) {
 	case map[string]any:
 		if !holdsSchemas(key) {
 			break
 		}
 		for name, sub := range value {
-			if err := s.fits(key, sub); err != nil {
+			if err := s.countMisfit(key, sub); err != nil {
 				return err
 			}
 			if key == "patternProperties" && len(name) > maxPattern {
 				return fmt.Errorf("a pattern in %q is longer than %d bytes", key, maxPattern)
 			}
 			if _, boolean := sub.(bool); boolean {
-				if err := s.count(); err != nil {
+				if err := s.countSubschema(); err != nil {
 					return err
 				}
 			}
-			if err := s.schema(sub); err != nil {
+			if err := s.checkSchema(sub); err != nil {
 				return err
 			}
 		}
 		return nil
 	case []any:
-		if err := s.list(key, value); err != nil {
+		if err := s.checkList(key, value); err != nil {
 			return err
 		}
 	case string:
@@ -156,10 +156,10 @@ func (s *scan) keyword(key string, value any) error {
 			return fmt.Errorf("%q must be below %d", key, maxCount)
 		}
 	}
-	return s.schema(value)
+	return s.checkSchema(value)
 }
 
-func (s *scan) count() error {
+func (s *scan) countSubschema() error {
 	s.subschemas++
 	if s.subschemas > s.limits.MaxSubschemas {
 		return fmt.Errorf("more than %d subschemas", s.limits.MaxSubschemas)

@@ -33,8 +33,8 @@ func (s *Schema) Validate(doc []byte) error {
 // empty. Only what of it the plan does not decide is decoded.
 func (s *Schema) ValidateChecked(doc []byte) error {
 	c := checker{evaluator: evaluator{left: s.maxSteps}, bytes: maxPasses*int64(len(doc)) + freeBytes}
-	if f := c.value(s.plan, doc); !c.passedOver() {
-		return c.report(f)
+	if f := c.checkRaw(s.plan, doc); !c.passedOver() {
+		return c.reportFault(f)
 	}
 	var v any
 	if err := jsonx.UnmarshalNumbers(doc, &v); err != nil {
@@ -49,18 +49,18 @@ func (s *Schema) ValidateValue(v any) error {
 		return &Error{Reason: err.Error()}
 	}
 	e := evaluator{left: s.maxSteps}
-	return e.report(e.value(s.root, v, nil))
+	return e.reportFault(e.evaluate(s.root, v, nil))
 }
 
-// report turns what a walk found into an error.
-func (e *evaluator) report(f *fault) error {
+// reportFault turns what a walk found into an error.
+func (e *evaluator) reportFault(f *fault) error {
 	switch {
 	case e.left < 0:
 		return &Error{Reason: "the document is too large or too deep to be checked against the schema"}
 	case e.broken:
 		return &Error{Reason: "cannot be checked against the schema"}
 	case f != nil:
-		return f.report()
+		return f.toError()
 	}
 	return nil
 }
