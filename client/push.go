@@ -6,8 +6,8 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/rondo-mcp/rondo/internal/earlycancel"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/overtaken"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -23,7 +23,7 @@ type pushes struct {
 
 	mu      sync.Mutex
 	running map[protocol.ID]context.CancelCauseFunc
-	early   overtaken.Set // withdrawals that came before their questions
+	early   earlycancel.Set // withdrawals that came before their questions
 }
 
 // call answers one request. An error means that no answer is to be sent.

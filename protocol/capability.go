@@ -47,8 +47,8 @@ func (c ClientCapabilities) IsZero() bool {
 
 // Missing returns what a client that declares c would have to declare in
 // addition to be asked req; the zero value means that it may be asked
-// (basic/patterns/mrtr, server requirement 7). For a nil or unknown question
-// nothing can be said and nothing is missing: encoding refuses those.
+// (basic/patterns/mrtr, server requirement 7). It is also returned for a nil or
+// unknown question, which encoding refuses.
 func (c ClientCapabilities) Missing(req InputRequest) ClientCapabilities {
 	switch req := req.(type) {
 	case *ElicitForm:
@@ -198,8 +198,8 @@ func DecodeClientCapabilities(raw []byte) (ClientCapabilities, error) {
 	return c, nameMember([]byte("clientCapabilities"), err)
 }
 
-// decodeClientCapabilities reads what has been checked. Which member it is its
-// caller knows.
+// decodeClientCapabilities reads text that has passed [jsonx.Check]. The caller adds the name of the
+// member to an error.
 func decodeClientCapabilities(raw []byte) (c ClientCapabilities, err error) {
 	err = jsonx.Members(raw, func(key, value []byte) (err error) {
 		switch string(key) {

@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// downgradeContent returns blocks of content as version v may have them: there are links
-// to resources since 2025-06-18 and there is audio since 2025-03-26. Earlier
-// clients, which may fail on blocks that they do not know, get text that says
-// what they miss. The blocks given stay as they are.
+// downgradeContent returns blocks of content as version v has them. Links to resources exist since
+// 2025-06-18 and audio since 2025-03-26. Earlier clients may fail on unknown blocks, so they get text
+// instead that says what was left out. It does not change blocks.
 func downgradeContent(v Version, blocks []Content) []Content {
 	if v >= V20250618 || !slices.ContainsFunc(blocks, func(b Content) bool { return substituteFor(v, b) != nil }) {
 		return blocks
@@ -22,7 +21,7 @@ func downgradeContent(v Version, blocks []Content) []Content {
 	return spelled
 }
 
-// downgradeMessages is older for the messages of a prompt.
+// downgradeMessages is downgradeContent for the messages of a prompt.
 func downgradeMessages(v Version, messages []PromptMessage) []PromptMessage {
 	if v >= V20250618 || !slices.ContainsFunc(messages, func(m PromptMessage) bool { return substituteFor(v, m.Content) != nil }) {
 		return messages
@@ -36,8 +35,8 @@ func downgradeMessages(v Version, messages []PromptMessage) []PromptMessage {
 	return spelled
 }
 
-// substituteFor returns what stands for a block that version v does not have, nil
-// when it has it.
+// substituteFor returns the text that replaces a block which version v does not have, nil when it has
+// it.
 func substituteFor(v Version, block Content) *TextContent {
 	switch b := block.(type) {
 	case *ResourceLink:

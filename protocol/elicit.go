@@ -154,7 +154,7 @@ func DecodeElicitResult(raw []byte) (*ElicitResult, error) {
 			err = objectMember(&r.Content, []byte("content"), content)
 		}
 	case ActionDecline, ActionCancel:
-		// Whatever a refusal carries is nobody's answer.
+		// Content of a refusal is not an answer, so it is ignored.
 	default:
 		err = fmt.Errorf("action: unknown action %s", quoteClipped(string(r.Action)))
 	}
@@ -164,7 +164,8 @@ func DecodeElicitResult(raw []byte) (*ElicitResult, error) {
 	return r, nil
 }
 
-// actionMember reads the action, one of the three or not.
+// actionMember reads the action, without allocating for the three known ones. An unknown action is
+// kept for the error of the caller.
 func actionMember(dst *ElicitAction, key, value []byte) error {
 	text, err := jsonx.TextBytes(value)
 	if err != nil {
@@ -183,8 +184,8 @@ func actionMember(dst *ElicitAction, key, value []byte) error {
 	return nil
 }
 
-// MarshalJSON returns the JSON object of the answer. Content is written for an
-// accept only: what a person typed before declining stays with the client.
+// MarshalJSON returns the JSON object of the answer. Content is written for an accept only: the client
+// does not reveal what a person typed before declining.
 func (r ElicitResult) MarshalJSON() ([]byte, error) {
 	w := beginObject(nil)
 	w.addText("action", string(r.Action))

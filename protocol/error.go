@@ -222,17 +222,17 @@ func quoteClipped(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// The numbers of three codes in drafts of revision 2026-07-28. Other servers
-// use them for other things, so they mean nothing unless a peer is known to be
-// built to such a draft.
+// draftCodes are the codes that drafts of revision 2026-07-28 used for three errors. Other servers use
+// the same codes for other errors, so they are translated only for peers that are known to implement
+// such a draft.
 var draftCodes = [...]struct{ final, draft int64 }{
 	{CodeHeaderMismatch, -32001},
 	{CodeMissingRequiredClientCapability, -32003},
 	{CodeUnsupportedProtocolVersion, -32004},
 }
 
-// Draft returns e with the number that drafts of revision 2026-07-28 had for its
-// code, or e itself when they had no other. It may be called on nil.
+// Draft returns e with the code that drafts of revision 2026-07-28 used, or e itself when it is the
+// same. It may be called on nil.
 func (e *Error) Draft() *Error {
 	for _, c := range draftCodes {
 		if e != nil && e.Code == c.final {
@@ -244,7 +244,7 @@ func (e *Error) Draft() *Error {
 	return e
 }
 
-// Final undoes [Error.Draft], for peers that are known to use those numbers.
+// Final undoes [Error.Draft], for peers that are known to use those codes.
 func (e *Error) Final() *Error {
 	for _, c := range draftCodes {
 		if e != nil && e.Code == c.draft {

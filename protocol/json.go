@@ -15,7 +15,8 @@ func appendInt(dst []byte, n int64) []byte { return strconv.AppendInt(dst, n, 10
 // sortedKeys makes encodings and messages deterministic.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// walkMembers walks an object that may not have been checked yet.
+// walkMembers checks raw, which must be an object, and calls f for each member. Text that has passed
+// [jsonx.Check] is walked with [jsonx.Members].
 func walkMembers(raw []byte, f func(key, value []byte) error) error {
 	if err := jsonx.Check(raw); err != nil {
 		return err
@@ -23,7 +24,7 @@ func walkMembers(raw []byte, f func(key, value []byte) error) error {
 	return jsonx.Members(raw, f)
 }
 
-// nameMember names the member that an error is about; nil stays nil.
+// nameMember returns err with the name of the member in front, nil for nil.
 func nameMember(key []byte, err error) error {
 	if err == nil {
 		return nil
@@ -40,7 +41,7 @@ type objectWriter struct {
 // beginObject appends the opening brace to dst.
 func beginObject(dst []byte) objectWriter { return objectWriter{dst: append(dst, '{')} }
 
-// addKey appends a member name that needs no escaping.
+// addKey appends a member name that needs no escaping. The caller appends the value to dst.
 func (w *objectWriter) addKey(name string) {
 	if w.dst[len(w.dst)-1] != '{' {
 		w.dst = append(w.dst, ',')
@@ -83,8 +84,7 @@ func (w *objectWriter) addInteger(name string, value int64) {
 	w.dst = appendInt(w.dst, value)
 }
 
-// addRaw appends JSON text that an author or a peer supplied, after checking it;
-// nil is left out.
+// addRaw appends JSON text of an author or a peer after checking it. Nil is left out.
 func (w *objectWriter) addRaw(name string, value []byte) {
 	if value == nil {
 		return
@@ -97,7 +97,7 @@ func (w *objectWriter) addRaw(name string, value []byte) {
 	w.dst = jsonx.AppendCompact(w.dst, value)
 }
 
-// addRawObject is raw for values that must be objects.
+// addRawObject is addRaw for a value that must be an object.
 func (w *objectWriter) addRawObject(name string, value []byte) {
 	if value != nil && jsonx.KindOf(value) != jsonx.Object {
 		w.recordError(name, fmt.Errorf("must be a JSON object"))
@@ -115,6 +115,8 @@ func (w *objectWriter) addValue(name string, v any) {
 	}
 }
 
+// recordError records the first error, which endObject returns. What is appended after an error is
+// not used.
 func (w *objectWriter) recordError(name string, err error) {
 	if w.err == nil {
 		w.err = fmt.Errorf("%s: %w", name, err)

@@ -5,9 +5,8 @@ import (
 	"errors"
 )
 
-// ErrSessionGone is within the errors of a [LegacySession] that the server no
-// longer knows: it has expired, or the server was started anew. Nothing of it
-// can be had back; what is to go on needs a new session.
+// ErrSessionGone is wrapped by the errors of a [LegacySession] that the server no longer knows,
+// because it expired or the server restarted. The session cannot be resumed; open a new one.
 var ErrSessionGone = errors.New("session is gone")
 
 // A BackCaller is a [Back] that also takes requests. Servers of legacy
@@ -23,50 +22,45 @@ type BackCaller interface {
 	Call(ctx context.Context, req *Request) (*Response, error)
 }
 
-// MaxBackCalls is how many requests of a server a transport handles at the same
-// time. It stops reading then, and since a [BackCaller] answers at once beyond a
-// lower number, only until answers have been sent.
+// MaxBackCalls is how many requests of a server a transport handles at the same time. When they are
+// in flight it stops reading. A [BackCaller] has a lower limit, beyond which it answers at once, so
+// the transport reads on as soon as such an answer is sent.
 const MaxBackCalls = 64
 
-// A LegacyPeer is a [Peer] over which legacy revisions can be spoken too. A peer
-// that is none speaks modern revisions only.
+// A LegacyPeer is a [Peer] that supports legacy revisions too. A Peer that does not implement it
+// supports modern revisions only.
 type LegacyPeer interface {
 	Peer
-	// Probe delivers a modern request, server/discover, to find out what the
-	// server speaks. Legacy reports that it was refused as servers of legacy
-	// revisions refuse what they do not know: what that looks like depends on
-	// the transport. It may be true with a response and with an error; when it
-	// is false an error is what it is to Handle, and says nothing about the
-	// server.
+	// Probe sends server/discover, a modern request, to find out which era the server speaks. Legacy
+	// reports that the request was refused in the way in which servers of legacy revisions refuse
+	// unknown requests, which depends on the transport. It may be true with a response or with an
+	// error. If it is false, an error is a transport failure, as from Handle, and decides nothing.
 	Probe(ctx context.Context, req *Request) (resp *Response, legacy bool, err error)
-	// OpenSession delivers an initialize request and returns the response and,
-	// unless that is an error, the session. What the server sends in the
-	// session outside of any request goes to back, notifications in order.
+	// OpenSession sends an initialize request and returns the response and, unless that is an error,
+	// the session. Messages of the server that relate to no request are delivered to back,
+	// notifications in order.
 	OpenSession(ctx context.Context, initialize *Request, back BackCaller) (LegacySession, *Response, error)
 }
 
-// A LegacySession is a session of a legacy revision, as seen by a client. Its
-// Handle and Notify are those of [Peer] within the session. Where the server
-// tells which request its own requests relate to, they go to the back of that
-// request if it is a [BackCaller]; all others go to the back of the session. The
-// caller sends notifications/initialized first.
+// A LegacySession is a session of a legacy revision, as seen by a client. Its Handle and Notify are
+// those of [Peer] within the session. The caller sends notifications/initialized first.
 //
-// Errors of a session that the server has ended are [ErrSessionGone]. Close ends
-// the session, and tells the server where the transport has a way to; it
-// leaves the peer that it was opened on alone.
+// A request of the server that relates to a request of the client is delivered to the Back of that
+// request if it is a [BackCaller]. All others are delivered to the Back of the session.
+//
+// Errors of a session that the server has ended wrap [ErrSessionGone]. Close ends the session, and
+// tells the server if the transport has a way to. It does not close the peer that opened the session.
 type LegacySession interface {
 	Peer
-	// Done returns a channel that is closed when the session has ended, by
-	// whoever ended it.
+	// Done returns a channel that is closed when the session has ended, whichever side ended it.
 	Done() <-chan struct{}
 	// Err returns why it has ended, nil while it has not.
 	Err() error
 }
 
-// EraEvidence reports whether e is an error that servers of modern revisions
-// alone send, which identifies one (basic/versioning, "Backward
-// Compatibility"). Numbers that drafts had for the same errors prove nothing:
-// other servers use them for other things.
+// EraEvidence reports whether e is an error that only servers of modern revisions send, which proves
+// that the server is one (basic/versioning, "Backward Compatibility"). The codes that drafts used for
+// the same errors prove nothing, since other servers use them for other errors.
 func (e *Error) EraEvidence() bool {
 	if e == nil {
 		return false

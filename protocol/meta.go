@@ -172,8 +172,7 @@ func decodeRequestMeta(raw []byte) (m RequestMeta, err error) {
 	return m, nil
 }
 
-// clientMeta is what nearly every request says of its client, in one piece of
-// memory.
+// clientMeta is what nearly every request declares about its client, allocated together.
 type clientMeta struct {
 	info         Implementation
 	capabilities ClientCapabilities
@@ -204,7 +203,7 @@ func (info *Implementation) decodeFrom(raw []byte) error {
 	})
 }
 
-// appendMeta appends the whole _meta member of a request.
+// appendMeta appends the _meta member of a request.
 func (m *RequestMeta) appendMeta(w *objectWriter) {
 	w.addKey("_meta")
 	in := beginObject(w.dst)

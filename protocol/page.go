@@ -43,8 +43,8 @@ type definition[T any] interface {
 	checkComplete() error
 }
 
-// decodeDefinitions reads a list. One incomplete entry spoils it: nobody can
-// tell what else is wrong with such a list.
+// decodeDefinitions reads a list. One incomplete entry makes the whole list invalid: the other entries
+// of such a list cannot be trusted either.
 func decodeDefinitions[T any, P definition[T]](raw []byte, list *[]T) error {
 	if err := jsonx.Decode(raw, list); err != nil {
 		return err

@@ -8,20 +8,18 @@ import "context"
 //
 // All methods may be called concurrently.
 type Peer interface {
-	// Handle delivers a request and returns the response to it. While the
-	// request runs, whatever the peer says about it goes to back, in order,
-	// before Handle returns; back may be nil. Cancelling ctx abandons the
-	// request. An error means that no response was received; what the peer
-	// says is always in the response.
+	// Handle sends a request and returns the response to it. Notifications that relate to the request
+	// are delivered to back in order, before Handle returns; back may be nil. Cancelling ctx abandons
+	// the request. An error means that no response was received; an error of the peer is in the
+	// response.
 	Handle(ctx context.Context, req *Request, back Back) (*Response, error)
-	// Notify delivers a notification.
+	// Notify sends a notification.
 	Notify(ctx context.Context, n *Notification) error
 	// Close ends the connection. Requests that are running are abandoned.
 	Close() error
 }
 
-// Back is the way back to the sender of a request while that request runs.
-// Calls may overlap.
+// Back delivers messages to the sender of a request while that request runs. Calls may overlap.
 type Back interface {
 	// Notify delivers a notification that relates to the request. An error
 	// means that the sender can no longer be reached.

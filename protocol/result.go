@@ -41,7 +41,7 @@ type ReadResourceOutcome interface {
 	isReadResourceOutcome()
 }
 
-// EmptyResult answers requests that have nothing to say.
+// EmptyResult answers requests whose result has no members of its own.
 type EmptyResult struct{ Meta Meta }
 
 // ResultType returns "complete".

@@ -59,7 +59,7 @@ type CallToolParams struct {
 	RequestMeta
 }
 
-// checkComplete reports what a definition lacks that every reader relies on.
+// checkComplete returns an error for a definition that lacks a member which every reader needs.
 func (t *Tool) checkComplete() error {
 	switch {
 	case t.Name == "":
@@ -117,8 +117,8 @@ func decodeCallTool(data []byte) (Result, error) {
 		}
 		return err
 	})
-	// An object that says nothing at all is no success. Servers in use leave
-	// the blocks out where there is structured content.
+	// An empty object is not a success. Servers in use leave content out when there is structured
+	// content.
 	if err == nil && !content && r.StructuredContent == nil {
 		err = fmt.Errorf("content: must be present")
 	}
@@ -138,8 +138,8 @@ func decodeListTools(data []byte) (Result, error) {
 	return r, decodeList(data, "tools", &r.Tools, &r.NextCursor, &r.Cache, &r.Meta)
 }
 
-// downgradeTools returns the definitions as version v may have them: legacy
-// revisions know output schemas of objects only. The originals stay as they are.
+// downgradeTools returns the definitions as version v has them: legacy revisions allow output schemas
+// of objects only. It does not change tools.
 func downgradeTools(v Version, tools []Tool) []Tool {
 	if v.Era() == Modern {
 		return tools
