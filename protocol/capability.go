@@ -198,8 +198,8 @@ func DecodeClientCapabilities(raw []byte) (ClientCapabilities, error) {
 	return c, nameMember([]byte("clientCapabilities"), err)
 }
 
-// decodeClientCapabilities reads text that has passed [jsonx.Check]. The caller adds the name of the
-// member to an error.
+// decodeClientCapabilities reads text that has passed [jsonx.Check]. The caller adds the name of
+// the member to an error.
 func decodeClientCapabilities(raw []byte) (c ClientCapabilities, err error) {
 	err = jsonx.Members(raw, func(key, value []byte) (err error) {
 		switch string(key) {

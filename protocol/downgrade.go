@@ -6,8 +6,8 @@ import (
 )
 
 // downgradeContent returns blocks of content as version v has them. Links to resources exist since
-// 2025-06-18 and audio since 2025-03-26. Earlier clients may fail on unknown blocks, so they get text
-// instead that says what was left out. It does not change blocks.
+// 2025-06-18 and audio since 2025-03-26. Earlier clients may fail on unknown blocks, so they get
+// text instead that says what was left out. It does not change blocks.
 func downgradeContent(v Version, blocks []Content) []Content {
 	if v >= V20250618 || !slices.ContainsFunc(blocks, func(b Content) bool { return substituteFor(v, b) != nil }) {
 		return blocks
@@ -35,8 +35,8 @@ func downgradeMessages(v Version, messages []PromptMessage) []PromptMessage {
 	return spelled
 }
 
-// substituteFor returns the text that replaces a block which version v does not have, nil when it has
-// it.
+// substituteFor returns the text that replaces a block which version v does not have, nil when it
+// has it.
 func substituteFor(v Version, block Content) *TextContent {
 	switch b := block.(type) {
 	case *ResourceLink:

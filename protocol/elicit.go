@@ -184,8 +184,8 @@ func actionMember(dst *ElicitAction, key, value []byte) error {
 	return nil
 }
 
-// MarshalJSON returns the JSON object of the answer. Content is written for an accept only: the client
-// does not reveal what a person typed before declining.
+// MarshalJSON returns the JSON object of the answer. Content is written for an accept only: the
+// client does not reveal what a person typed before declining.
 func (r ElicitResult) MarshalJSON() ([]byte, error) {
 	w := beginObject(nil)
 	w.addText("action", string(r.Action))

@@ -222,9 +222,9 @@ func quoteClipped(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// draftCodes are the codes that drafts of revision 2026-07-28 used for three errors. Other servers use
-// the same codes for other errors, so they are translated only for peers that are known to implement
-// such a draft.
+// draftCodes are the codes that drafts of revision 2026-07-28 used for three errors. Other servers
+// use the same codes for other errors, so they are translated only for peers that are known to
+// implement such a draft.
 var draftCodes = [...]struct{ final, draft int64 }{
 	{CodeHeaderMismatch, -32001},
 	{CodeMissingRequiredClientCapability, -32003},

@@ -15,8 +15,8 @@ func appendInt(dst []byte, n int64) []byte { return strconv.AppendInt(dst, n, 10
 // sortedKeys makes encodings and messages deterministic.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// walkMembers checks raw, which must be an object, and calls f for each member. Text that has passed
-// [jsonx.Check] is walked with [jsonx.Members].
+// walkMembers checks raw, which must be an object, and calls f for each member. Text that has
+// passed [jsonx.Check] is walked with [jsonx.Members].
 func walkMembers(raw []byte, f func(key, value []byte) error) error {
 	if err := jsonx.Check(raw); err != nil {
 		return err

@@ -31,13 +31,14 @@ const MaxBackCalls = 64
 // supports modern revisions only.
 type LegacyPeer interface {
 	Peer
-	// Probe sends server/discover, a modern request, to find out which era the server speaks. Legacy
-	// reports that the request was refused in the way in which servers of legacy revisions refuse
-	// unknown requests, which depends on the transport. It may be true with a response or with an
-	// error. If it is false, an error is a transport failure, as from Handle, and decides nothing.
+	// Probe sends server/discover, a modern request, to find out which era the server speaks.
+	// Legacy reports that the request was refused in the way in which servers of legacy revisions
+	// refuse unknown requests, which depends on the transport. It may be true with a response or
+	// with an error. If it is false, an error is a transport failure, as from Handle, and decides
+	// nothing.
 	Probe(ctx context.Context, req *Request) (resp *Response, legacy bool, err error)
-	// OpenSession sends an initialize request and returns the response and, unless that is an error,
-	// the session. Messages of the server that relate to no request are delivered to back,
+	// OpenSession sends an initialize request and returns the response and, unless that is an
+	// error, the session. Messages of the server that relate to no request are delivered to back,
 	// notifications in order.
 	OpenSession(ctx context.Context, initialize *Request, back BackCaller) (LegacySession, *Response, error)
 }
@@ -49,7 +50,8 @@ type LegacyPeer interface {
 // request if it is a [BackCaller]. All others are delivered to the Back of the session.
 //
 // Errors of a session that the server has ended wrap [ErrSessionGone]. Close ends the session, and
-// tells the server if the transport has a way to. It does not close the peer that opened the session.
+// tells the server if the transport has a way to. It does not close the peer that opened the
+// session.
 type LegacySession interface {
 	Peer
 	// Done returns a channel that is closed when the session has ended, whichever side ended it.
@@ -58,9 +60,9 @@ type LegacySession interface {
 	Err() error
 }
 
-// EraEvidence reports whether e is an error that only servers of modern revisions send, which proves
-// that the server is one (basic/versioning, "Backward Compatibility"). The codes that drafts used for
-// the same errors prove nothing, since other servers use them for other errors.
+// EraEvidence reports whether e is an error that only servers of modern revisions send, which
+// proves that the server is one (basic/versioning, "Backward Compatibility"). The codes that drafts
+// used for the same errors prove nothing, since other servers use them for other errors.
 func (e *Error) EraEvidence() bool {
 	if e == nil {
 		return false

@@ -43,8 +43,8 @@ type definition[T any] interface {
 	checkComplete() error
 }
 
-// decodeDefinitions reads a list. One incomplete entry makes the whole list invalid: the other entries
-// of such a list cannot be trusted either.
+// decodeDefinitions reads a list. One incomplete entry makes the whole list invalid: the other
+// entries of such a list cannot be trusted either.
 func decodeDefinitions[T any, P definition[T]](raw []byte, list *[]T) error {
 	if err := jsonx.Decode(raw, list); err != nil {
 		return err
@@ -61,7 +61,8 @@ func checkDefinitions[T any, P definition[T]](list []T) error {
 	return nil
 }
 
-// addCacheableList appends a list with its cursor, its cache hints, which are modern only, and _meta.
+// addCacheableList appends a list with its cursor, its cache hints, which are modern only, and
+// _meta.
 func (w *objectWriter) addCacheableList(
 	v Version, name string, list any, cursor string, cache CacheHints, meta Meta,
 ) {

@@ -8,10 +8,10 @@ import "context"
 //
 // All methods may be called concurrently.
 type Peer interface {
-	// Handle sends a request and returns the response to it. Notifications that relate to the request
-	// are delivered to back in order, before Handle returns; back may be nil. Cancelling ctx abandons
-	// the request. An error means that no response was received; an error of the peer is in the
-	// response.
+	// Handle sends a request and returns the response to it. Notifications that relate to the
+	// request are delivered to back in order, before Handle returns; back may be nil. Cancelling
+	// ctx abandons the request. An error means that no response was received; an error of the peer
+	// is in the response.
 	Handle(ctx context.Context, req *Request, back Back) (*Response, error)
 	// Notify sends a notification.
 	Notify(ctx context.Context, n *Notification) error

@@ -138,8 +138,8 @@ func decodeListTools(data []byte) (Result, error) {
 	return r, decodeList(data, "tools", &r.Tools, &r.NextCursor, &r.Cache, &r.Meta)
 }
 
-// downgradeTools returns the definitions as version v has them: legacy revisions allow output schemas
-// of objects only. It does not change tools.
+// downgradeTools returns the definitions as version v has them: legacy revisions allow output
+// schemas of objects only. It does not change tools.
 func downgradeTools(v Version, tools []Tool) []Tool {
 	if v.Era() == Modern {
 		return tools

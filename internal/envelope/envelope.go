@@ -23,7 +23,8 @@ func AppendNotification(dst []byte, method string) []byte {
 }
 
 // BeginResult appends to dst what precedes the result of a response. The id is its JSON text, empty
-// when the id of the request could not be read. The result and a closing brace complete the message.
+// when the id of the request could not be read. The result and a closing brace complete the
+// message.
 func BeginResult(dst []byte, id string) []byte {
 	return append(appendResponse(dst, id), `,"result":`...)
 }

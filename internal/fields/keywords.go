@@ -12,7 +12,8 @@ var keywords = [...]string{
 	"jsonschema", "title", "format", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems", "enum", "enumTitles", "default",
 }
 
-// IsFormat reports whether format is one that the validator checks. A form may use fewer, see package form.
+// IsFormat reports whether format is one that the validator checks. A form may use fewer, see
+// package form.
 func IsFormat(format string) bool { return slices.Contains(formats[:], format) }
 
 // formats are the formats of JSON Schema that are checked; the others would be listed and not hold.
@@ -24,8 +25,9 @@ var formats = [...]string{
 // inSchema is where to say what no tag of ours says.
 const inSchema = "write an InputSchema for the tool, or ask with a form that has another rule"
 
-// foreign are the keywords of JSON Schema, and short forms of them, that an author may mistake for tags of ours, each with what to do instead.
-// Where they come from, and which are missing on purpose, is in the package's documentation.
+// foreign are the keywords of JSON Schema, and short forms of them, that an author may mistake for
+// tags of ours, each with what to do instead. Where they come from, and which are missing on
+// purpose, is in the package's documentation.
 var foreign = [...]struct{ key, instead string }{
 	// Other spellings of ours.
 	{"min", "write minimum, minLength or minItems"},
@@ -100,7 +102,8 @@ func (r *reader) readPairs() error {
 	return nil
 }
 
-// cutPair splits the first pair off a struct tag, as package reflect does. The key is empty when only spaces are left.
+// cutPair splits the first pair off a struct tag, as package reflect does. The key is empty when
+// only spaces are left.
 func cutPair(tag string) (key, value, rest string, ok bool) {
 	tag = strings.TrimLeft(tag, " ")
 	if tag == "" {
@@ -120,7 +123,8 @@ func cutPair(tag string) (key, value, rest string, ok bool) {
 	return tag[:end], value, tag[end+1+len(quoted):], true
 }
 
-// mentionsKeyword reports whether a text that is no list of pairs tries to be one of ours, such as minimum:5.
+// mentionsKeyword reports whether a text that is no list of pairs tries to be one of ours, such as
+// minimum:5.
 func mentionsKeyword(s string) bool {
 	for word, after := "", s; after != ""; {
 		word, after, _ = strings.Cut(after, ":")
@@ -161,8 +165,8 @@ func mistaken(key string) string {
 	return "is not read here; do you mean " + nearest + "?"
 }
 
-// distance returns how many letters have to be put in, left out, replaced or swapped with their neighbour to make b of a. It returns most+1
-// for anything above most.
+// distance returns how many letters have to be put in, left out, replaced or swapped with their
+// neighbour to make b of a. It returns most+1 for anything above most.
 func distance(a, b string, most int) int {
 	if len(a)-len(b) > most || len(b)-len(a) > most {
 		return most + 1
@@ -188,7 +192,8 @@ func distance(a, b string, most int) int {
 	return min(previous[len(b)], most+1)
 }
 
-// pairIn returns the part of a description that was meant for another library, where the jsonschema tag holds key=value pairs, or "".
+// pairIn returns the part of a description that was meant for another library, where the jsonschema
+// tag holds key=value pairs, or "".
 func pairIn(text string) string {
 	if text == "required" || text == "-" {
 		return text

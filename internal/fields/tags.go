@@ -23,8 +23,8 @@ type Tags struct {
 	Values []string // nil without an enum
 	Titles []string // nil for none, otherwise one for each value
 
-	// Default is a JSON value, nil for none. It is of the field's kind; whether it keeps the other rules is for the validator of the form
-	// or the arguments to say.
+	// Default is a JSON value, nil for none. It is of the field's kind; whether it keeps the other
+	// rules is for the validator of the form or the arguments to say.
 	Default []byte
 }
 
@@ -54,7 +54,8 @@ func Read(owner reflect.Type, field reflect.StructField) (Tags, error) {
 	return r.tags, nil
 }
 
-// Refuse refuses tags on a field which has no member of its own: a struct that is embedded, whose fields are members instead.
+// Refuse refuses tags on a field which has no member of its own: a struct that is embedded, whose
+// fields are members instead.
 func Refuse(owner reflect.Type, field reflect.StructField) error {
 	r := reader{owner: owner, field: field}
 	if err := r.readPairs(); err != nil {

@@ -13,8 +13,9 @@ import (
 	"github.com/rondo-mcp/rondo/internal/fields"
 )
 
-// Derive makes a form from a struct type, or a pointer to one. Its exported fields are the form's, in their order; an embedded struct
-// contributes its own. The package's documentation lists the tags. The error is an *[Error] that names the member and says what the grammar allows.
+// Derive makes a form from a struct type, or a pointer to one. Its exported fields are the form's,
+// in their order; an embedded struct contributes its own. The package's documentation lists the
+// tags. The error is an *[Error] that names the member and says what the grammar allows.
 //
 // An answer that [Form.Accept] returns decodes into the type without error.
 func Derive(t reflect.Type, o Options) (*Form, error) {
@@ -102,7 +103,8 @@ func deriveField(owner reflect.Type, sf reflect.StructField, name, options strin
 	return f, nil
 }
 
-// badInName reports whether r makes encoding/json ignore the name in a tag and take the Go field's instead.
+// badInName reports whether encoding/json ignores a name with r in a tag and uses the Go field's
+// name.
 func badInName(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 }
@@ -113,7 +115,7 @@ var (
 	textUnmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// setType sets kind, target and the bounds that the Go type has of itself.
+// setType sets kind, target and the bounds that follow from the Go type.
 func (f *field) setType(t reflect.Type) error {
 	if t == timeType {
 		f.kind, f.format, f.target = text, "date-time", timeTarget
@@ -148,7 +150,7 @@ func (f *field) setType(t reflect.Type) error {
 	return nil
 }
 
-// setTags completes f, whose kind follows from the Go type, with what the struct tags say.
+// setTags adds what the struct tags say to f, whose kind follows from the Go type.
 func (f *field) setTags(tags *fields.Tags) error {
 	f.title, f.description = tags.Title, tags.Description
 	if tags.Values != nil {

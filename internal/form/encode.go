@@ -6,7 +6,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// encode writes the schema of fields, its members in one fixed order and its properties in the order of fields.
+// encode writes the schema of fields, its members in one fixed order and its properties in the
+// order of fields.
 func encode(fields []field) []byte {
 	b := []byte(`{"type":"object","properties":{`)
 	for i := range fields {
@@ -66,7 +67,8 @@ func (f *field) appendSchema(b []byte) []byte {
 	return append(b, '}')
 }
 
-// appendChoices writes the values: with titles as a list of constants under keyword, otherwise as an enum.
+// appendChoices writes the values: with titles as a list of constants under keyword, otherwise as
+// an enum.
 func (f *field) appendChoices(b []byte, keyword string) []byte {
 	if f.titles == nil {
 		if f.kind == choices {

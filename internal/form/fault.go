@@ -58,7 +58,7 @@ func (f *Form) Explain(err error) Fault {
 	return fault
 }
 
-// displayName is what the person knows the field by.
+// displayName returns the field's title, or its name if it has none, for a person.
 func (f *field) displayName() string {
 	name := f.title
 	if name == "" {
@@ -84,12 +84,11 @@ func (f *field) displayName() string {
 	return string(label)
 }
 
-// explainReason returns the rule behind a reason, and how one tells a person of it.
-// Reasons that are not listed say themselves what they want.
+// explainReason returns the rule of a reason and the text that a person is shown.
 func (f *field) explainReason(reason string) (rule, words string) {
 	switch {
 	case reason == "is required" && f.kind == boolean:
-		// Some clients leave a box out that nobody ticked.
+		// Some clients omit a box that was not ticked.
 		return RuleRequired, "was not answered: choose yes or no, and decline if you cannot choose no"
 	case reason == "is required":
 		return RuleRequired, reason

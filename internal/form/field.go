@@ -53,7 +53,7 @@ func newField(name string) field {
 	return field{name: name, key: append(jsonx.AppendText(key, name), ':')}
 }
 
-// limit is an optional length or count: zero is none, otherwise it is one more than the limit.
+// limit is an optional length or count plus one; zero means that there is no limit.
 type limit int64
 
 func limitOf(n int) limit   { return limit(n) + 1 }
@@ -69,7 +69,8 @@ func (l limit) toPointer() *int {
 	return &n
 }
 
-// target is the Go type that an answer will be decoded into, where a schema cannot say all that it demands.
+// target is the Go type that an answer will be decoded into, if it has limits that a schema cannot
+// express.
 type target byte
 
 const (
@@ -81,8 +82,8 @@ const (
 	timeTarget           // no leap seconds, capital T and Z
 )
 
-// checkValue returns the rule that raw, a valid JSON value, breaks, or "". It never repeats the value.
-// Rules are those of the field.
+// checkValue returns the rule that raw, a valid JSON value, breaks, or "". The text never holds the
+// value. rules is what compileRules returns for the field.
 func (f *field) checkValue(rules *schema.Schema, raw []byte) (reason string) {
 	isNumber := jsonx.KindOf(raw) == jsonx.Number
 	if isNumber && f.isNumeric() && schema.CheckNumber(json.Number(raw)) != nil {
@@ -109,8 +110,8 @@ func (f *field) compileRules() *schema.Schema {
 	return rules.Compile()
 }
 
-// wordFault returns the reason of a schema's error. That of an array names an item by its index,
-// which says nothing to a person who made choices.
+// wordFault returns the reason of a schema's error. In an array the schema names the item by its
+// index, which means nothing to a person who made choices.
 func (f *field) wordFault(err error) string {
 	fault, ok := errors.AsType[*schema.Error](err)
 	switch {
@@ -176,8 +177,9 @@ func (t target) canHold(n fields.Number) bool {
 	return true
 }
 
-// appendValue appends raw, which has passed check, the way a Go type reads it: an integer written as 1.0 or 1e3 is an
-// integer to JSON Schema but not to a Go decoder. Nor is -0 to one of a type without a sign.
+// appendValue appends raw, which has passed checkValue, as a Go decoder reads it. An integer
+// written as 1.0 or 1e3 is an integer in JSON Schema but not for a Go decoder, and -0 is not one
+// for an unsigned type.
 func (f *field) appendValue(dst, raw []byte) []byte {
 	if f.needsRewrite(raw) {
 		return append(dst, fields.NumberText(string(raw)).Exact().Num().String()...)
@@ -185,12 +187,12 @@ func (f *field) appendValue(dst, raw []byte) []byte {
 	return append(dst, raw...)
 }
 
-// needsRewrite reports whether [field.appendValue] writes something else than raw.
+// needsRewrite reports whether appendValue appends something else than raw.
 func (f *field) needsRewrite(raw []byte) bool {
 	return f.kind == integer && (bytes.ContainsAny(raw, ".eE") || f.target == uint64Target && string(raw) == "-0")
 }
 
-// checkDefinition returns what is wrong with the field's own definition, or "".
+// checkDefinition returns what is wrong with the definition of the field, or "".
 func (f *field) checkDefinition() string {
 	unit := map[bool]string{false: "Length", true: "Items"}[f.kind == choices]
 	switch {
@@ -214,7 +216,8 @@ func (f *field) checkDefinition() string {
 	return ""
 }
 
-// secretWord returns the credential that the field seems to ask for, or "". A boolean or a choice cannot carry one.
+// secretWord returns the word that makes the field look like a request for a credential, or "". A
+// boolean or a choice cannot hold one.
 func (f *field) secretWord() string {
 	if f.kind == boolean || f.kind == choice || f.kind == choices {
 		return ""

@@ -13,8 +13,9 @@ import (
 	"github.com/rondo-mcp/rondo/internal/schema"
 )
 
-// Parse reads a schema that an author wrote. It must keep to the grammar of PrimitiveSchemaDefinition to the letter, as clients
-// are free to refuse or misread anything else. The error is an *[Error] that names the field and the keyword.
+// Parse reads a schema that an author wrote. It must keep to the grammar of
+// PrimitiveSchemaDefinition to the letter, as clients are free to refuse or misread anything else.
+// The error is an *[Error] that names the field and the keyword.
 //
 // schema is copied.
 func Parse(schema []byte, o Options) (*Form, error) {
@@ -28,9 +29,10 @@ func Parse(schema []byte, o Options) (*Form, error) {
 	return newForm(p.fields, bytes.Clone(schema))
 }
 
-// ParsePeer reads the requestedSchema of a server. Keywords outside the grammar are allowed as long as the form stays flat: those that
-// only describe are ignored, those that restrict an answer ("pattern", "additionalProperties") are honoured by [Form.Accept]. A
-// default that the field itself does not allow is ignored. What may be asked for is not judged: that is for the person to whom the form is shown.
+// ParsePeer reads the requestedSchema of a server. Keywords outside the grammar are allowed as long
+// as the form stays flat: annotations are ignored, and [Form.Accept] enforces those that restrict
+// an answer ("pattern", "additionalProperties"). A default that the field itself does not allow is
+// ignored. Fields that ask for secrets are allowed: the person who sees the form decides.
 //
 // schema is copied.
 func ParsePeer(schema []byte) (*Form, error) {
@@ -53,7 +55,7 @@ func ParsePeer(schema []byte) (*Form, error) {
 	return f, nil
 }
 
-// compileExtra compiles the whole of a peer's schema, for the keywords that the grammar does not have.
+// compileExtra compiles a peer's schema as a whole, for keywords that the grammar does not have.
 func compileExtra(raw []byte) (*schema.Schema, error) {
 	// A field takes up to MaxValues subschemas where its values have titles.
 	s, err := schema.Compile(raw, schema.Limits{MaxBytes: MaxSchema, MaxSubschemas: 2 * MaxValues})
@@ -75,7 +77,7 @@ func extraError(err error) error {
 // parser reads one form.
 type parser struct {
 	loose  bool
-	beyond bool // a keyword outside the grammar was seen
+	beyond bool // the schema has a keyword outside the grammar
 	fields []field
 }
 
@@ -122,7 +124,8 @@ func (p *parser) parseForm(raw []byte) error {
 	return p.parseRequired(required)
 }
 
-// refuseUnknown deals with a keyword outside the grammar.
+// refuseUnknown refuses a keyword outside the grammar. For a peer's form it records that there is
+// one and returns nil.
 func (p *parser) refuseUnknown(name string, keyword []byte) error {
 	if p.loose {
 		p.beyond = true
@@ -188,8 +191,8 @@ var keywordNames = [...]string{
 	"items", "enum", "enumNames", "oneOf", "default",
 }
 
-// rawKeywords are the raw values of one property's keywords, in the order of keywordNames. Nil means
-// absent.
+// rawKeywords are the raw values of one property's keywords, in the order of keywordNames. Nil
+// means absent.
 type rawKeywords [len(keywordNames)][]byte
 
 func (r *rawKeywords) get(name string) []byte { return r[slices.Index(keywordNames[:], name)] }
@@ -232,7 +235,8 @@ func (p *parser) parseAnnotation(keyword string, raw []byte) (string, error) {
 	return s, nil
 }
 
-// setKind decides what the field holds from its type and from whether there is a list to choose from.
+// setKind decides what the field holds from its type and from whether there is a list to choose
+// from.
 func (f *field) setKind(read *rawKeywords) error {
 	name, err := jsonx.Text(read.get("type"))
 	if err != nil {
@@ -265,7 +269,7 @@ type keyword struct {
 	read func(raw []byte) error
 }
 
-// parseKeywords reads the keywords that go with the field's kind and deals with those that do not.
+// parseKeywords reads the keywords that the field's kind has. The others are outside the grammar.
 func (p *parser) parseKeywords(f *field, read *rawKeywords) error {
 	numeric := f.kind == integer || f.kind == number
 	listed := f.kind == choice && read.get("enum") != nil
@@ -303,8 +307,8 @@ func (p *parser) parseKeywords(f *field, read *rawKeywords) error {
 	return nil
 }
 
-// withKeyword puts the keyword on an error that does not name one, and takes the field's name off one that does: the caller puts
-// it on.
+// withKeyword adds the keyword to an error that does not name one. From an *[Error], which does, it
+// removes the name of the field, which the caller adds.
 func withKeyword(err error, keyword string) error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -349,8 +353,8 @@ func isText(raw []byte, want string) bool {
 	return err == nil && s == want
 }
 
-// setDefault checks and keeps the default. A peer's that does not fit is as good as none: filling it in would only make the answer
-// invalid.
+// setDefault checks and sets the default. An invalid default of a peer is ignored, since filling it
+// in would make the answer invalid.
 func (p *parser) setDefault(f *field, raw []byte) error {
 	if raw == nil {
 		return nil

@@ -7,7 +7,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// parseEnumNames reads the titles as they were written before they had a place in JSON Schema (LegacyTitledEnumSchema).
+// parseEnumNames reads the titles as they were written before they had a place in JSON Schema
+// (LegacyTitledEnumSchema).
 func (p *parser) parseEnumNames(f *field, raw []byte) error {
 	titles, err := parseTexts(raw)
 	if err == nil && len(titles) != len(f.values) {

@@ -1,5 +1,5 @@
-// Package lazyctx has cancellable contexts that are created lazily: a real context of package context
-// is made only when a goroutine waits for the end.
+// Package lazyctx has cancellable contexts that are created lazily: a real context of package
+// context is made only when a goroutine waits for the end.
 //
 // A server gives each request a context of its own, so that it can cancel the request when it shuts
 // down or the client disconnects. Most handlers only compute and never wait for the context. For
@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// A Context behaves like the result of context.WithCancelCause. The real context is created when Done
-// is called, which deriving a context does too, or when it is cancelled with a cause. Until then
-// Context computes its answers from its parent.
+// A Context behaves like the result of context.WithCancelCause. The real context is created when
+// Done is called, which deriving a context does too, or when it is cancelled with a cause. Until
+// then Context computes its answers from its parent.
 //
 // [Context.Init] initializes it. It must not be copied. All methods may be called concurrently.
 type Context struct {
@@ -39,8 +39,8 @@ func (c *Context) Init(parent context.Context) { c.parent = parent }
 // before c is used.
 func (c *Context) SetValue(key, value any) { c.key, c.value = key, value }
 
-// Cancel ends the context with a cause, which may be nil, as a context.CancelCauseFunc does. It must
-// be called in the end, to release the real context if there is one.
+// Cancel ends the context with a cause, which may be nil, as a context.CancelCauseFunc does. It
+// must be called in the end, to release the real context if there is one.
 func (c *Context) Cancel(cause error) {
 	cancel, heir := c.noteEnd(cause)
 	if cancel != nil {
@@ -82,9 +82,9 @@ func (c *Context) realizeLocked() {
 	c.cancel(nil)
 }
 
-// ancestorLocked returns the context that c's real context derives from: the nearest ancestor that has
-// a real context, or the first one that is not a Context. So a chain of lazy contexts in which only
-// the last one is waited for creates one real context. The caller holds mu.
+// ancestorLocked returns the context that c's real context derives from: the nearest ancestor that
+// has a real context, or the first one that is not a Context. So a chain of lazy contexts in which
+// only the last one is waited for creates one real context. The caller holds mu.
 func (c *Context) ancestorLocked() context.Context {
 	if parent, ok := c.parent.(*Context); ok {
 		if stem := parent.adoptChild(c); stem != nil {
@@ -94,9 +94,9 @@ func (c *Context) ancestorLocked() context.Context {
 	return c.parent
 }
 
-// adoptChild makes child the heir of c and returns the context that child derives from instead of c.
-// It returns nil when child must derive from c. Mutexes are locked from child to parent, never the
-// other way.
+// adoptChild makes child the heir of c and returns the context that child derives from instead of
+// c. It returns nil when child must derive from c. Mutexes are locked from child to parent, never
+// the other way.
 func (c *Context) adoptChild(child *Context) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,7 +154,8 @@ func (c *Context) String() string {
 // Value implements context.Context. Package context finds causes and cancellable ancestors with
 // private keys, so these must reach the real context.
 func (c *Context) Value(key any) any {
-	// The real context may derive from an ancestor above several lazy contexts, whose values it misses.
+	// The real context may derive from an ancestor above several lazy contexts, whose values it
+	// misses.
 	for own := c; own != nil; own, _ = own.parent.(*Context) {
 		if own.key != nil && own.key == key {
 			return own.value

@@ -31,8 +31,8 @@ func (c *Timed) Init(parent context.Context, deadline time.Time, cause error) {
 	c.parent, c.deadline, c.cause = parent, deadline, cause
 }
 
-// Cancel ends the context, as a context.CancelFunc does. It must be called in the end, to release the
-// real context and its timer.
+// Cancel ends the context, as a context.CancelFunc does. It must be called in the end, to release
+// the real context and its timer.
 func (c *Timed) Cancel() {
 	if cancel := c.noteEnd(); cancel != nil {
 		cancel()

@@ -2,10 +2,9 @@ package redact
 
 import "strings"
 
-// maskCredentials takes out what follows the words that announce a credential,
-// in the spellings that errors have them in: "Bearer abc", "password=abc",
-// `"token":"abc"`. The calls that a handler makes have credentials of their own,
-// which nobody has listed.
+// maskCredentials masks what follows a word that announces a credential, in the spellings that
+// errors use: "Bearer abc", "password=abc", `"token":"abc"`. It finds credentials of calls that a
+// handler makes, which no list of secrets has.
 func maskCredentials(text string) string {
 	lower := strings.ToLower(text)
 	if len(lower) != len(text) { // a letter whose other case is longer

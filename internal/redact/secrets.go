@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// LeftOut stands for a whole text that could not be searched in the bounds
-	// below, which an honest one never meets.
+	// LeftOut replaces a text that could not be searched within the bounds below. Ordinary texts
+	// are far below them.
 	LeftOut = "[text left out: too much to search for secrets]"
 
 	// maxText is the longest text that is searched, in bytes.
@@ -24,8 +24,8 @@ const (
 	// they keep one text below some milliseconds.
 	mostSecrets    = 4096
 	maxSecretBytes = 1 << 20
-	// shortSecret is the length in bytes below which a string is taken out as a
-	// word of its own only: a letter would be found in every word.
+	// shortSecret is the length in bytes below which a string is masked only as a whole word, since
+	// a letter would be found in every word.
 	shortSecret = 4
 )
 
@@ -36,8 +36,8 @@ type Secrets struct {
 	full  bool
 }
 
-// AddText adds a string. White space around it does not count. One that is
-// longer than any text that is searched is passed over.
+// AddText adds a string, without white space around it. It ignores a string that is longer than any
+// text that is searched.
 func (s *Secrets) AddText(text string) {
 	text = strings.TrimSpace(text)
 	if text == "" || len(text) > maxText || s.full {
@@ -51,8 +51,8 @@ func (s *Secrets) AddText(text string) {
 	s.list = append(s.list, text)
 }
 
-// AddJSON adds every string and number in raw. Names of members are no secrets,
-// nor are true, false and null. What is no JSON is added as it is.
+// AddJSON adds every string and number in raw. Names of members, true, false and null are not
+// secrets. Text that is not JSON is added as it is.
 func (s *Secrets) AddJSON(raw []byte) {
 	if len(raw) == 0 || s.full {
 		return
@@ -89,15 +89,15 @@ func (s *Secrets) AddCredential(value string) {
 	}
 }
 
-// addPart adds what is too long to be a scheme or the name of an attribute.
+// addPart adds a part of a credential unless it is so short that it may be a scheme or a name.
 func (s *Secrets) addPart(part string) {
 	if len(part) > len("DPoP-Token") {
 		s.AddText(part)
 	}
 }
 
-// Redact returns text without the secrets, however they are escaped, and without
-// what looks like a credential.
+// Redact returns text with the secrets masked, in every usual escaping, and with what looks like a
+// credential masked too.
 func (s *Secrets) Redact(text string) string {
 	if s.full || len(text) > maxText {
 		return LeftOut

@@ -6,8 +6,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// errorCodes are the codes that some revisions lack (basic/index, "Error Codes"). A code that is not
-// listed exists in all of them.
+// errorCodes are the codes that some revisions lack (basic/index, "Error Codes"). A code that is
+// not listed exists in all of them.
 var errorCodes = [...]struct {
 	code        int64
 	first, last protocol.Version // empty: no limit
@@ -24,10 +24,10 @@ var errorCodes = [...]struct {
 		instead: protocol.CodeInvalidParams},
 }
 
-// SpellError returns e as revision v spells it: e itself where v has its code, otherwise a copy with
-// the code that v uses instead. When v has no such code it returns an error for the operator: what
-// returned e made a mistake, and the client must get an internal error. That holds for handlers and
-// for middleware alike. It may be called on nil, which it returns.
+// SpellError returns e as revision v spells it: e itself where v has its code, otherwise a copy
+// with the code that v uses instead. When v has no such code it returns an error for the operator:
+// what returned e made a mistake, and the client must get an internal error. That holds for
+// handlers and for middleware alike. It may be called on nil, which it returns.
 func SpellError(v protocol.Version, e *protocol.Error) (*protocol.Error, error) {
 	for _, c := range errorCodes {
 		switch {

@@ -1,5 +1,5 @@
-// Package revision knows how revisions of the protocol differ: which requests name theirs, and which
-// error codes each has.
+// Package revision knows how revisions of the protocol differ: which requests name theirs, and
+// which error codes each has.
 package revision
 
 import (

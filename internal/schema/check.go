@@ -9,31 +9,34 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// A checker holds a raw document against a plan. Unlike the evaluator, which it asks about what has to be decoded, it goes over the
-// bytes of a value again for whatever contains it and for each subschema in place, so it counts those, too. It finds the
-// same faults.
+// A checker checks a raw document against a plan. It uses the evaluator for what has to be decoded
+// and finds the same faults. Unlike the evaluator it scans the bytes of a value again for each
+// array or object around it and for each subschema in place, so it counts bytes as well as steps.
 type checker struct {
 	evaluator
-	bytes   int64 // to go over
+	bytes   int64 // that may still be scanned
 	decodes int   // values that were decoded
-	bad     error // a number that is not ordinary
+	bad     error // a number that takes too long to compute with
 }
 
 const (
-	// maxPasses is how often a document may be gone over, on the average of its bytes: documents nested far deeper than
-	// arguments are, or held against many subschemas at once, take less time decoded.
+	// maxPasses is how often a document may be scanned, on the average of its bytes. A document
+	// that is nested far deeper than arguments usually are, or is checked against many subschemas
+	// in place, takes less time when it is decoded once.
 	maxPasses = 16
-	// decodePasses is how often a value may be gone over in the time that decoding it takes. Subschemas in place may each
-	// need it decoded: after the second time the document is decoded as a whole.
+	// decodePasses is how often a value can be scanned in the time that decoding it takes. Several
+	// subschemas in place may each decode a value: after the second time the document is decoded as
+	// a whole.
 	decodePasses = 7
-	// freeBytes may be gone over whatever the size of the document: small ones cost next to nothing.
+	// freeBytes may be scanned whatever the size of the document, since small documents cost
+	// little.
 	freeBytes = 64 << 10
 )
 
-// passedOver reports whether the document takes too many passes: it has to be decoded as a whole.
+// passedOver reports whether the document takes too many scans and has to be decoded as a whole.
 func (c *checker) passedOver() bool { return c.bytes < 0 && c.left >= 0 && c.bad == nil }
 
-// reportFault turns what the walk found into an error.
+// reportFault returns the error for the fault that the walk found, nil for none.
 func (c *checker) reportFault(f *fault) error {
 	if c.bad != nil && c.left >= 0 {
 		return &Error{Reason: c.bad.Error()}
@@ -41,10 +44,11 @@ func (c *checker) reportFault(f *fault) error {
 	return c.evaluator.reportFault(f)
 }
 
-// isStopped reports whether nothing more can be found out.
+// isStopped reports whether a limit is reached or the document is invalid as a whole.
 func (c *checker) isStopped() bool { return c.bytes < 0 || c.left < 0 || c.bad != nil || c.broken }
 
-// checkRaw returns the first fault of one value, nil if there is none. A nil plan takes any.
+// checkRaw returns the first fault of one value, nil if there is none. A nil plan accepts any
+// value.
 func (c *checker) checkRaw(p *plan, raw []byte) *fault {
 	if c.bytes -= int64(len(raw)); c.isStopped() {
 		return c.anyFault()
@@ -112,7 +116,7 @@ func (p *plan) enumRule() rule {
 	return ruleConst
 }
 
-// checkDecoded has the evaluator decide about a value, and about what applies in place.
+// checkDecoded decodes a value and lets the evaluator decide, also about subschemas in place.
 func (c *checker) checkDecoded(p *plan, raw []byte) *fault {
 	if c.bytes -= decodePasses * int64(len(raw)); c.isStopped() {
 		return c.anyFault()
@@ -130,7 +134,8 @@ func (c *checker) checkDecoded(p *plan, raw []byte) *fault {
 	return c.evaluator.evaluate(p.node, v, nil)
 }
 
-// acceptsText checks a string. mismatch is set where the pattern, which takes long, is certain to be the first rule that it breaks.
+// acceptsText checks a string. mismatch is set if the pattern is certain to be the first rule that
+// it breaks: matching takes long, so it is not left to the evaluator to repeat.
 func (c *checker) acceptsText(s *stringPlan, raw []byte) (accepted, mismatch bool) {
 	text, err := jsonx.TextBytes(raw)
 	if err != nil {
@@ -171,10 +176,11 @@ func (p *plan) acceptsNumber(raw []byte) bool {
 	return ok && (p.numbers == nil || p.numbers.minimum <= n && n <= p.numbers.maximum)
 }
 
-// errStop stops a walk of which nothing more can come.
+// errStop stops a walk when its result is known.
 var errStop = errors.New("stop")
 
-// checkObject returns the first fault by name: after one was found in the order of the document, only members before it count.
+// checkObject returns the first fault by name. Members come in the order of the document, so after
+// a fault only members with smaller names are checked.
 func (c *checker) checkObject(p *plan, raw []byte) (first *fault) {
 	members, required := 0, 0
 	err := jsonx.Members(raw, func(name, value []byte) error {
@@ -224,7 +230,8 @@ func (c *checker) checkObject(p *plan, raw []byte) (first *fault) {
 	return first
 }
 
-// findMissing returns the fault of the first required member, in the order of the schema, that is not there.
+// findMissing returns the fault of the first required member, in the order of the schema, that is
+// absent.
 func (c *checker) findMissing(p *plan, raw []byte) *fault {
 	present := map[string]bool{}
 	c.bytes -= int64(len(raw))
@@ -269,7 +276,7 @@ func (c *checker) checkArray(p *plan, raw []byte) (first *fault) {
 	return first
 }
 
-// checkNumbers makes sure that all numbers in raw, wherever they are, may be computed with.
+// checkNumbers refuses raw if a number in it, at any depth, fails CheckNumber.
 func (c *checker) checkNumbers(raw []byte) *fault {
 	err := jsonx.Numbers(raw, func(number []byte) error {
 		if !ordinary(number) {

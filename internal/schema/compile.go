@@ -14,15 +14,16 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// base is where a schema is said to live. It is a hierarchical URL so that a relative reference resolves to
-// something other than the schema itself, and is then refused.
+// base is where a schema is said to live. It is a hierarchical URL so that a relative reference
+// resolves to something other than the schema itself, and is then refused.
 const base = "schema:///"
 
 // location is the schema's own URL. No reference can name it by chance.
 const location = base + "_"
 
-// Compile compiles a JSON Schema. It returns an error, and never panics, for anything that is not a schema, is over limits, or
-// refers to something outside itself. The error names the place in the schema and may quote the schema.
+// Compile compiles a JSON Schema. It returns an error, and never panics, for anything that is not a
+// schema, is over limits, or refers to something outside itself. The error names the place in the
+// schema and may quote the schema.
 //
 // schema is copied.
 func Compile(schema []byte, limits Limits) (s *Schema, err error) {
@@ -73,8 +74,9 @@ func compile(schema []byte, limits Limits) (*Schema, error) {
 	}, nil
 }
 
-// build runs the compiler, on the schema and on each of its definitions: the compiler follows what is used, and
-// a definition that nobody uses yet must not hide a reference to elsewhere.
+// build runs the compiler on the schema and on each of its definitions. The compiler visits only
+// definitions that are referenced, and an unused definition must not hide a reference that leaves
+// the schema.
 func build(doc any) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
@@ -106,14 +108,14 @@ func build(doc any) (*jsonschema.Schema, error) {
 	return compiled, nil
 }
 
-// refuse is the loader: whatever is asked for, by whatever scheme, is not fetched.
+// refuse is a loader that fetches nothing, whatever the scheme.
 type refuse struct{}
 
 func (refuse) Load(url string) (any, error) {
 	return nil, errors.New("nothing is fetched")
 }
 
-// explain words a compiler's error for someone who has the schema in front of them.
+// explain turns an error of the compiler into one for the author of the schema.
 func explain(err error) error {
 	var load *jsonschema.LoadURLError
 	var anchor *jsonschema.AnchorNotFoundError
@@ -133,7 +135,7 @@ func explain(err error) error {
 	return errors.New(clip(local(err.Error()), 200))
 }
 
-// local takes out of a URL or message what only this package put in.
+// local removes from a URL or message the base that this package added.
 func local(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, location, ""), base, "")
 }

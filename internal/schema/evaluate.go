@@ -11,12 +11,13 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// evaluator checks decoded values against nodes. It takes each step once, pays for it before, and stops at the first fault of an
-// array or object in the order in which faults are reported. So a refusal costs no more than an acceptance, in time and memory,
-// and what is left of the budget bounds both.
+// evaluator checks decoded values against nodes. It deducts the cost of each step from its budget
+// before taking the step, takes no step twice, and stops at the first fault of an array or object
+// in the order in which faults are reported. So a refusal costs no more than an acceptance, in time
+// and memory, and the budget bounds both.
 type evaluator struct {
 	left   int64 // steps
-	quiet  int   // how many choices deep: only whether there is a fault matters there
+	quiet  int   // how many choices deep; within a choice it matters only whether there is a fault
 	broken bool  // a number cannot be computed with
 
 	key []byte // of the last value that was looked for, see appendKey
@@ -24,8 +25,8 @@ type evaluator struct {
 	unmatched *fault // see anyFault
 }
 
-// anyFault returns what stands for every fault where it does not matter which, and for the end of the budget. It is made when it is
-// needed, so that the evaluator itself need not be allocated.
+// anyFault returns a fault without details, for choices and for the end of the budget. It is
+// allocated when it is needed, so that the evaluator itself can stay on the stack.
 func (e *evaluator) anyFault() *fault {
 	if e.unmatched == nil {
 		e.unmatched = &fault{}
@@ -40,7 +41,7 @@ const (
 	noteSteps = 3
 )
 
-// newFault returns a fault.
+// newFault returns a fault of n, or anyFault within a choice.
 func (e *evaluator) newFault(n *node, r rule) *fault {
 	if e.quiet > 0 {
 		return e.anyFault()
@@ -73,10 +74,12 @@ func (e *evaluator) matchesNode(n *node, v any, seen *evaluated) bool {
 	return f == nil
 }
 
-// isSettled reports whether more faults need not be looked for.
+// isSettled reports whether the search for faults can stop: the budget is used up, or the value has
+// a fault f within a choice.
 func (e *evaluator) isSettled(f *fault) bool { return e.left < 0 || f != nil && e.quiet > 0 }
 
-// evaluate returns the first fault of v, nil if there is none. seen, which may be nil, receives what of v was evaluated.
+// evaluate returns the first fault of v, nil if there is none. seen, which may be nil, receives
+// what of v was evaluated.
 func (e *evaluator) evaluate(n *node, v any, seen *evaluated) *fault {
 	if e.left -= n.fixed; e.left < 0 {
 		return e.anyFault()

@@ -1,7 +1,7 @@
 package schema
 
-// evaluated is what of an object or array some subschema was applied to, for unevaluatedProperties and unevaluatedItems. A nil
-// one keeps nothing, because nobody asks.
+// evaluated is what of an object or array some subschema was applied to, for unevaluatedProperties
+// and unevaluatedItems. A nil one keeps nothing, because nobody asks.
 type evaluated struct {
 	names    map[string]struct{}
 	items    map[int]struct{}

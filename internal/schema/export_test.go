@@ -13,8 +13,8 @@ func (s *Schema) Accepts(doc []byte) bool {
 	return c.decodes == 0 && !c.passedOver() && c.reportFault(f) == nil
 }
 
-// Reference is what the compiler's own validator says about a decoded document, nil if it is valid. It says so of all faults at
-// once, and the first is chosen afterwards.
+// Reference is what the compiler's own validator says about a decoded document, nil if it is valid.
+// It says so of all faults at once, and the first is chosen afterwards.
 func (s *Schema) Reference(v any) error {
 	err := s.root.keywords.Validate(v)
 	var faults *jsonschema.ValidationError

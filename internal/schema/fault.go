@@ -9,7 +9,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// A fault is one broken rule. It is small, and worded only when it is the one to report.
+// A fault is one broken rule. Only the fault that is reported becomes an [Error] with text.
 type fault struct {
 	path     []step // from the value that was checked to the offending one, innermost first
 	rule     rule
@@ -18,7 +18,8 @@ type fault struct {
 	err      error              // of a format
 }
 
-// A step leads into an array by index, or into an object by name, in which case the index is negative.
+// A step leads into an array by index, or into an object by name, in which case the index is
+// negative.
 type step struct {
 	name  string
 	index int
@@ -64,7 +65,7 @@ const (
 	ruleOneOf
 )
 
-// toError words the fault.
+// toError returns the error with the text of the fault.
 func (f *fault) toError() *Error {
 	_, _, reason := describe(f.errorKind())
 	var b strings.Builder
@@ -154,8 +155,8 @@ func (f *fault) containerErrorKind() jsonschema.ErrorKind {
 	return &kind.Group{}
 }
 
-// firstOf returns the one of two faults to report, so that the same one is reported every time: the first by path, then by rank
-// and wording. Either may be nil.
+// firstOf returns the fault that is reported when there are two: the first by path, then by rank
+// and text, so that the result does not depend on the order of a map. Either may be nil.
 func firstOf(a, b *fault) *fault {
 	if a == nil || b == nil {
 		return cmp.Or(a, b)

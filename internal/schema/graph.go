@@ -14,8 +14,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// node is a compiled subschema: its keywords, the nodes that it applies in turn, on the same value or on the values inside, and
-// what that takes.
+// node is a compiled subschema: its keywords, the nodes that it applies to the same value or to the
+// values inside, and the steps that this costs.
 type node struct {
 	keywords *jsonschema.Schema
 
@@ -57,7 +57,7 @@ type node struct {
 	contains  *node
 	leftItems *node // unevaluatedItems
 
-	// found by worst
+	// found by computeCost
 	state state
 	cost  int64 // of any kind of value, with everything in place
 	depth int   // of the applicators in place
@@ -115,8 +115,9 @@ func (g *graph) addNode(s *jsonschema.Schema) *node {
 	return n
 }
 
-// checkKeywords refuses a subschema that says what the evaluator does not know. It goes by what is set in the compiler's type, so that
-// a keyword that a later compiler learns is not overlooked.
+// checkKeywords refuses a subschema with a keyword that the evaluator does not implement. It looks
+// at every field of the compiler's type, so that a keyword which a later version of the compiler
+// adds is refused and not ignored.
 func checkKeywords(s *jsonschema.Schema) error {
 	v := reflect.ValueOf(s).Elem()
 	for i := range v.NumField() {
@@ -308,8 +309,8 @@ func setSteps(n *node, s *jsonschema.Schema) {
 	}
 }
 
-// checkCosts refuses a graph in which a single value could take more than maxCost steps, or in which a node applies to
-// the same value again.
+// checkCosts refuses a graph in which a single value could take more than maxCost steps, or in
+// which a node applies itself to the same value.
 func (g *graph) checkCosts(maxCost int64) error {
 	if g.err != nil {
 		return g.err
@@ -322,8 +323,8 @@ func (g *graph) checkCosts(maxCost int64) error {
 	return nil
 }
 
-// computeCost finds cost and depth. Each node is worked out once, and no sum goes past maxCost + the cost of one
-// node before it is refused, so neither time nor the sums run away.
+// computeCost sets cost and depth. It visits each node once, and refuses a sum as soon as it
+// exceeds maxCost, so time is bounded and sums cannot overflow.
 func (n *node) computeCost(maxCost int64) error {
 	switch n.state {
 	case visited:

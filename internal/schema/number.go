@@ -10,13 +10,14 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// arithmetic is how many steps exact arithmetic on one number takes that is no longer than people write.
+// arithmetic is how many steps exact arithmetic on one number of ordinary length takes.
 const arithmetic = 8
 
-// bitsPerStep is how long a number may be for each further step. These are eight digits.
+// bitsPerStep is how many bits of a number cost one further step: eight digits.
 const bitsPerStep = 27
 
-// arithmeticSteps is what it takes beyond that with the number that text spells: an exponent counts for the digits that it stands for.
+// arithmeticSteps is how many steps beyond arithmetic the number text takes. An exponent counts as
+// many digits as it adds.
 func arithmeticSteps(text json.Number) int64 {
 	digits := len(text)
 	if i := strings.IndexAny(string(text), "eE"); i >= 0 {
@@ -32,7 +33,8 @@ func arithmeticSteps(text json.Number) int64 {
 // maxSmall is how many digits a number has at most that is sure to fit an int64.
 const maxSmall = 18
 
-// smallInt returns an integer that is spelled plainly and is small, as nearly all are: exact arithmetic on others allocates.
+// smallInt returns text as an integer if it has neither fraction nor exponent and is small, as
+// nearly all numbers are. Others need exact arithmetic, which allocates.
 func smallInt(text json.Number) (int64, bool) {
 	digits := text
 	if len(digits) > 0 && digits[0] == '-' {

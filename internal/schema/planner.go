@@ -43,8 +43,9 @@ func newPlan(n *node) plan {
 	}
 }
 
-// understood reports whether a subschema has only keywords that plans know, and annotations. It goes by what is set in the
-// compiler's type, so that a keyword that a later compiler learns is noticed.
+// understood reports whether a subschema has only keywords that plans support, and annotations. It
+// looks at every field of the compiler's type, so that a keyword which a later version of the
+// compiler adds is not ignored.
 func understood(s *jsonschema.Schema) bool {
 	v := reflect.ValueOf(s).Elem()
 	for i := range v.NumField() {
@@ -111,7 +112,7 @@ func (p *plan) setStrings(s *jsonschema.Schema) bool {
 	return true
 }
 
-// maxBound keeps bounds clear of overflow when one is added.
+// maxBound is the largest bound that a plan supports. Adding one to it cannot overflow.
 const maxBound = 1 << 62
 
 func (p *plan) setNumbers(s *jsonschema.Schema) bool {

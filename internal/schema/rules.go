@@ -65,8 +65,8 @@ func (n *ruleNode) setItems(values []string) {
 	n.keywords.Items2020, n.node.items, n.plan.items = &items.keywords, &items.node, &items.plan
 }
 
-// deriveRules derives node and plan from the keywords. The plan knows all keywords that rules can have;
-// bounds for which it has no fast check are left to the node.
+// deriveRules derives node and plan from the keywords. The plan knows all keywords that rules can
+// have; bounds for which it has no fast check are left to the node.
 func (n *ruleNode) deriveRules() {
 	s := &n.keywords
 	n.node.setValueRules()

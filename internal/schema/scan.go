@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// scan looks at a schema before the compiler sees it, for everything that would make compiling it expensive.
-// It reads any object as a possible subschema, because a $ref may point anywhere.
+// scan looks at a schema before the compiler sees it, for everything that would make compiling it
+// expensive. It reads any object as a possible subschema, because a $ref may point anywhere.
 type scan struct {
 	limits     Limits
 	subschemas int
 	misfits    int // see [scan.countMisfit]
 }
 
-// countMisfit counts values that are neither schemas nor names where the keyword asks for one. The compiler collects the faults of a schema,
-// a kilobyte for each; there can only be many in lists and maps. Some are let through, as they may be part of an example, where
-// anything is allowed.
+// countMisfit counts values that are neither schemas nor names where the keyword asks for one, and
+// refuses more than maxMisfits. The compiler takes a kilobyte for each such fault, and only lists
+// and maps can have many. A few are let through, since an example may hold any value.
 func (s *scan) countMisfit(keyword string, value any) error {
 	ok := true
 	switch keyword {
@@ -74,7 +74,8 @@ func (s *scan) checkList(keyword string, items []any) error {
 	return nil
 }
 
-// holdsSchemas reports whether the object that is the keyword's value holds subschemas by name and is none itself.
+// holdsSchemas reports whether the object that is the keyword's value holds subschemas by name and
+// is none itself.
 func holdsSchemas(keyword string) bool {
 	switch keyword {
 	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies", "dependentRequired":
@@ -167,7 +168,8 @@ func (s *scan) countSubschema() error {
 	return nil
 }
 
-// isDialect reports whether a value of $schema is understood, whatever its scheme and with or without an empty fragment.
+// isDialect reports whether a value of $schema is understood, whatever its scheme and with or
+// without an empty fragment.
 func isDialect(url string) bool {
 	switch strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(url, "http://"), "https://"), "#") {
 	case "json-schema.org/schema",
