@@ -80,13 +80,19 @@ func (c ClientCapabilities) Lacks(needed ClientCapabilities) ClientCapabilities 
 	if n := needed.Elicitation; n != nil {
 		have := valueOrZero(c.Elicitation)
 		if c.Elicitation == nil || (n.Form && !have.Form) || (n.URL && !have.URL) {
-			out.Elicitation = &ElicitationCapability{Form: n.Form && !have.Form, URL: n.URL && !have.URL}
+			out.Elicitation = &ElicitationCapability{
+				Form: n.Form && !have.Form,
+				URL:  n.URL && !have.URL,
+			}
 		}
 	}
 	if n := needed.Sampling; n != nil {
 		have := valueOrZero(c.Sampling)
 		if c.Sampling == nil || (n.Tools && !have.Tools) || (n.Context && !have.Context) {
-			out.Sampling = &SamplingCapability{Tools: n.Tools && !have.Tools, Context: n.Context && !have.Context}
+			out.Sampling = &SamplingCapability{
+				Tools:   n.Tools && !have.Tools,
+				Context: n.Context && !have.Context,
+			}
 		}
 	}
 	if needed.Roots != nil && c.Roots == nil {
@@ -118,7 +124,10 @@ func (c ClientCapabilities) Union(other ClientCapabilities) ClientCapabilities {
 	}
 	if o := other.Sampling; o != nil {
 		have := valueOrZero(c.Sampling)
-		c.Sampling = &SamplingCapability{Context: have.Context || o.Context, Tools: have.Tools || o.Tools}
+		c.Sampling = &SamplingCapability{
+			Context: have.Context || o.Context,
+			Tools:   have.Tools || o.Tools,
+		}
 	}
 	if o := other.Roots; o != nil {
 		c.Roots = &RootsCapability{ListChanged: valueOrZero(c.Roots).ListChanged || o.ListChanged}
@@ -155,10 +164,14 @@ func valueOrZero[T any](p *T) T {
 func (c ClientCapabilities) String() string {
 	var names []string
 	if e := c.Elicitation; e != nil {
-		names = append(names, subNames("elicitation", []string{"form", "url"}, []bool{e.Form, e.URL})...)
+		names = append(
+			names,
+			subNames("elicitation", []string{"form", "url"}, []bool{e.Form, e.URL})...)
 	}
 	if s := c.Sampling; s != nil {
-		names = append(names, subNames("sampling", []string{"context", "tools"}, []bool{s.Context, s.Tools})...)
+		names = append(
+			names,
+			subNames("sampling", []string{"context", "tools"}, []bool{s.Context, s.Tools})...)
 	}
 	if c.Roots != nil {
 		names = append(names, "roots")

@@ -106,8 +106,13 @@ func (c *TextContent) appendJSON(dst []byte) ([]byte, error) {
 	return w.endObject()
 }
 
-func (c *ImageContent) appendJSON(dst []byte) ([]byte, error) { return appendTyped(dst, "image", c) }
-func (c *AudioContent) appendJSON(dst []byte) ([]byte, error) { return appendTyped(dst, "audio", c) }
+func (c *ImageContent) appendJSON(dst []byte) ([]byte, error) {
+	return appendTyped(dst, "image", c)
+}
+
+func (c *AudioContent) appendJSON(dst []byte) ([]byte, error) {
+	return appendTyped(dst, "audio", c)
+}
 
 func (c *ToolUse) appendJSON(dst []byte) ([]byte, error) {
 	w := beginObject(dst)

@@ -9,7 +9,8 @@ import (
 // 2025-06-18 and audio since 2025-03-26. Earlier clients may fail on unknown blocks, so they get
 // text instead that says what was left out. It does not change blocks.
 func downgradeContent(v Version, blocks []Content) []Content {
-	if v >= V20250618 || !slices.ContainsFunc(blocks, func(b Content) bool { return substituteFor(v, b) != nil }) {
+	if v >= V20250618 ||
+		!slices.ContainsFunc(blocks, func(b Content) bool { return substituteFor(v, b) != nil }) {
 		return blocks
 	}
 	spelled := slices.Clone(blocks)
@@ -23,7 +24,9 @@ func downgradeContent(v Version, blocks []Content) []Content {
 
 // downgradeMessages is downgradeContent for the messages of a prompt.
 func downgradeMessages(v Version, messages []PromptMessage) []PromptMessage {
-	if v >= V20250618 || !slices.ContainsFunc(messages, func(m PromptMessage) bool { return substituteFor(v, m.Content) != nil }) {
+	if v >= V20250618 ||
+		!slices.ContainsFunc(messages,
+			func(m PromptMessage) bool { return substituteFor(v, m.Content) != nil }) {
 		return messages
 	}
 	spelled := slices.Clone(messages)

@@ -78,7 +78,8 @@ func (e *Error) WithData(v any) *Error {
 // MissingCapabilities returns the error that names what a client would have to
 // declare for its request to be served (code -32021).
 func MissingCapabilities(missing ClientCapabilities) *Error {
-	e := Errorf(CodeMissingRequiredClientCapability, "missing required client capability: %s", missing)
+	e := Errorf(CodeMissingRequiredClientCapability, "missing required client capability: %s",
+		missing)
 	return e.WithData(struct {
 		Required ClientCapabilities `json:"requiredCapabilities"`
 	}{missing})
@@ -106,7 +107,8 @@ func (e *Error) RequiredCapabilities() (ClientCapabilities, bool) {
 // UnsupportedVersion returns the error that names the versions a server does
 // support (code -32022).
 func UnsupportedVersion(requested string, supported []Version) *Error {
-	e := Errorf(CodeUnsupportedProtocolVersion, "unsupported protocol version %s", quoteClipped(requested))
+	e := Errorf(CodeUnsupportedProtocolVersion, "unsupported protocol version %s",
+		quoteClipped(requested))
 	return e.WithData(struct {
 		Supported []Version `json:"supported"`
 		Requested string    `json:"requested"`

@@ -20,7 +20,8 @@ const (
 func EncodeHeaderValue(value string) string {
 	// The pattern of the specification is looser than what can be decoded: a
 	// value whose prefix and suffix overlap is encoded all the same.
-	lookalike := strings.HasPrefix(value, sentinelPrefix) && strings.HasSuffix(value, sentinelSuffix)
+	lookalike := strings.HasPrefix(value, sentinelPrefix) &&
+		strings.HasSuffix(value, sentinelSuffix)
 	if isPlainHeader(value) && !lookalike && !strings.Contains(value, "\t") {
 		return value
 	}

@@ -116,7 +116,8 @@ var _ = attachment.Register(
 // empty or repeated key, a missing question, text that is not UTF-8.
 func (r *InputRequiredResult) Validate() error {
 	if len(r.InputRequests) == 0 && !r.RequestState.present {
-		return fmt.Errorf("input required: at least one of inputRequests and requestState must be present")
+		return fmt.Errorf(
+			"input required: at least one of inputRequests and requestState must be present")
 	}
 	// The state must come back byte for byte, which JSON grants to UTF-8 only.
 	if !utf8.ValidString(r.RequestState.text) {
@@ -132,7 +133,8 @@ func (r *InputRequiredResult) Validate() error {
 		case seen.addKey(q.Key):
 			return fmt.Errorf("input required: key %s appears twice", quoteClipped(q.Key))
 		case isNilRequest(q.Request):
-			return fmt.Errorf("input required: question %s is nil or of an unknown type", quoteClipped(q.Key))
+			return fmt.Errorf("input required: question %s is nil or of an unknown type",
+				quoteClipped(q.Key))
 		}
 	}
 	return nil

@@ -40,7 +40,9 @@ type LegacyPeer interface {
 	// OpenSession sends an initialize request and returns the response and, unless that is an
 	// error, the session. Messages of the server that relate to no request are delivered to back,
 	// notifications in order.
-	OpenSession(ctx context.Context, initialize *Request, back BackCaller) (LegacySession, *Response, error)
+	OpenSession(
+		ctx context.Context, initialize *Request, back BackCaller,
+	) (LegacySession, *Response, error)
 }
 
 // A LegacySession is a session of a legacy revision, as seen by a client. Its Handle and Notify are

@@ -66,7 +66,10 @@ func DecodeMessage(data []byte) (Message, error) {
 		return nil, &Error{Code: CodeParseError, Message: "parse error: " + err.Error()}
 	}
 	if jsonx.KindOf(data) != jsonx.Object {
-		return nil, &Error{Code: CodeInvalidRequest, Message: "invalid request: a message must be one JSON object"}
+		return nil, &Error{
+			Code:    CodeInvalidRequest,
+			Message: "invalid request: a message must be one JSON object",
+		}
 	}
 	var raw messageMembers
 	if err := jsonx.Members(data, raw.readMember); err != nil {

@@ -225,7 +225,8 @@ func (m *RequestMeta) appendMeta(w *objectWriter) {
 	if len(m.Extra) > 0 {
 		err := walkMembers(m.Extra, func(key, value []byte) error {
 			switch string(key) {
-			case MetaProtocolVersion, MetaClientInfo, MetaClientCapabilities, MetaLogLevel, MetaProgressToken:
+			case MetaProtocolVersion, MetaClientInfo, MetaClientCapabilities, MetaLogLevel,
+				MetaProgressToken:
 				return nil
 			}
 			in.dst = appendMember(in.dst, string(key), value)

@@ -173,8 +173,11 @@ func (p *ListenParams) readMember(key, value []byte) error {
 	return decodeMember(&p.Notifications, key, value)
 }
 
-func (p *ListenParams) checkComplete() error          { return nil }
-func (p *ListenParams) appendMembers(w *objectWriter) { w.addValue("notifications", p.Notifications) }
+func (p *ListenParams) checkComplete() error { return nil }
+
+func (p *ListenParams) appendMembers(w *objectWriter) {
+	w.addValue("notifications", p.Notifications)
+}
 
 func (p *CompleteParams) readMember(key, value []byte) error {
 	switch string(key) {

@@ -175,7 +175,8 @@ func decodeListResources(data []byte) (Result, error) {
 }
 
 func (r *ListResourceTemplatesResult) appendMembers(w *objectWriter, v Version) {
-	w.addCacheableList(v, "resourceTemplates", orEmpty(r.ResourceTemplates), r.NextCursor, r.Cache, r.Meta)
+	w.addCacheableList(v, "resourceTemplates", orEmpty(r.ResourceTemplates), r.NextCursor, r.Cache,
+		r.Meta)
 }
 
 func decodeListResourceTemplates(data []byte) (Result, error) {

@@ -129,7 +129,8 @@ func (r *ListToolsResult) appendMembers(w *objectWriter, v Version) error {
 	if err := checkDefinitions(r.Tools); err != nil {
 		return fmt.Errorf("tools%w", err)
 	}
-	w.addCacheableList(v, "tools", downgradeTools(v, orEmpty(r.Tools)), r.NextCursor, r.Cache, r.Meta)
+	w.addCacheableList(v, "tools", downgradeTools(v, orEmpty(r.Tools)), r.NextCursor, r.Cache,
+		r.Meta)
 	return nil
 }
 

@@ -22,7 +22,8 @@ func (e *URLElicitationRequiredError) Legacy() (*Error, error) {
 	w.dst = append(w.dst, '[')
 	for i, u := range e.Elicitations {
 		if u == nil || u.ElicitationID == "" || u.URL == "" {
-			return nil, fmt.Errorf("URL elicitation error: elicitations[%d] must have an id and a URL", i)
+			return nil, fmt.Errorf(
+				"URL elicitation error: elicitations[%d] must have an id and a URL", i)
 		}
 		if i > 0 {
 			w.dst = append(w.dst, ',')

@@ -49,7 +49,8 @@ var foreign = [...]struct{ key, instead string }{
 	{"oneOf", "write enum"},
 	{"anyOf", "write enum"},
 	{"const", "write an enum of one value"},
-	{"required", "leave it out: a field is required unless its json tag says omitempty or omitzero"},
+	{"required",
+		"leave it out: a field is required unless its json tag says omitempty or omitzero"},
 	// What forms and tags cannot say.
 	{"pattern", inSchema},
 	{"multipleOf", inSchema},
@@ -82,7 +83,9 @@ func (r *reader) readPairs() error {
 		key, value, after, ok := cutPair(rest)
 		if !ok {
 			if mentionsKeyword(rest) {
-				return r.newError("", "the struct tag `%s` is not a list of key:\"value\" pairs, so it is not read", strings.TrimSpace(rest))
+				return r.newError("",
+					"the struct tag `%s` is not a list of key:\"value\" pairs, so it is not read",
+					strings.TrimSpace(rest))
 			}
 			return nil
 		}
@@ -109,7 +112,8 @@ func cutPair(tag string) (key, value, rest string, ok bool) {
 	if tag == "" {
 		return "", "", "", true
 	}
-	end := strings.IndexFunc(tag, func(r rune) bool { return r <= ' ' || r == ':' || r == '"' || r == 0x7f })
+	end := strings.IndexFunc(tag,
+		func(r rune) bool { return r <= ' ' || r == ':' || r == '"' || r == 0x7f })
 	if end <= 0 || !strings.HasPrefix(tag[end:], `:"`) {
 		return "", "", "", false
 	}

@@ -22,7 +22,8 @@ func Members(t reflect.Type) []Member {
 	at := map[string]int{}
 	for _, field := range reflect.VisibleFields(t) {
 		m, ok := memberOf(t, field)
-		if !ok || slices.ContainsFunc(named, func(outer []int) bool { return isWithin(field.Index, outer) }) {
+		inNamed := func(outer []int) bool { return isWithin(field.Index, outer) }
+		if !ok || slices.ContainsFunc(named, inNamed) {
 			continue
 		}
 		if field.Anonymous {
@@ -43,7 +44,8 @@ func Members(t reflect.Type) []Member {
 func memberOf(t reflect.Type, field reflect.StructField) (Member, bool) {
 	tag := field.Tag.Get("json")
 	name, options, _ := strings.Cut(tag, ",")
-	if !field.IsExported() || tag == "-" || field.Anonymous && name == "" && deref(field.Type).Kind() == reflect.Struct {
+	if !field.IsExported() || tag == "-" ||
+		field.Anonymous && name == "" && deref(field.Type).Kind() == reflect.Struct {
 		return Member{}, false
 	}
 	m := Member{Name: name, Owner: t, Field: field}

@@ -22,7 +22,8 @@ type Number struct {
 // ParseNumber reads a number in the notation of JSON. It refuses those that would take long to
 // compute with.
 func ParseNumber(s string) (Number, error) {
-	if jsonx.KindOf([]byte(s)) != jsonx.Number || jsonx.Check([]byte(s)) != nil || strings.TrimSpace(s) != s {
+	if jsonx.KindOf([]byte(s)) != jsonx.Number || jsonx.Check([]byte(s)) != nil ||
+		strings.TrimSpace(s) != s {
 		return Number{}, errors.New("not a number")
 	}
 	if err := schema.CheckNumber(json.Number(s)); err != nil {

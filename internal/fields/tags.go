@@ -63,7 +63,8 @@ func Refuse(owner reflect.Type, field reflect.StructField) error {
 	}
 	for _, key := range keywords {
 		if _, ok := r.pairs[key]; ok {
-			return r.newError(key, "does nothing on an embedded struct, whose fields are members of their own")
+			return r.newError(key,
+				"does nothing on an embedded struct, whose fields are members of their own")
 		}
 	}
 	return nil
@@ -92,7 +93,12 @@ func (r *reader) newError(key, format string, args ...any) error {
 	if key != "" {
 		tag = key + ":" + strconv.Quote(r.pairs[key])
 	}
-	return &Error{Type: r.owner, Field: r.field.Name, Tag: tag, Reason: fmt.Sprintf(format, args...)}
+	return &Error{
+		Type:   r.owner,
+		Field:  r.field.Name,
+		Tag:    tag,
+		Reason: fmt.Sprintf(format, args...),
+	}
 }
 
 // readTexts reads description and title.
@@ -108,7 +114,8 @@ func (r *reader) readTexts() error {
 		return r.newError("jsonschema", "is empty; leave it out")
 	}
 	if pair := pairIn(text); pair != "" {
-		return r.newError("jsonschema", "is a description and nothing else: make a tag of its own of %q, where it has one, or say it in words", pair)
+		return r.newError("jsonschema", "is a description and nothing else: "+
+			"make a tag of its own of %q, where it has one, or say it in words", pair)
 	}
 	r.tags.Description = text
 	return nil
@@ -139,7 +146,8 @@ func (r *reader) readEnum() error {
 	if titled {
 		r.tags.Titles = splitList(titles)
 		if len(r.tags.Titles) != len(r.tags.Values) {
-			return r.newError("enumTitles", "has %d titles for %d values", len(r.tags.Titles), len(r.tags.Values))
+			return r.newError("enumTitles", "has %d titles for %d values", len(r.tags.Titles),
+				len(r.tags.Values))
 		}
 		if slices.Contains(r.tags.Titles, "") {
 			return r.newError("enumTitles", "has an empty title")
@@ -163,7 +171,8 @@ func (r *reader) readFormat() error {
 	case !ok:
 		return nil
 	case r.kind != Text && r.kind != Time || r.tags.Values != nil:
-		return r.newError("format", "format is for a string without enum, not for %s", r.describeType())
+		return r.newError("format", "format is for a string without enum, not for %s",
+			r.describeType())
 	case !IsFormat(format):
 		return r.newError("format", "is none of %s", strings.Join(formats[:], ", "))
 	case r.kind == Time && format != "date-time":
@@ -176,7 +185,8 @@ func (r *reader) readFormat() error {
 // readCounts reads lengths and numbers of items.
 func (r *reader) readCounts() error {
 	text := (r.kind == Text || r.kind == Time) && r.tags.Values == nil
-	list := (r.kind == Texts || r.kind == List) && deref(r.field.Type).Kind() == reflect.Slice // an array has a length already
+	// An array has a length already.
+	list := (r.kind == Texts || r.kind == List) && deref(r.field.Type).Kind() == reflect.Slice
 	for _, count := range []struct {
 		key  string
 		fits bool

@@ -45,7 +45,8 @@ func deriveFields(derived []field, t reflect.Type) ([]field, error) {
 		name, options, _ := strings.Cut(tag, ",")
 		if sf.Anonymous && name == "" {
 			if sf.Type.Kind() != reflect.Struct || sf.Type == timeType || tagged {
-				return nil, fieldError(sf.Name, "is embedded; only a plain struct can be, without a json tag, and its fields become the form's")
+				return nil, fieldError(sf.Name, "is embedded; only a plain struct can be, "+
+					"without a json tag, and its fields become the form's")
 			}
 			err := fields.Refuse(t, sf)
 			if err != nil {
@@ -106,7 +107,8 @@ func deriveField(owner reflect.Type, sf reflect.StructField, name, options strin
 // badInName reports whether encoding/json ignores a name with r in a tag and uses the Go field's
 // name.
 func badInName(r rune) bool {
-	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) &&
+		!strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 }
 
 var (
@@ -122,7 +124,8 @@ func (f *field) setType(t reflect.Type) error {
 		return nil
 	}
 	if decodesItself(t) {
-		return fmt.Errorf("is of type %v, which decodes itself, so its form cannot be known; %s", t, allowed)
+		return fmt.Errorf("is of type %v, which decodes itself, so its form cannot be known; %s", t,
+			allowed)
 	}
 	switch t.Kind() {
 	case reflect.String:
@@ -163,7 +166,9 @@ func (f *field) setTags(tags *fields.Tags) error {
 	}
 	if tags.Format != "" {
 		if !isFormat(tags.Format) {
-			return fmt.Errorf("format %q is none of email, uri, date and date-time, and a form has no others", tags.Format)
+			return fmt.Errorf(
+				"format %q is none of email, uri, date and date-time, and a form has no others",
+				tags.Format)
 		}
 		f.format = tags.Format
 	}

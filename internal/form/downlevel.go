@@ -78,7 +78,9 @@ func splitChoices(raw []byte) (values, titles []byte, err error) {
 }
 
 // rewrite copies an object, each value as f returns it.
-func rewrite(object []byte, f func(key string, value []byte) ([]byte, error)) (json.RawMessage, error) {
+func rewrite(
+	object []byte, f func(key string, value []byte) ([]byte, error),
+) (json.RawMessage, error) {
 	out := []byte{'{'}
 	err := jsonx.Members(object, func(key, value []byte) error {
 		value, err := f(string(key), value)

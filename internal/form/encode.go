@@ -108,5 +108,6 @@ func appendLimit(b []byte, name string, l limit) []byte {
 	if !l.isSet() {
 		return b
 	}
-	return strconv.AppendInt(append(jsonx.AppendText(append(b, ','), name), ':'), int64(l.count()), 10)
+	b = append(jsonx.AppendText(append(b, ','), name), ':')
+	return strconv.AppendInt(b, int64(l.count()), 10)
 }

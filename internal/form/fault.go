@@ -96,19 +96,23 @@ func (f *field) explainReason(reason string) (rule, words string) {
 		return RuleEnum, f.choiceWords()
 	case reason == "is out of range":
 		return RuleRange, "is too small or too large"
-	case strings.HasPrefix(reason, "must be a valid "), reason == "must be a date-time that a clock can show":
+	case strings.HasPrefix(reason, "must be a valid "),
+		reason == "must be a date-time that a clock can show":
 		return RuleFormat, f.formatWords()
 	case strings.HasPrefix(reason, "must match the pattern"):
 		return RulePattern, "has not the form that is asked for"
-	case strings.HasPrefix(reason, "must be at least "), strings.HasPrefix(reason, "must be more than "):
+	case strings.HasPrefix(reason, "must be at least "),
+		strings.HasPrefix(reason, "must be more than "):
 		return RuleMinimum, reason
-	case strings.HasPrefix(reason, "must be at most "), strings.HasPrefix(reason, "must be less than "):
+	case strings.HasPrefix(reason, "must be at most "),
+		strings.HasPrefix(reason, "must be less than "):
 		return RuleMaximum, reason
 	case f.kind == choices && (strings.HasPrefix(reason, "must have at ") || strings.HasPrefix(reason, "must not hold the same")):
 		return RuleItems, reason
 	case strings.HasPrefix(reason, "must have at "):
 		return RuleLength, reason
-	case strings.HasPrefix(reason, "must be a"), strings.HasPrefix(reason, "must hold strings only"):
+	case strings.HasPrefix(reason, "must be a"),
+		strings.HasPrefix(reason, "must hold strings only"):
 		return RuleType, f.typeWords()
 	}
 	return RuleOther, "is not what is asked for"

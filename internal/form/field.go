@@ -189,7 +189,8 @@ func (f *field) appendValue(dst, raw []byte) []byte {
 
 // needsRewrite reports whether appendValue appends something else than raw.
 func (f *field) needsRewrite(raw []byte) bool {
-	return f.kind == integer && (bytes.ContainsAny(raw, ".eE") || f.target == uint64Target && string(raw) == "-0")
+	return f.kind == integer &&
+		(bytes.ContainsAny(raw, ".eE") || f.target == uint64Target && string(raw) == "-0")
 }
 
 // checkDefinition returns what is wrong with the definition of the field, or "".

@@ -142,7 +142,9 @@ func searchFields(fields []field, byName map[string]int, name []byte) int {
 // checkFields checks the fields of a form together. Each has passed checkDefinition.
 func checkFields(fields []field, allowSecrets bool) error {
 	if len(fields) > MaxFields {
-		return &Error{Reason: fmt.Sprintf("has %d fields, at most %d are allowed", len(fields), MaxFields)}
+		return &Error{
+			Reason: fmt.Sprintf("has %d fields, at most %d are allowed", len(fields), MaxFields),
+		}
 	}
 	names := make(map[string]bool, len(fields))
 	for i := range fields {
@@ -152,7 +154,8 @@ func checkFields(fields []field, allowSecrets bool) error {
 		}
 		names[f.name] = true
 		if len(f.values) > MaxValues {
-			return fieldError(f.name, fmt.Sprintf("has %d values to choose from, at most %d are allowed", len(f.values), MaxValues))
+			return fieldError(f.name, fmt.Sprintf(
+				"has %d values to choose from, at most %d are allowed", len(f.values), MaxValues))
 		}
 		if allowSecrets {
 			continue

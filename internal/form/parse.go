@@ -131,7 +131,8 @@ func (p *parser) refuseUnknown(name string, keyword []byte) error {
 		p.beyond = true
 		return nil
 	}
-	return fieldError(name, "has the keyword "+quote(keyword)+", which the grammar of forms does not have here")
+	return fieldError(name,
+		"has the keyword "+quote(keyword)+", which the grammar of forms does not have here")
 }
 
 func (p *parser) parseRequired(raw []byte) error {
@@ -240,7 +241,8 @@ func (p *parser) parseAnnotation(keyword string, raw []byte) (string, error) {
 func (f *field) setKind(read *rawKeywords) error {
 	name, err := jsonx.Text(read.get("type"))
 	if err != nil {
-		return errors.New(`"type" must be a string: one of string, number, integer, boolean, or array for a multi-select`)
+		return errors.New(`"type" must be a string: one of string, number, integer, boolean, ` +
+			`or array for a multi-select`)
 	}
 	switch name {
 	case "string":
@@ -257,7 +259,8 @@ func (f *field) setKind(read *rawKeywords) error {
 	case "array":
 		f.kind = choices
 	default:
-		return fmt.Errorf("is of type %s, but a form is flat: string, number, integer, boolean, and arrays to choose from", quote([]byte(name)))
+		return fmt.Errorf("is of type %s, but a form is flat: string, number, integer, boolean, "+
+			"and arrays to choose from", quote([]byte(name)))
 	}
 	return nil
 }
@@ -282,9 +285,15 @@ func (p *parser) parseKeywords(f *field, read *rawKeywords) error {
 		{"minimum", numeric, func(raw []byte) error { return readBound(&f.minimum, raw) }},
 		{"maximum", numeric, func(raw []byte) error { return readBound(&f.maximum, raw) }},
 		{"items", f.kind == choices, func(raw []byte) error { return p.parseItems(f, raw) }},
-		{"enum", listed, func(raw []byte) (err error) { f.values, err = parseValues(raw); return err }},
+		{"enum", listed, func(raw []byte) (err error) {
+			f.values, err = parseValues(raw)
+			return err
+		}},
 		{"enumNames", listed, func(raw []byte) error { return p.parseEnumNames(f, raw) }},
-		{"oneOf", f.kind == choice && !listed, func(raw []byte) (err error) { f.values, f.titles, err = p.parseTitledValues(raw); return err }},
+		{"oneOf", f.kind == choice && !listed, func(raw []byte) (err error) {
+			f.values, f.titles, err = p.parseTitledValues(raw)
+			return err
+		}},
 	}
 	for _, k := range keywords {
 		raw := read.get(k.name)
@@ -332,7 +341,8 @@ func (p *parser) parseFormat(f *field, raw []byte) error {
 
 func (l *limit) parseLimit(raw []byte) error {
 	n, err := fields.ParseNumber(string(raw))
-	if err != nil || !n.IsInteger() || n.Compare(fields.NumberOf(0)) < 0 || n.Compare(fields.NumberOf(1<<31-1)) > 0 {
+	if err != nil || !n.IsInteger() || n.Compare(fields.NumberOf(0)) < 0 ||
+		n.Compare(fields.NumberOf(1<<31-1)) > 0 {
 		return errors.New("is not a count")
 	}
 	*l = limitOf(int(n.Exact().Num().Int64()))

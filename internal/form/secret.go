@@ -13,12 +13,12 @@ func isSecret(words string) bool {
 		"secret", "secrets", "token", "credential", "credentials",
 		"cvv", "cvc", "ssn", "pin", "otp":
 		return true
-	case "api key", "access key", "private key", "secret key", "api keys", "access keys", "private keys", "secret keys",
-		"card number", "credit card", "security code":
+	case "api key", "access key", "private key", "secret key", "api keys", "access keys",
+		"private keys", "secret keys", "card number", "credit card", "security code":
 		return true
 	// Two words that people run together.
-	case "apikey", "accesskey", "privatekey", "secretkey", "cardnumber", "creditcard", "clientsecret",
-		"apitoken", "accesstoken", "authtoken", "bearertoken", "refreshtoken":
+	case "apikey", "accesskey", "privatekey", "secretkey", "cardnumber", "creditcard",
+		"clientsecret", "apitoken", "accesstoken", "authtoken", "bearertoken", "refreshtoken":
 		return true
 	}
 	return false
@@ -28,7 +28,8 @@ func isSecret(words string) bool {
 // for, such as its length or name.
 func isDescribing(word string) bool {
 	switch word {
-	case "age", "budget", "count", "expiry", "kind", "length", "lifetime", "limit", "name", "policy", "rotation", "size", "ttl", "type", "usage":
+	case "age", "budget", "count", "expiry", "kind", "length", "lifetime", "limit", "name",
+		"policy", "rotation", "size", "ttl", "type", "usage":
 		return true
 	}
 	return false

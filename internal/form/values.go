@@ -12,7 +12,8 @@ import (
 func (p *parser) parseEnumNames(f *field, raw []byte) error {
 	titles, err := parseTexts(raw)
 	if err == nil && len(titles) != len(f.values) {
-		err = fmt.Errorf("has %s for %s", count(len(titles), "title"), count(len(f.values), "value"))
+		err = fmt.Errorf("has %s for %s", count(len(titles), "title"),
+			count(len(f.values), "value"))
 	}
 	if err != nil && !p.loose {
 		return err

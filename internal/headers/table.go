@@ -77,13 +77,15 @@ func (w *walker) walkKeyword(key string, value []byte, path []string, reachable 
 			return w.walkSchema(sub, append(path[:len(path):len(path)], string(name)), reachable)
 		})
 	case "$defs", "definitions", "patternProperties", "dependentSchemas":
-		return jsonx.Members(value, func(_, sub []byte) error { return w.walkSchema(sub, nil, false) })
+		return jsonx.Members(value,
+			func(_, sub []byte) error { return w.walkSchema(sub, nil, false) })
 	}
 	switch jsonx.KindOf(value) {
 	case jsonx.Object:
 		return w.walkSchema(value, nil, false)
 	case jsonx.Array:
-		return jsonx.Elements(value, func(_ int, sub []byte) error { return w.walkSchema(sub, nil, false) })
+		return jsonx.Elements(value,
+			func(_ int, sub []byte) error { return w.walkSchema(sub, nil, false) })
 	}
 	return nil
 }
@@ -95,7 +97,9 @@ func (w *walker) addParam(annotation []byte, path []string, typ string) error {
 	case err != nil:
 		return fmt.Errorf("%s: must be a string", where)
 	case !IsToken(name):
-		return fmt.Errorf("%s: must be a header name: one or more letters, digits or any of !#$%%&'*+-.^_`|~", where)
+		return fmt.Errorf(
+			"%s: must be a header name: one or more letters, digits or any of !#$%%&'*+-.^_`|~",
+			where)
 	case typ != "string" && typ != "integer" && typ != "boolean":
 		return fmt.Errorf("%s: only a string, integer or boolean can be mirrored", where)
 	case len(w.table) == maxParams:

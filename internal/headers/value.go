@@ -47,7 +47,9 @@ func (p Param) valueIn(arguments []byte) (string, bool, error) {
 			return "", false, nil
 		}
 		if new(big.Int).Abs(n).Cmp(big.NewInt(maxSafe)) > 0 {
-			return "", false, fmt.Errorf("argument %s: integers beyond 2^53-1 cannot be mirrored into a header", strings.Join(p.Path, "."))
+			return "", false, fmt.Errorf(
+				"argument %s: integers beyond 2^53-1 cannot be mirrored into a header",
+				strings.Join(p.Path, "."))
 		}
 		return n.String(), true, nil
 	}
@@ -135,7 +137,8 @@ var (
 
 // isJSONNumber reports whether text is a number in JSON.
 func isJSONNumber(text string) bool {
-	return jsonx.Check([]byte(text)) == nil && jsonx.KindOf([]byte(text)) == jsonx.Number && strings.TrimSpace(text) == text
+	return jsonx.Check([]byte(text)) == nil && jsonx.KindOf([]byte(text)) == jsonx.Number &&
+		strings.TrimSpace(text) == text
 }
 
 func (p Param) matchHeader(header, want string) error {

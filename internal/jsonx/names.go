@@ -116,7 +116,8 @@ func (n *nameSet) insertName(data []byte, scope int32, name span, escaped bool) 
 	i := hash & mask
 	for ; n.slots[i].name.end != 0; i = (i + 1) & mask {
 		e := &n.slots[i]
-		if e.hash == hash && e.scope == scope && bytes.Equal(n.unescapeName(data, e.name, hasEscape(e.name.bytesIn(data)), 1), text) {
+		if e.hash == hash && e.scope == scope &&
+			bytes.Equal(n.unescapeName(data, e.name, hasEscape(e.name.bytesIn(data)), 1), text) {
 			return false
 		}
 	}

@@ -36,7 +36,8 @@ func credentialAt(s string, i int) (start, end int) {
 		if strings.HasPrefix(s[i:], scheme) {
 			start = i + len(scheme)
 			// Words follow as well: "basic setup", "bearer of news".
-			if end = valueEnd(s, start); strings.ContainsAny(s[start:end], "0123456789._=+/-") || end-start > 20 {
+			end = valueEnd(s, start)
+			if strings.ContainsAny(s[start:end], "0123456789._=+/-") || end-start > 20 {
 				return start, end
 			}
 		}

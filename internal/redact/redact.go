@@ -74,7 +74,8 @@ func hideParts(hidden []bool, text string, secrets []string) {
 	if len(starts) == 0 {
 		return
 	}
-	slices.SortFunc(starts, func(i, j int) int { return strings.Compare(text[i:i+minPart], text[j:j+minPart]) })
+	slices.SortFunc(starts,
+		func(i, j int) int { return strings.Compare(text[i:i+minPart], text[j:j+minPart]) })
 	done := make([]bool, len(starts)) // once is enough: a secret may be one piece over and over
 	for _, secret := range secrets {
 		for i := minPart; i <= len(secret); i++ {
@@ -114,5 +115,6 @@ func mask(text string, hidden []bool) string {
 
 // isWordByte reports whether tokens contain c.
 func isWordByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~+/=", c) >= 0
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+		strings.IndexByte("-._~+/=", c) >= 0
 }

@@ -71,7 +71,8 @@ func (s *Secrets) AddJSON(raw []byte) {
 			s.AddText(string(raw))
 		}
 	case jsonx.Array:
-		if jsonx.Elements(raw, func(_ int, value []byte) error { s.AddJSON(value); return nil }) != nil {
+		add := func(_ int, value []byte) error { s.AddJSON(value); return nil }
+		if jsonx.Elements(raw, add) != nil {
 			s.AddText(string(raw))
 		}
 	}
@@ -109,7 +110,8 @@ func (s *Secrets) Redact(text string) string {
 		}
 	}
 	// The longest first: a secret may be part of another.
-	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	slices.SortFunc(forms,
+		func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
 	forms = slices.Compact(forms)
 	short := slices.IndexFunc(forms, func(form string) bool { return len(form) < shortSecret })
 	if short < 0 {

@@ -124,7 +124,8 @@ func explain(err error) error {
 	var faults *jsonschema.ValidationError
 	switch {
 	case errors.As(err, &load):
-		return fmt.Errorf("reference %s leads out of the schema, and nothing is fetched", quote(local(load.URL)))
+		return fmt.Errorf("reference %s leads out of the schema, and nothing is fetched",
+			quote(local(load.URL)))
 	case errors.As(err, &anchor):
 		return fmt.Errorf("reference %s leads nowhere", quote(local(anchor.Reference)))
 	case errors.As(err, &pointer):

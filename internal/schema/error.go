@@ -166,7 +166,10 @@ func describeValue(k jsonschema.ErrorKind) string {
 func atLeast(n int, noun, plural string) string {
 	return "must have at least " + amount(n, noun, plural)
 }
-func atMost(n int, noun, plural string) string { return "must have at most " + amount(n, noun, plural) }
+
+func atMost(n int, noun, plural string) string {
+	return "must have at most " + amount(n, noun, plural)
+}
 
 func amount(n int, noun, plural string) string {
 	if n != 1 {

@@ -375,7 +375,9 @@ func (e *evaluator) checkEachMember(n *node, members map[string]any, own *evalua
 	return e.checkNamed(n, members, slices.Sorted(maps.Keys(members)), own)
 }
 
-func (e *evaluator) checkNamed(n *node, members map[string]any, names []string, own *evaluated) *fault {
+func (e *evaluator) checkNamed(
+	n *node, members map[string]any, names []string, own *evaluated,
+) *fault {
 	for _, name := range names {
 		value, ok := members[name]
 		if !ok {

@@ -61,7 +61,8 @@ func isEmail(s string) bool {
 		return false
 	}
 	local, domain := s[:at], s[at+1:]
-	return (isDotAtom(local) || isQuotedLocal(local)) && (isHostname(domain) || isAddressLiteral(domain))
+	return (isDotAtom(local) || isQuotedLocal(local)) &&
+		(isHostname(domain) || isAddressLiteral(domain))
 }
 
 func isDotAtom(s string) bool {
@@ -186,7 +187,8 @@ func strictClock(s string) bool {
 	if s == "Z" {
 		return true
 	}
-	return len(s) == 6 && (s[0] == '+' || s[0] == '-') && digits(s[1:3]) && s[3] == ':' && digits(s[4:6]) && s[1:3] < "24" && s[4:6] < "60"
+	return len(s) == 6 && (s[0] == '+' || s[0] == '-') && digits(s[1:3]) && s[3] == ':' &&
+		digits(s[4:6]) && s[1:3] < "24" && s[4:6] < "60"
 }
 
 func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }

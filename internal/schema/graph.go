@@ -126,12 +126,14 @@ func checkKeywords(s *jsonschema.Schema) error {
 			continue
 		}
 		switch field.Name {
-		case "Bool", "Types", "Enum", "Const", "Format", "Ref", "Not", "AllOf", "AnyOf", "OneOf", "If", "Then", "Else",
-			"MaxProperties", "MinProperties", "Required", "PropertyNames", "Properties", "PatternProperties", "AdditionalProperties",
-			"Dependencies", "DependentRequired", "DependentSchemas", "UnevaluatedProperties",
-			"MinItems", "MaxItems", "UniqueItems", "Contains", "MinContains", "MaxContains", "Items", "AdditionalItems",
-			"PrefixItems", "Items2020", "UnevaluatedItems", "MinLength", "MaxLength", "Pattern",
-			"Maximum", "Minimum", "ExclusiveMaximum", "ExclusiveMinimum", "MultipleOf":
+		case "Bool", "Types", "Enum", "Const", "Format", "Ref", "Not", "AllOf", "AnyOf", "OneOf",
+			"If", "Then", "Else", "MaxProperties", "MinProperties", "Required", "PropertyNames",
+			"Properties", "PatternProperties", "AdditionalProperties", "Dependencies",
+			"DependentRequired", "DependentSchemas", "UnevaluatedProperties", "MinItems",
+			"MaxItems", "UniqueItems", "Contains", "MinContains", "MaxContains", "Items",
+			"AdditionalItems", "PrefixItems", "Items2020", "UnevaluatedItems", "MinLength",
+			"MaxLength", "Pattern", "Maximum", "Minimum", "ExclusiveMaximum", "ExclusiveMinimum",
+			"MultipleOf":
 		case "DraftVersion", "Location", "ID", "Anchor", "DynamicAnchor", "RecursiveAnchor",
 			"Title", "Description", "Default", "Comment", "ReadOnly", "WriteOnly", "Examples", "Deprecated": // nothing to evaluate
 		case "DynamicRef", "RecursiveRef":
@@ -186,7 +188,8 @@ func (n *node) setValueRules() {
 }
 
 func (g *graph) addInPlace(n *node, s *jsonschema.Schema) {
-	n.ref, n.not, n.condition, n.then, n.otherwise = g.addNode(s.Ref), g.addNode(s.Not), g.addNode(s.If), g.addNode(s.Then), g.addNode(s.Else)
+	n.ref, n.not = g.addNode(s.Ref), g.addNode(s.Not)
+	n.condition, n.then, n.otherwise = g.addNode(s.If), g.addNode(s.Then), g.addNode(s.Else)
 	n.refAlone = n.ref != nil && s.DraftVersion < 2019
 	for _, sub := range []*node{n.ref, n.not, n.condition, n.then, n.otherwise} {
 		if sub != nil {
@@ -221,7 +224,8 @@ func (g *graph) addDependencies(n *node, s *jsonschema.Schema) {
 		}
 	}
 	slices.SortFunc(n.dependencies, func(a, b dependency) int {
-		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(len(a.required), len(b.required)))
+		return cmp.Or(strings.Compare(a.name, b.name),
+			cmp.Compare(len(a.required), len(b.required)))
 	})
 	for _, d := range n.dependencies {
 		if d.schema != nil {
@@ -242,11 +246,14 @@ func (g *graph) addObject(n *node, s *jsonschema.Schema) {
 		n.patterns = append(n.patterns, patternNode{re, g.addNode(sub)})
 		n.patternText += patternSteps(re, 0)
 	}
-	slices.SortFunc(n.patterns, func(a, b patternNode) int { return strings.Compare(a.pattern.String(), b.pattern.String()) })
+	slices.SortFunc(n.patterns, func(a, b patternNode) int {
+		return strings.Compare(a.pattern.String(), b.pattern.String())
+	})
 	n.additional, n.closed, n.open = g.addAny(s.AdditionalProperties)
 	n.leftMembers = g.addNode(s.UnevaluatedProperties)
 	n.nameRules = g.addNode(s.PropertyNames)
-	n.propertiesAlone = n.properties != nil && len(n.patterns) == 0 && n.additional == nil && !n.closed && !n.open && n.nameRules == nil
+	n.propertiesAlone = n.properties != nil && len(n.patterns) == 0 && n.additional == nil &&
+		!n.closed && !n.open && n.nameRules == nil
 }
 
 func (g *graph) addArray(n *node, s *jsonschema.Schema) {
@@ -348,7 +355,8 @@ func (n *node) computeCost(maxCost int64) error {
 		return fmt.Errorf("checking a single value could take more than %d steps", maxCost)
 	}
 	if n.depth > maxInPlaceDepth {
-		return fmt.Errorf("references and combinations are nested more than %d deep", maxInPlaceDepth)
+		return fmt.Errorf("references and combinations are nested more than %d deep",
+			maxInPlaceDepth)
 	}
 	n.state = visited
 	return nil

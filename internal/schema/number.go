@@ -65,7 +65,11 @@ func (n *node) addBound(r rule, value *big.Rat) {
 	if value == nil {
 		return
 	}
-	b := bound{rule: r, value: value, steps: arithmetic + int64(value.Num().BitLen()+value.Denom().BitLen())/bitsPerStep}
+	b := bound{
+		rule:  r,
+		value: value,
+		steps: arithmetic + int64(value.Num().BitLen()+value.Denom().BitLen())/bitsPerStep,
+	}
 	if value.IsInt() && value.Num().IsInt64() {
 		b.small, b.whole = value.Num().Int64(), true
 	}

@@ -115,9 +115,11 @@ type engine struct {
 
 func (e *engine) compilePattern(s string) (jsonschema.Regexp, error) {
 	if len(s) > maxPattern {
-		return nil, patternError("must be a regular expression of at most " + strconv.Itoa(maxPattern) + " bytes")
+		return nil, patternError(
+			"must be a regular expression of at most " + strconv.Itoa(maxPattern) + " bytes")
 	}
-	tooLarge := patternError("must be a regular expression of at most " + strconv.Itoa(maxProgram) + " instructions, of which classes of characters count for many")
+	tooLarge := patternError("must be a regular expression of at most " + strconv.Itoa(maxProgram) +
+		" instructions, of which classes of characters count for many")
 	size := parseCost(s)
 	if size > maxProgram {
 		return nil, tooLarge
@@ -134,7 +136,8 @@ func (e *engine) compilePattern(s string) (jsonschema.Regexp, error) {
 		return nil, nil // only the error is looked at
 	}
 	if e.left -= size; e.left < 0 {
-		return nil, patternError("must be smaller: the schema's regular expressions take too many instructions together")
+		return nil, patternError(
+			"must be smaller: the schema's regular expressions take too many instructions together")
 	}
 	re, err := regexp.Compile(s)
 	if err != nil {

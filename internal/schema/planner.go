@@ -31,7 +31,8 @@ func (b *planner) planFor(s *jsonschema.Schema) *plan {
 	*p = newPlan(b.nodes[s])
 	b.plans[s] = p
 	p.never = s.Bool != nil && !*s.Bool
-	p.hard = !understood(s) || !(p.setStrings(s) && p.setNumbers(s) && b.setInPlace(p, s) && b.setObject(p, s) && b.setArray(p, s))
+	p.hard = !understood(s) || !p.setStrings(s) || !p.setNumbers(s) ||
+		!b.setInPlace(p, s) || !b.setObject(p, s) || !b.setArray(p, s)
 	return p
 }
 
@@ -58,8 +59,8 @@ func understood(s *jsonschema.Schema) bool {
 			"MaxProperties", "MinProperties", "Required", "Properties", "AdditionalProperties",
 			"MinItems", "MaxItems", "Items", "Items2020", "MinLength", "MaxLength", "Pattern",
 			"Maximum", "Minimum", "ExclusiveMaximum", "ExclusiveMinimum":
-		case "DraftVersion", "Location", "ID", "Anchor", "Title", "Description", "Default", "Comment",
-			"ReadOnly", "WriteOnly", "Examples", "Deprecated":
+		case "DraftVersion", "Location", "ID", "Anchor", "Title", "Description", "Default",
+			"Comment", "ReadOnly", "WriteOnly", "Examples", "Deprecated":
 		default:
 			return false
 		}
@@ -105,7 +106,8 @@ func (p *plan) setStrings(s *jsonschema.Schema) bool {
 			return false
 		}
 	}
-	if limits.values != nil || limits.pattern != nil || limits.format != "" || s.MinLength != nil || s.MaxLength != nil {
+	if limits.values != nil || limits.pattern != nil || limits.format != "" || s.MinLength != nil ||
+		s.MaxLength != nil {
 		kept := limits // so that limits need not be allocated where there are none
 		p.strings = &kept
 	}
@@ -166,7 +168,8 @@ func (b *planner) setObject(p *plan, s *jsonschema.Schema) bool {
 	at := make(map[string]int, len(s.Properties)+len(s.Required))
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		at[name] = len(p.properties)
-		p.properties = append(p.properties, property{name: name, plan: b.planFor(s.Properties[name]), declared: true})
+		p.properties = append(p.properties,
+			property{name: name, plan: b.planFor(s.Properties[name]), declared: true})
 	}
 	for _, name := range s.Required {
 		i, ok := at[name]

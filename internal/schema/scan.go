@@ -40,7 +40,9 @@ func (s *scan) countMisfit(keyword string, value any) error {
 		s.misfits++
 	}
 	if s.misfits > maxMisfits {
-		return fmt.Errorf("%q and its like hold more than %d values that are neither schemas nor names", keyword, maxMisfits)
+		return fmt.Errorf(
+			"%q and its like hold more than %d values that are neither schemas nor names", keyword,
+			maxMisfits)
 	}
 	return nil
 }
@@ -78,7 +80,8 @@ func (s *scan) checkList(keyword string, items []any) error {
 // is none itself.
 func holdsSchemas(keyword string) bool {
 	switch keyword {
-	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies", "dependentRequired":
+	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas",
+		"dependencies", "dependentRequired":
 		return true
 	}
 	return false
@@ -87,7 +90,8 @@ func holdsSchemas(keyword string) bool {
 // isCount reports whether the number that is the keyword's value is a length or a count.
 func isCount(keyword string) bool {
 	switch keyword {
-	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains":
+	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties",
+		"minContains", "maxContains":
 		return true
 	}
 	return false

@@ -32,7 +32,10 @@ func (s *Schema) Validate(doc []byte) error {
 // ValidateChecked is [Schema.Validate] for a document that has passed jsonx.Check, or is part of
 // one that has, and is not empty. It decodes only values that the plan does not accept.
 func (s *Schema) ValidateChecked(doc []byte) error {
-	c := checker{evaluator: evaluator{left: s.maxSteps}, bytes: maxPasses*int64(len(doc)) + freeBytes}
+	c := checker{
+		evaluator: evaluator{left: s.maxSteps},
+		bytes:     maxPasses*int64(len(doc)) + freeBytes,
+	}
 	if f := c.checkRaw(s.plan, doc); !c.passedOver() {
 		return c.reportFault(f)
 	}
@@ -57,7 +60,9 @@ func (s *Schema) ValidateValue(v any) error {
 func (e *evaluator) reportFault(f *fault) error {
 	switch {
 	case e.left < 0:
-		return &Error{Reason: "the document is too large or too deep to be checked against the schema"}
+		return &Error{
+			Reason: "the document is too large or too deep to be checked against the schema",
+		}
 	case e.broken:
 		return &Error{Reason: "cannot be checked against the schema"}
 	case f != nil:

@@ -129,7 +129,8 @@ func (r *Keyring) Open(dst []byte, token string, maxBytes int) (plaintext []byte
 	}
 	aead, err := key.derive(p.salt)
 	if err != nil {
-		return nil, errors.Join(ErrAuthentication, err) // cannot happen; not by panic, as input led here
+		// This cannot happen. It is no panic, because the input of a peer led here.
+		return nil, errors.Join(ErrAuthentication, err)
 	}
 	plaintext, err = aead.Open(dst, p.nonce, p.sealed, key.ad)
 	if err != nil {
