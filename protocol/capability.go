@@ -55,7 +55,8 @@ func (c ClientCapabilities) Missing(req InputRequest) ClientCapabilities {
 		if c.Elicitation == nil || !c.Elicitation.Form {
 			// Spelled {} to clients that declare nothing: every revision reads it.
 			implicit := c.Elicitation == nil
-			return ClientCapabilities{Elicitation: &ElicitationCapability{Form: true, implicit: implicit}}
+			missing := &ElicitationCapability{Form: true, implicit: implicit}
+			return ClientCapabilities{Elicitation: missing}
 		}
 	case *ElicitURL:
 		if c.Elicitation == nil || !c.Elicitation.URL {

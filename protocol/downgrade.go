@@ -55,7 +55,8 @@ func substituteFor(v Version, block Content) *TextContent {
 		if b == nil || v >= V20250326 {
 			return nil
 		}
-		text := fmt.Sprintf("[%s, %d bytes, which revision %s of the protocol cannot carry]", b.MIMEType, len(b.Data), v)
+		text := fmt.Sprintf("[%s, %d bytes, which revision %s of the protocol cannot carry]",
+			b.MIMEType, len(b.Data), v)
 		return &TextContent{Text: text, Annotations: b.Annotations}
 	}
 	return nil

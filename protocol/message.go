@@ -175,7 +175,8 @@ func AppendMessage(dst []byte, m Message) ([]byte, error) {
 			return dst, fmt.Errorf("request: nil or without an id")
 		}
 		out := growForMessage(dst, len(m.ID.text)+len(m.Method)+len(m.Params))
-		return appendParams(dst, envelope.AppendRequest(out, m.ID.text, m.Method), m.Method, m.Params)
+		out = envelope.AppendRequest(out, m.ID.text, m.Method)
+		return appendParams(dst, out, m.Method, m.Params)
 	case *Notification:
 		if m == nil {
 			return dst, fmt.Errorf("notification: nil")
@@ -187,8 +188,8 @@ func AppendMessage(dst []byte, m Message) ([]byte, error) {
 		case m == nil:
 			return dst, fmt.Errorf("response: nil")
 		case m.Error == nil && (m.ID.IsZero() || jsonx.KindOf(m.Result) != jsonx.Object):
-			return dst, fmt.Errorf(
-				"response %s: must have an error, or an id and a result that is a JSON object", m.ID)
+			return dst, fmt.Errorf("response %s: must have an error, "+
+				"or an id and a result that is a JSON object", m.ID)
 		}
 		return appendResponse(growForMessage(dst, len(m.ID.text)+len(m.Result)), m), nil
 	}

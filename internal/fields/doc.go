@@ -9,7 +9,7 @@
 //	minItems:"1" maxItems:"3"
 //	enum:"a,b,c"              the choices, for a string or a list of strings
 //	enumTitles:"A,B,C"        their titles
-//	default:"a"               what an absent member counts as; commas separate the items of a list of strings
+//	default:"a"               the value of an absent member; commas separate those of a list
 //
 // # What is refused
 //

@@ -9,7 +9,8 @@ import (
 
 // keywords are the tags that are read.
 var keywords = [...]string{
-	"jsonschema", "title", "format", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems", "enum", "enumTitles", "default",
+	"jsonschema", "title", "format", "minLength", "maxLength", "minimum", "maximum",
+	"minItems", "maxItems", "enum", "enumTitles", "default",
 }
 
 // IsFormat reports whether format is one that the validator checks. A form may use fewer, see
@@ -18,7 +19,8 @@ func IsFormat(format string) bool { return slices.Contains(formats[:], format) }
 
 // formats are the formats of JSON Schema that are checked; the others would be listed and not hold.
 var formats = [...]string{
-	"email", "uri", "date", "date-time", "time", "duration", "uuid", "hostname", "ipv4", "ipv6", "uri-reference", "uri-template",
+	"email", "uri", "date", "date-time", "time", "duration", "uuid", "hostname",
+	"ipv4", "ipv6", "uri-reference", "uri-template",
 	"iri", "iri-reference", "json-pointer", "relative-json-pointer",
 }
 

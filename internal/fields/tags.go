@@ -80,7 +80,10 @@ type reader struct {
 }
 
 func (r *reader) readAll() error {
-	for _, read := range []func() error{r.readPairs, r.readTexts, r.readEnum, r.readFormat, r.readCounts, r.readBounds, r.checkOrder, r.readDefault} {
+	for _, read := range []func() error{
+		r.readPairs, r.readTexts, r.readEnum, r.readFormat,
+		r.readCounts, r.readBounds, r.checkOrder, r.readDefault,
+	} {
 		if err := read(); err != nil {
 			return err
 		}
@@ -317,7 +320,8 @@ func (t *Tags) Bounds() []string {
 		keyword string
 		set     bool
 	}{
-		{"format", t.Format != ""}, {"minLength", t.MinLength != nil}, {"maxLength", t.MaxLength != nil},
+		{"format", t.Format != ""},
+		{"minLength", t.MinLength != nil}, {"maxLength", t.MaxLength != nil},
 		{"minItems", t.MinItems != nil}, {"maxItems", t.MaxItems != nil},
 		{"minimum", t.Minimum != nil}, {"maximum", t.Maximum != nil}, {"enum", t.Values != nil},
 	} {

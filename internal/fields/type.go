@@ -21,7 +21,10 @@ const (
 
 // String returns the kind with its article, as error messages use it.
 func (k Kind) String() string {
-	return [...]string{"a value of this type", "a string", "a time", "an integer", "a number", "a boolean", "a list of strings", "a list"}[k]
+	return [...]string{
+		"a value of this type", "a string", "a time", "an integer", "a number",
+		"a boolean", "a list of strings", "a list",
+	}[k]
 }
 
 // KindOf returns what t, or what it points to, holds. A type that decodes itself counts as its Go

@@ -58,7 +58,8 @@ func (f *Form) isWritten(content []byte, values [][]byte) bool {
 			rest, found = bytes.CutPrefix(rest, []byte{','})
 		}
 		first = false
-		if found = found && bytes.HasPrefix(rest, field.key) && !field.needsRewrite(values[i]); found {
+		found = found && bytes.HasPrefix(rest, field.key) && !field.needsRewrite(values[i])
+		if found {
 			rest, found = bytes.CutPrefix(rest[len(field.key):], values[i])
 		}
 	}

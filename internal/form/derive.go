@@ -162,7 +162,8 @@ func (f *field) setTags(tags *fields.Tags) error {
 			f.kind = choice
 		}
 	} else if f.kind == choices {
-		return errors.New(`a []string needs an enum tag with the values to choose from, such as enum:"a,b,c"`)
+		return errors.New(`a []string needs an enum tag with the values to choose from, ` +
+			`such as enum:"a,b,c"`)
 	}
 	if tags.Format != "" {
 		if !isFormat(tags.Format) {
@@ -175,7 +176,10 @@ func (f *field) setTags(tags *fields.Tags) error {
 	for _, size := range []struct {
 		from *int
 		to   *limit
-	}{{tags.MinLength, &f.minSize}, {tags.MaxLength, &f.maxSize}, {tags.MinItems, &f.minSize}, {tags.MaxItems, &f.maxSize}} {
+	}{
+		{tags.MinLength, &f.minSize}, {tags.MaxLength, &f.maxSize},
+		{tags.MinItems, &f.minSize}, {tags.MaxItems, &f.maxSize},
+	} {
 		if size.from != nil {
 			*size.to = limitOf(*size.from)
 		}
@@ -209,4 +213,5 @@ func decodesItself(t reflect.Type) bool {
 }
 
 // allowed ends the errors about types.
-const allowed = "a form is flat: string, bool, integers, floats, time.Time, []string with an enum, and pointers to these"
+const allowed = "a form is flat: string, bool, integers, floats, time.Time, " +
+	"[]string with an enum, and pointers to these"

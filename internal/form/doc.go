@@ -8,7 +8,8 @@
 //
 // # Struct tags
 //
-//	json:"name,omitempty"     the member's name; omitempty, omitzero or a pointer make it optional; "-" leaves it out
+//	json:"name,omitempty"     the member's name; "-" leaves it out;
+//	                          omitempty, omitzero or a pointer make it optional
 //
 // The others are those of package fields, which tools' arguments share, with fewer formats: email,
 // uri, date and date-time. A []string needs an enum.

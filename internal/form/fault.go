@@ -89,7 +89,8 @@ func (f *field) explainReason(reason string) (rule, words string) {
 	switch {
 	case reason == "is required" && f.kind == boolean:
 		// Some clients omit a box that was not ticked.
-		return RuleRequired, "was not answered: choose yes or no, and decline if you cannot choose no"
+		return RuleRequired,
+			"was not answered: choose yes or no, and decline if you cannot choose no"
 	case reason == "is required":
 		return RuleRequired, reason
 	case reason == "must be one of the allowed values" || reason == "must hold allowed values only":
@@ -107,7 +108,8 @@ func (f *field) explainReason(reason string) (rule, words string) {
 	case strings.HasPrefix(reason, "must be at most "),
 		strings.HasPrefix(reason, "must be less than "):
 		return RuleMaximum, reason
-	case f.kind == choices && (strings.HasPrefix(reason, "must have at ") || strings.HasPrefix(reason, "must not hold the same")):
+	case f.kind == choices && (strings.HasPrefix(reason, "must have at ") ||
+		strings.HasPrefix(reason, "must not hold the same")):
 		return RuleItems, reason
 	case strings.HasPrefix(reason, "must have at "):
 		return RuleLength, reason

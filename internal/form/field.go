@@ -154,7 +154,9 @@ func isGoTime(s string) bool {
 
 // String returns the kind with its article, as error messages use it.
 func (k kind) String() string {
-	return [...]string{"a string", "an integer", "a number", "a boolean", "a string", "an array of strings"}[k]
+	return [...]string{
+		"a string", "an integer", "a number", "a boolean", "a string", "an array of strings",
+	}[k]
 }
 
 // typeName returns the type in JSON Schema.

@@ -162,7 +162,8 @@ func checkFields(fields []field, allowSecrets bool) error {
 		}
 		if word := f.secretWord(); word != "" {
 			return fieldError(f.name, "looks like a secret ("+strconv.Quote(word)+
-				"), and a form is no place for one: ask for it with a URL elicitation instead, or allow it with AllowSecrets")
+				"), and a form is no place for one: ask for it with a URL elicitation instead, "+
+				"or allow it with AllowSecrets")
 		}
 	}
 	return nil

@@ -175,7 +175,8 @@ func (r *anyReader) internName(name []byte) string {
 	if len(name) == 0 || len(name) > longest {
 		return string(name)
 	}
-	seen := &r.names[(uint(len(name))*31+uint(name[0])*7+uint(name[len(name)-1]))%uint(len(r.names))]
+	hash := uint(len(name))*31 + uint(name[0])*7 + uint(name[len(name)-1])
+	seen := &r.names[hash%uint(len(r.names))]
 	if *seen != string(name) {
 		*seen = string(name)
 	}

@@ -80,7 +80,8 @@ func (b *binder) setterFor(t reflect.Type) (setter, bool) {
 // decodesItself reports whether t or a pointer to it has a method that decodes.
 func decodesItself(t reflect.Type) bool {
 	for _, method := range []reflect.Type{
-		reflect.TypeFor[stdjson.Unmarshaler](), reflect.TypeFor[json.UnmarshalerFrom](), reflect.TypeFor[encoding.TextUnmarshaler](),
+		reflect.TypeFor[stdjson.Unmarshaler](), reflect.TypeFor[json.UnmarshalerFrom](),
+		reflect.TypeFor[encoding.TextUnmarshaler](),
 	} {
 		if t.Implements(method) || reflect.PointerTo(t).Implements(method) {
 			return true

@@ -27,7 +27,7 @@ type Context struct {
 	real   context.Context         // nil until it is needed
 	cancel context.CancelCauseFunc // of real
 	ended  bool                    // cancelled without a cause, before its parent and before real
-	heir   *Context                // attached to c's parent because c has no real; cancelled when c is
+	heir   *Context                // a child that derives from c's ancestor; cancelled when c is
 }
 
 var _ context.Context = (*Context)(nil)

@@ -48,8 +48,10 @@ func credentialAt(s string, i int) (start, end int) {
 		}
 	}
 	for _, name := range [...]string{
-		"password", "passwd", "pwd", "secret", "client_secret", "token", "access_token", "refresh_token", "id_token",
-		"api_key", "api-key", "apikey", "authorization", "credential", "private_key", "access_key", "session",
+		"password", "passwd", "pwd", "secret", "client_secret",
+		"token", "access_token", "refresh_token", "id_token",
+		"api_key", "api-key", "apikey", "authorization", "credential",
+		"private_key", "access_key", "session",
 	} {
 		if rest, ok := strings.CutPrefix(s[i:], name); ok {
 			if start = valueStart(s, len(s)-len(rest)); start > 0 {

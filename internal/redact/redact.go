@@ -86,8 +86,12 @@ func hideParts(hidden []bool, text string, secrets []string) {
 			if !found || done[at] {
 				continue
 			}
-			for done[at] = true; at < len(starts) && text[starts[at]:starts[at]+minPart] == piece; at++ {
-				hide(hidden[starts[at] : starts[at]+minPart])
+			done[at] = true
+			for _, start := range starts[at:] {
+				if text[start:start+minPart] != piece {
+					break
+				}
+				hide(hidden[start : start+minPart])
 			}
 		}
 	}

@@ -82,7 +82,8 @@ func (s *Secrets) AddJSON(raw []byte) {
 // Authorization or Cookie, whole and in its parts.
 func (s *Secrets) AddCredential(value string) {
 	s.AddText(value)
-	for part := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == ' ' || r == ';' || r == ',' }) {
+	separates := func(r rune) bool { return r == ' ' || r == ';' || r == ',' }
+	for part := range strings.FieldsFuncSeq(value, separates) {
 		s.addPart(part)
 		if _, part, ok := strings.Cut(part, "="); ok { // of a cookie
 			s.addPart(strings.Trim(part, `"`))

@@ -100,7 +100,8 @@ func build(doc any) (*jsonschema.Schema, error) {
 		definitions, _ := root[keyword].(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(definitions)) {
 			step := strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
-			if _, err := c.Compile(location + "#/" + keyword + "/" + url.PathEscape(step)); err != nil {
+			place := location + "#/" + keyword + "/" + url.PathEscape(step)
+			if _, err := c.Compile(place); err != nil {
 				return nil, err
 			}
 		}

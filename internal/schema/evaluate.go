@@ -369,7 +369,8 @@ func (e *evaluator) checkEachMember(n *node, members map[string]any, own *evalua
 	switch {
 	case n.propertiesAlone && len(n.names) <= len(members):
 		return e.checkNamed(n, members, n.names, own)
-	case n.properties == nil && n.patterns == nil && n.additional == nil && n.nameRules == nil && !n.closed && (!n.open || own == nil):
+	case n.properties == nil && n.patterns == nil && n.additional == nil &&
+		n.nameRules == nil && !n.closed && (!n.open || own == nil):
 		return nil
 	}
 	return e.checkNamed(n, members, slices.Sorted(maps.Keys(members)), own)

@@ -14,7 +14,7 @@ type fault struct {
 	path     []step // from the value that was checked to the offending one, innermost first
 	rule     rule
 	keywords *jsonschema.Schema // the subschema with the rule
-	subject  string             // the type of the value, a member's name or a dependency's, as the rule needs
+	subject  string             // the type of the value, or the name of a member or dependency
 	err      error              // of a format
 }
 
@@ -163,7 +163,8 @@ func firstOf(a, b *fault) *fault {
 	}
 	i, j := len(a.path)-1, len(b.path)-1
 	for ; i >= 0 && j >= 0; i, j = i-1, j-1 {
-		if c := cmp.Or(cmp.Compare(a.path[i].index, b.path[j].index), strings.Compare(a.path[i].name, b.path[j].name)); c < 0 {
+		s, t := a.path[i], b.path[j]
+		if c := cmp.Or(cmp.Compare(s.index, t.index), strings.Compare(s.name, t.name)); c < 0 {
 			return a
 		} else if c > 0 {
 			return b

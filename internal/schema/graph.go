@@ -135,7 +135,8 @@ func checkKeywords(s *jsonschema.Schema) error {
 			"MaxLength", "Pattern", "Maximum", "Minimum", "ExclusiveMaximum", "ExclusiveMinimum",
 			"MultipleOf":
 		case "DraftVersion", "Location", "ID", "Anchor", "DynamicAnchor", "RecursiveAnchor",
-			"Title", "Description", "Default", "Comment", "ReadOnly", "WriteOnly", "Examples", "Deprecated": // nothing to evaluate
+			"Title", "Description", "Default", "Comment",
+			"ReadOnly", "WriteOnly", "Examples", "Deprecated": // nothing to evaluate
 		case "DynamicRef", "RecursiveRef":
 			return errors.New("\"$dynamicRef\" and \"$recursiveRef\" are not supported")
 		default:

@@ -122,7 +122,10 @@ func (p *plan) setNumbers(s *jsonschema.Schema) bool {
 	for _, b := range []struct {
 		bound        *big.Rat
 		lower, outer bool // a lower bound; one that is itself excluded
-	}{{s.Minimum, true, false}, {s.ExclusiveMinimum, true, true}, {s.Maximum, false, false}, {s.ExclusiveMaximum, false, true}} {
+	}{
+		{s.Minimum, true, false}, {s.ExclusiveMinimum, true, true},
+		{s.Maximum, false, false}, {s.ExclusiveMaximum, false, true},
+	} {
 		if b.bound == nil {
 			continue
 		}

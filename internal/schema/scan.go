@@ -157,7 +157,8 @@ func (s *scan) checkKeyword(key string, value any) error {
 			return fmt.Errorf("a %q is longer than %d bytes", key, maxPattern)
 		}
 	case json.Number:
-		if n, err := strconv.ParseFloat(string(value), 64); isCount(key) && (err != nil || n >= float64(maxCount)) {
+		n, err := strconv.ParseFloat(string(value), 64)
+		if isCount(key) && (err != nil || n >= float64(maxCount)) {
 			return fmt.Errorf("%q must be below %d", key, maxCount)
 		}
 	}
@@ -175,7 +176,8 @@ func (s *scan) countSubschema() error {
 // isDialect reports whether a value of $schema is understood, whatever its scheme and with or
 // without an empty fragment.
 func isDialect(url string) bool {
-	switch strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(url, "http://"), "https://"), "#") {
+	url = strings.TrimPrefix(strings.TrimPrefix(url, "http://"), "https://")
+	switch strings.TrimSuffix(url, "#") {
 	case "json-schema.org/schema",
 		"json-schema.org/draft/2020-12/schema",
 		"json-schema.org/draft/2019-09/schema",
