@@ -8,7 +8,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-func TestHostileParams(t *testing.T) {
+func TestMalformedParams(t *testing.T) {
 	const (
 		tool, prompt, resource = protocol.MethodCallTool, protocol.MethodGetPrompt, protocol.MethodReadResource
 		complete, listen, list = protocol.MethodComplete, protocol.MethodListen, protocol.MethodListTools

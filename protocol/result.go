@@ -1,9 +1,5 @@
 package protocol
 
-import (
-	"fmt"
-)
-
 // A Result answers a request: one of the pointer types of this package whose
 // name ends in Result. The interface is sealed. A type that embeds one of them
 // still satisfies it, but [EncodeResult] refuses everything but the exact
@@ -99,12 +95,3 @@ func (*GetPromptResult) isGetPromptOutcome()        {}
 func (*InputRequiredResult) isGetPromptOutcome()    {}
 func (*ReadResourceResult) isReadResourceOutcome()  {}
 func (*InputRequiredResult) isReadResourceOutcome() {}
-
-// An UnknownResultTypeError reports a resultType that this package does not
-// know. Such a result must not be used (basic/index, "ResultType").
-type UnknownResultTypeError struct{ ResultType string }
-
-// Error names the type.
-func (e *UnknownResultTypeError) Error() string {
-	return fmt.Sprintf("result: unknown resultType %s", quoteClipped(e.ResultType))
-}

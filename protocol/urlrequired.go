@@ -73,9 +73,3 @@ func (e *Error) URLElicitations() ([]*ElicitURL, bool) {
 	})
 	return visits, err == nil && len(visits) > 0
 }
-
-// ElicitationCompleted is the parameters of notifications/elicitation/complete
-// (revision 2025-11-25).
-type ElicitationCompleted struct {
-	ElicitationID string `json:"elicitationId"`
-}

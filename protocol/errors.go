@@ -168,6 +168,19 @@ func (e *URLElicitationRequiredError) Error() string {
 	return e.Message
 }
 
+// ErrSessionGone is wrapped by the errors of a [LegacySession] that the server no longer knows,
+// because it expired or the server restarted. The session cannot be resumed; open a new one.
+var ErrSessionGone = errors.New("session is gone")
+
+// An UnknownResultTypeError reports a resultType that this package does not
+// know. Such a result must not be used (basic/index, "ResultType").
+type UnknownResultTypeError struct{ ResultType string }
+
+// Error names the type.
+func (e *UnknownResultTypeError) Error() string {
+	return fmt.Sprintf("result: unknown resultType %s", quoteClipped(e.ResultType))
+}
+
 // AsError returns the [*Error] within err, if there is one.
 func AsError(err error) (*Error, bool) {
 	e, ok := errors.AsType[*Error](err)
@@ -256,4 +269,18 @@ func (e *Error) Final() *Error {
 		}
 	}
 	return e
+}
+
+// EraEvidence reports whether e is an error that only servers of modern revisions send, which
+// proves that the server is one (basic/versioning, "Backward Compatibility"). The codes that drafts
+// used for the same errors prove nothing, since other servers use them for other errors.
+func (e *Error) EraEvidence() bool {
+	if e == nil {
+		return false
+	}
+	switch e.Code {
+	case CodeHeaderMismatch, CodeMissingRequiredClientCapability, CodeUnsupportedProtocolVersion:
+		return true
+	}
+	return false
 }
