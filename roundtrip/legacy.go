@@ -262,7 +262,7 @@ func spellForm(q *protocol.ElicitForm, v protocol.Version) (protocol.InputReques
 	if v >= protocol.V20251125 {
 		return q, nil
 	}
-	schema, err := form.Downlevel2025June(q.Schema)
+	schema, err := form.DowngradeTo20250618(q.Schema)
 	if err != nil {
 		return nil, err
 	}
