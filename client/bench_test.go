@@ -9,17 +9,22 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// stub answers at once: what is measured is the client.
+// A stub answers at once, so that the benchmark measures the client.
 type stub func(req *protocol.Request) string
 
-func (s stub) Handle(_ context.Context, req *protocol.Request, _ protocol.Back) (*protocol.Response, error) {
+func (s stub) Handle(
+	_ context.Context, req *protocol.Request, _ protocol.Back,
+) (*protocol.Response, error) {
 	return &protocol.Response{ID: req.ID, Result: json.RawMessage(s(req))}, nil
 }
 func (stub) Notify(context.Context, *protocol.Notification) error { return nil }
 func (stub) Close() error                                         { return nil }
 
 func BenchmarkEcho(b *testing.B) {
-	c := client.New(stub(func(*protocol.Request) string { return done }), nil)
+	c, err := client.New(stub(func(*protocol.Request) string { return done }), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
 	args := json.RawMessage(`{"message":"hello"}`)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -31,12 +36,15 @@ func BenchmarkEcho(b *testing.B) {
 
 func BenchmarkTwoLegs(b *testing.B) {
 	question, n := ask(`"inputRequests":{"who":`+nameForm+`},"requestState":"s1"`), 0
-	c := client.New(stub(func(*protocol.Request) string {
+	c, err := client.New(stub(func(*protocol.Request) string {
 		if n++; n%2 == 1 {
 			return question
 		}
 		return done
 	}), &client.Options{ElicitForm: acceptName})
+	if err != nil {
+		b.Fatal(err)
+	}
 	args := json.RawMessage(`{"message":"hello"}`)
 	b.ReportAllocs()
 	for b.Loop() {

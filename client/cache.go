@@ -19,62 +19,64 @@ const (
 	DefaultCacheEntries = 1000
 	// DefaultCacheBytes is how much memory they may take together.
 	DefaultCacheBytes = 16 << 20
-	// MaxCacheTTL is how long a result is fresh at most, whatever the server
-	// says: a client that runs for weeks must notice a server that forgot to
-	// announce a change.
+	// MaxCacheTTL is the longest time that a result is fresh, whatever the
+	// server says: a client that runs for weeks must notice changes that a
+	// server forgot to announce.
 	MaxCacheTTL = 24 * time.Hour
 )
 
-// entryOverhead is what an entry costs beside its bytes, roughly.
+// entryOverhead is roughly the memory that an entry takes besides its bytes.
 const entryOverhead = 256
 
 // CacheOptions configure the reuse of results (server/utilities/caching).
 //
 // Only complete results of server/discover, of the four lists and of
-// resources/read are kept, for as long as the server says that they are fresh,
+// resources/read are kept: for as long as the server says that they are fresh,
 // until it announces a change on a subscription ([Client.Listen]), or until
-// there is no room. Never kept are errors, results that took questions or
-// carried answers or state, and results of requests with metadata of the
-// caller's own beside trace context.
+// they are evicted. Never kept are errors, results of calls with questions,
+// answers or state, and results of requests with metadata of the caller's own,
+// other than trace context.
 type CacheOptions struct {
-	// Disabled keeps nothing.
+	// Disabled turns the cache off.
 	Disabled bool
-	// MaxEntries and MaxBytes limit what is kept; the least recently used goes
-	// first. Defaults: [DefaultCacheEntries], [DefaultCacheBytes].
+	// MaxEntries and MaxBytes limit the cache. The least recently used
+	// results are evicted first. 0: [DefaultCacheEntries] and
+	// [DefaultCacheBytes], negative: no limit.
 	MaxEntries, MaxBytes int
-	// Partition names the authorization context that a call belongs to. A
-	// private result is reused within its own only. It must be set where one
-	// client serves several users. Nil: there is but one; except that private
-	// results are not kept at all when the peer has a method CredentialsVary
-	// that reports true, as an HTTP transport with an Authorize hook does.
-	// Calls may overlap.
+	// Partition returns the authorization context of a call. A private
+	// result is reused within its own partition only. Set it where one
+	// client serves several users. Nil: all calls share one partition, but
+	// private results are not kept at all if the peer has a method
+	// CredentialsVary that returns true, as an HTTP transport with an
+	// Authorize hook does. It may be called concurrently.
 	Partition func(context.Context) string
 }
 
-// cache keeps results as JSON text, so that nobody can change what others get.
-// A nil cache keeps nothing.
+// A cache keeps results as JSON text and decodes them for each caller, so that
+// no caller can change what another gets. A nil cache keeps nothing.
 type cache struct {
 	maxEntries, maxBytes int
 	partition            func(context.Context) string
-	publicOnly           bool // it is not known whose a private result is
+	publicOnly           bool // credentials vary, but there is no partition to tell users apart
 
 	mu      sync.Mutex
-	entries map[cacheKey]*lru.Element // of *cached
+	entries map[cacheKey]*lru.Element // of *cacheEntry
 	recent  *lru.List                 // most recently used first
-	bytes   int
-	epoch   uint64 // counts what was forgotten
+	bytes   int                       // total of byteSize
+	epoch   uint64                    // number of invalidations
 }
 
 // A cacheKey is what a result depends on. Public results have no partition.
 type cacheKey struct{ partition, scope, method, target string }
 
-type cached struct {
+// A cacheEntry is one result in the cache.
+type cacheEntry struct {
 	key    cacheKey
 	result json.RawMessage
 	until  time.Time
 }
 
-func (e *cached) size() int {
+func (e *cacheEntry) byteSize() int {
 	return len(e.result) + len(e.key.target) + len(e.key.partition) + entryOverhead
 }
 
@@ -85,44 +87,41 @@ func newCache(o *CacheOptions, credentialsVary bool) *cache {
 	if o.Disabled {
 		return nil
 	}
-	c := &cache{maxEntries: o.MaxEntries, maxBytes: o.MaxBytes, partition: o.Partition}
+	c := &cache{partition: o.Partition}
 	c.publicOnly = credentialsVary && c.partition == nil
-	if c.maxEntries <= 0 {
-		c.maxEntries = DefaultCacheEntries
-	}
-	if c.maxBytes <= 0 {
-		c.maxBytes = DefaultCacheBytes
-	}
+	c.maxEntries = limitOr(o.MaxEntries, DefaultCacheEntries)
+	c.maxBytes = limitOr(o.MaxBytes, DefaultCacheBytes)
 	c.entries, c.recent = map[cacheKey]*lru.Element{}, lru.New()
 	return c
 }
 
-// A cacheEntry is the place of one request in the cache. The zero cacheEntry
-// is no place.
-type cacheEntry struct {
+// A cacheSlot is the place of one request in the cache, taken when the request
+// begins. The zero cacheSlot keeps nothing.
+type cacheSlot struct {
 	cache   *cache
 	version protocol.Version
 	key     cacheKey // of the private result
-	epoch   uint64   // when the request began
+	epoch   uint64   // of the cache when the request began
 }
 
-// entry returns the place of a request, none when its result may not be kept.
-func (c *Client) entry(ctx context.Context, l leg) cacheEntry {
+// slotFor returns the slot of a request, the zero slot if its result must not be
+// kept. The slot must be taken before the request is sent.
+func (c *cache) slotFor(ctx context.Context, version protocol.Version, l leg) cacheSlot {
 	target, ok := cacheTarget(l.params)
-	if c.cache == nil || !ok {
-		return cacheEntry{}
+	if c == nil || !ok {
+		return cacheSlot{}
 	}
 	key := cacheKey{scope: string(protocol.CachePrivate), method: l.method, target: target}
-	if c.cache.partition != nil {
-		key.partition = c.cache.partition(ctx)
+	if c.partition != nil {
+		key.partition = c.partition(ctx)
 	}
-	c.cache.mu.Lock()
-	defer c.cache.mu.Unlock()
-	return cacheEntry{c.cache, c.version, key, c.cache.epoch}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return cacheSlot{c, version, key, c.epoch}
 }
 
-// cacheTarget returns the parameters that a result depends on, beside the
-// method. It reports false when the result is not one to keep.
+// cacheTarget returns the parameter that a result depends on besides the
+// method. It reports false when the result must not be kept.
 func cacheTarget(p protocol.Params) (string, bool) {
 	if !onlyTraceContext(p.RequestMetadata().Extra) {
 		return "", false
@@ -139,8 +138,8 @@ func cacheTarget(p protocol.Params) (string, bool) {
 	return "", false
 }
 
-// onlyTraceContext reports whether metadata is such that no result depends on
-// it. Nobody can tell of keys that this package does not know.
+// onlyTraceContext reports whether meta has no keys but those of trace context,
+// which no result depends on. Any other key may change the result.
 func onlyTraceContext(meta protocol.Meta) bool {
 	if len(meta) == 0 {
 		return true
@@ -157,27 +156,27 @@ func onlyTraceContext(meta protocol.Meta) bool {
 	return only && err == nil
 }
 
-// public is the key of the result that all partitions share.
-func (e cacheEntry) public() cacheKey {
+// publicKey returns the key of the result that all partitions share.
+func (e cacheSlot) publicKey() cacheKey {
 	return cacheKey{scope: string(protocol.CachePublic), method: e.key.method, target: e.key.target}
 }
 
-// fresh returns the result if there is one that is fresh, else nil. Its hints
-// say how long it is fresh from now on.
-func (e cacheEntry) fresh(ctx context.Context) protocol.Result {
-	if e.cache == nil || refreshes(ctx) || ctx.Err() != nil {
+// loadFresh returns the cached result if it is fresh, else nil. It sets the
+// hints of the result to the time that is left.
+func (e cacheSlot) loadFresh(ctx context.Context) protocol.Result {
+	if e.cache == nil || bypassesCache(ctx) || ctx.Err() != nil {
 		return nil
 	}
-	for _, key := range [...]cacheKey{e.key, e.public()} {
-		raw, left := e.cache.get(key)
+	for _, key := range [...]cacheKey{e.key, e.publicKey()} {
+		raw, left := e.cache.loadResult(key)
 		if raw == nil {
 			continue
 		}
 		result, err := protocol.DecodeResult(e.version, e.key.method, raw)
 		if err != nil {
-			continue // it was encoded here, so this does not happen
+			continue // cannot happen: storeResult encoded it
 		}
-		if hints := hintsOf(result); hints != nil {
+		if hints := cacheHintsOf(result); hints != nil {
 			hints.TTLMillis = left.Milliseconds()
 		}
 		return result
@@ -185,14 +184,15 @@ func (e cacheEntry) fresh(ctx context.Context) protocol.Result {
 	return nil
 }
 
-// keep notes a result that has just been received.
-func (e cacheEntry) keep(result protocol.Result) {
-	hints := hintsOf(result)
+// storeResult keeps a result that has just been received. A result that must
+// not be kept removes the cached one, which is older.
+func (e cacheSlot) storeResult(result protocol.Result) {
+	hints := cacheHintsOf(result)
 	if e.cache == nil || hints == nil {
 		return
 	}
 	if hints.TTLMillis <= 0 || (e.cache.publicOnly && hints.Scope != protocol.CachePublic) {
-		e.cache.put(&cached{key: e.key}, e.public(), e.epoch) // what was there is old
+		e.cache.storeEntry(&cacheEntry{key: e.key}, e.publicKey(), e.epoch) // remove the older result
 		return
 	}
 	ttl := time.Duration(min(hints.TTLMillis, MaxCacheTTL.Milliseconds())) * time.Millisecond
@@ -200,15 +200,15 @@ func (e cacheEntry) keep(result protocol.Result) {
 	if err != nil {
 		return
 	}
-	key, other := e.key, e.public()
+	key, other := e.key, e.publicKey()
 	if hints.Scope == protocol.CachePublic {
 		key, other = other, key
 	}
-	e.cache.put(&cached{key, raw, time.Now().Add(ttl)}, other, e.epoch)
+	e.cache.storeEntry(&cacheEntry{key, raw, time.Now().Add(ttl)}, other, e.epoch)
 }
 
-// hintsOf returns the hints of a result, nil when it can have none.
-func hintsOf(r protocol.Result) *protocol.CacheHints {
+// cacheHintsOf returns the hints of a result, nil when its type has none.
+func cacheHintsOf(r protocol.Result) *protocol.CacheHints {
 	switch r := r.(type) {
 	case *protocol.DiscoverResult:
 		return &r.Cache
@@ -226,28 +226,29 @@ func hintsOf(r protocol.Result) *protocol.CacheHints {
 	return nil
 }
 
-// get returns a copy of the result at key and how long it is fresh, nil when
-// there is none.
-func (c *cache) get(key cacheKey) (json.RawMessage, time.Duration) {
+// loadResult returns a copy of the result at key and how long it stays fresh,
+// nil when there is none.
+func (c *cache) loadResult(key cacheKey) (json.RawMessage, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := c.entries[key]
 	if at == nil {
 		return nil, 0
 	}
-	e := at.Value.(*cached)
+	e := at.Value.(*cacheEntry)
 	left := time.Until(e.until)
 	if left <= 0 {
-		c.remove(at)
+		c.removeLocked(at)
 		return nil, 0
 	}
 	c.recent.MoveToFront(at)
 	return append(json.RawMessage(nil), e.result...), left
 }
 
-// put keeps e in the place of whatever was at its key and at other. When
-// something was forgotten since epoch, e may be older than that.
-func (c *cache) put(e *cached, other cacheKey, epoch uint64) {
+// storeEntry replaces the entries at e.key and other with e; an e without a
+// result only removes them. It does nothing if there was an invalidation since
+// epoch: then the result may be older than the change.
+func (c *cache) storeEntry(e *cacheEntry, other cacheKey, epoch uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.epoch != epoch {
@@ -255,29 +256,29 @@ func (c *cache) put(e *cached, other cacheKey, epoch uint64) {
 	}
 	for _, key := range [...]cacheKey{e.key, other} {
 		if at := c.entries[key]; at != nil {
-			c.remove(at)
+			c.removeLocked(at)
 		}
 	}
-	if e.result == nil || e.size() > c.maxBytes {
+	if e.result == nil || e.byteSize() > c.maxBytes {
 		return
 	}
-	for len(c.entries) >= c.maxEntries || c.bytes+e.size() > c.maxBytes {
-		c.remove(c.recent.Back())
+	for len(c.entries) >= c.maxEntries || c.bytes+e.byteSize() > c.maxBytes {
+		c.removeLocked(c.recent.Back())
 	}
 	c.entries[e.key] = c.recent.PushFront(e)
-	c.bytes += e.size()
+	c.bytes += e.byteSize()
 }
 
-// remove is called with mu held.
-func (c *cache) remove(at *lru.Element) {
-	e := c.recent.Remove(at).(*cached)
+// removeLocked removes one entry. The caller holds c.mu.
+func (c *cache) removeLocked(at *lru.Element) {
+	e := c.recent.Remove(at).(*cacheEntry)
 	delete(c.entries, e.key)
-	c.bytes -= e.size()
+	c.bytes -= e.byteSize()
 }
 
-// forget drops the results of the given methods.
-func (c *cache) forget(methods ...string) {
-	c.drop(func(key cacheKey) bool {
+// forgetMethods drops the results of the given methods.
+func (c *cache) forgetMethods(methods ...string) {
+	c.forgetMatching(func(key cacheKey) bool {
 		for _, method := range methods {
 			if key.method == method {
 				return true
@@ -287,15 +288,17 @@ func (c *cache) forget(methods ...string) {
 	})
 }
 
-// forgetResource drops what was read of a resource and of those above it,
-// which may contain it.
+// forgetResource drops the cached contents of a resource and of those that may
+// contain it: their URIs are prefixes of its own.
 func (c *cache) forgetResource(uri string) {
-	c.drop(func(key cacheKey) bool {
+	c.forgetMatching(func(key cacheKey) bool {
 		return key.method == protocol.MethodReadResource && strings.HasPrefix(uri, key.target)
 	})
 }
 
-func (c *cache) drop(old func(cacheKey) bool) {
+// forgetMatching drops the entries whose keys match, and makes requests in
+// flight keep nothing.
+func (c *cache) forgetMatching(old func(cacheKey) bool) {
 	if c == nil {
 		return
 	}
@@ -304,7 +307,21 @@ func (c *cache) drop(old func(cacheKey) bool) {
 	c.epoch++
 	for key, at := range c.entries {
 		if old(key) {
-			c.remove(at)
+			c.removeLocked(at)
 		}
+	}
+}
+
+// forgetChanged drops the results that an event makes out of date.
+func (c *cache) forgetChanged(event Event) {
+	switch event := event.(type) {
+	case ToolsChanged:
+		c.forgetMethods(protocol.MethodListTools)
+	case PromptsChanged:
+		c.forgetMethods(protocol.MethodListPrompts)
+	case ResourcesChanged:
+		c.forgetMethods(protocol.MethodListResources, protocol.MethodListResourceTemplates)
+	case ResourceUpdated:
+		c.forgetResource(event.URI)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,12 +14,13 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// hinted answers every cacheable method with the given hints; what it answers
-// counts its requests.
+// hinted answers every cacheable method with the given hints. Its results
+// contain the number of the request.
 func hinted(hints string) *fakePeer {
 	var n atomic.Int32
 	return answering(func(req *protocol.Request) (*protocol.Response, error) {
@@ -33,7 +36,9 @@ func hinted(hints string) *fakePeer {
 			protocol.MethodGetPrompt:             `"messages":[{"role":"user","content":{"type":"text","text":"` + name + `"}}]`,
 			protocol.MethodComplete:              `"completion":{"values":["` + name + `"]}`,
 		}[req.Method]
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{"resultType":"complete",` + result + hints + `}`)}, nil
+		return &protocol.Response{
+			ID: req.ID, Result: json.RawMessage(`{"resultType":"complete",` + result + hints + `}`),
+		}, nil
 	})
 }
 
@@ -48,8 +53,8 @@ func readText(ctx context.Context, c *client.Client) string {
 	return r.Contents[0].Text
 }
 
-// cacheable calls every method whose results may be kept and returns what
-// identifies the result.
+// cacheable has a call of every method whose results may be kept. Each returns
+// the identity of the result.
 var cacheable = []struct {
 	method string
 	call   func(context.Context, *client.Client) (string, error)
@@ -131,7 +136,10 @@ func TestCacheHints(t *testing.T) {
 		{"absent", ``, 0, "n2"},
 		{"not a number", `,"ttlMs":"60000","cacheScope":"public"`, 0, "n2"},
 		{"fraction", `,"ttlMs":0.5,"cacheScope":"public"`, 0, "n2"},
-		{"huge, just before the cap", `,"ttlMs":9223372036854775807`, client.MaxCacheTTL - time.Millisecond, "n1"},
+		{
+			"huge, just before the cap", `,"ttlMs":9223372036854775807`,
+			client.MaxCacheTTL - time.Millisecond, "n1",
+		},
 		{"huge, at the cap", `,"ttlMs":9223372036854775807`, client.MaxCacheTTL, "n2"},
 		{"overflowing nanoseconds", `,"ttlMs":9223372036855`, time.Hour, "n1"},
 		{"beyond int64", `,"ttlMs":1e30`, 0, "n2"},
@@ -163,13 +171,15 @@ func TestCacheReportsWhatIsLeft(t *testing.T) {
 	})
 }
 
-func TestNothingElseIsKept(t *testing.T) {
+func TestOtherResultsAreNotKept(t *testing.T) {
 	c := newClient(t, hinted(minute), nil)
 	calls := map[string]func(context.Context) error{
 		"tool":   func(ctx context.Context) error { _, err := c.CallTool(ctx, "t", nil); return err },
 		"prompt": func(ctx context.Context) error { _, err := c.GetPrompt(ctx, "p", nil); return err },
 		"complete": func(ctx context.Context) error {
-			p := &protocol.CompleteParams{Ref: protocol.CompletionRef{Prompt: "p"}, Argument: protocol.CompletionArgument{Name: "a"}}
+			p := &protocol.CompleteParams{
+				Ref: protocol.CompletionRef{Prompt: "p"}, Argument: protocol.CompletionArgument{Name: "a"},
+			}
 			_, err := c.Complete(ctx, p)
 			return err
 		},
@@ -229,10 +239,27 @@ func TestCacheKeys(t *testing.T) {
 		{"trace context", read("u:1", nil), read("u:1", meta(`{"traceparent":"00-1"}`)), 1},
 		{"other metadata", read("u:1", nil), read("u:1", meta(`{"com.example/tenant":"b"}`)), 2},
 		{"other metadata first", read("u:1", meta(`{"com.example/tenant":"b"}`)), read("u:1", nil), 2},
-		{"state", read("u:1", nil), read("u:1", func(p *protocol.ReadResourceParams) { p.RequestState = protocol.StateText("") }), 2},
-		{"state first", read("u:1", func(p *protocol.ReadResourceParams) { p.RequestState = protocol.StateText("s") }), read("u:1", nil), 2},
-		{"answers", read("u:1", nil), read("u:1", func(p *protocol.ReadResourceParams) { p.InputResponses = protocol.InputResponses{} }), 2},
-		{"progress token", read("u:1", nil), read("u:1", func(p *protocol.ReadResourceParams) { p.ProgressToken = protocol.StringID("p") }), 1},
+		{
+			"state", read("u:1", nil),
+			read("u:1", func(p *protocol.ReadResourceParams) { p.RequestState = protocol.StateText("") }), 2,
+		},
+		{
+			"state first",
+			read("u:1", func(p *protocol.ReadResourceParams) { p.RequestState = protocol.StateText("s") }),
+			read("u:1", nil), 2,
+		},
+		{
+			"answers", read("u:1", nil),
+			read(
+				"u:1", func(p *protocol.ReadResourceParams) { p.InputResponses = protocol.InputResponses{} },
+			),
+			2,
+		},
+		{
+			"progress token", read("u:1", nil),
+			read("u:1", func(p *protocol.ReadResourceParams) { p.ProgressToken = protocol.StringID("p") }),
+			1,
+		},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -249,7 +276,9 @@ func TestCacheKeys(t *testing.T) {
 }
 
 func TestErrorsAreNotKept(t *testing.T) {
-	peer := refusing(1, protocol.ResourceNotFound("u:1"), `{"contents":[{"uri":"u:1","text":"x"}],"ttlMs":60000}`)
+	peer := refusing(
+		1, protocol.ResourceNotFound("u:1"), `{"contents":[{"uri":"u:1","text":"x"}],"ttlMs":60000}`,
+	)
 	c := newClient(t, peer, nil)
 	if _, err := c.ReadResource(t.Context(), "u:1"); err == nil {
 		t.Fatal("got no error")
@@ -264,8 +293,30 @@ func TestErrorsAreNotKept(t *testing.T) {
 	}
 }
 
-// G25: a read that took questions depends on more than its URI.
-func TestG25RetriedReadIsNotKeptForLater(t *testing.T) {
+// A result that took questions depends on more than the URI.
+func TestReadWithQuestionsIsNotCached(t *testing.T) {
+	var prompts atomic.Int32
+	content := `{"resultType":"complete","contents":[{"uri":"u:1","text":"x"}],"ttlMs":60000,"cacheScope":"public"}`
+	peer := &fakePeer{handle: func(_ context.Context, req *protocol.Request, _ protocol.Back) (*protocol.Response, error) {
+		result := content
+		if !strings.Contains(string(req.Params), "inputResponses") {
+			result = ask(`"inputRequests":{"who":` + nameForm + `}`)
+		}
+		return &protocol.Response{ID: req.ID, Result: json.RawMessage(result)}, nil
+	}}
+	c := newClient(t, peer, countingForm(&prompts))
+	for range 2 {
+		if _, err := c.ReadResource(t.Context(), "u:1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if prompts.Load() != 2 || len(peer.requests()) != 4 {
+		t.Errorf("got %d prompts and %d requests, want 2 and 4", prompts.Load(), len(peer.requests()))
+	}
+}
+
+// A read that took questions depends on more than its URI.
+func TestRetriedReadIsNotKeptForLater(t *testing.T) {
 	content := `{"resultType":"complete","contents":[{"uri":"u:1","text":"for Ada only"}],"ttlMs":60000,"cacheScope":"public"}`
 	for name, interim := range map[string]string{
 		"answers": ask(`"inputRequests":{"who":` + nameForm + `},"ttlMs":60000,"cacheScope":"public"`),
@@ -288,9 +339,11 @@ func TestG25RetriedReadIsNotKeptForLater(t *testing.T) {
 	}
 }
 
-// G26: what an earlier request was asked must not keep a retry off the wire.
-func TestG26ManualRetryReachesTheWire(t *testing.T) {
-	interim := ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s","ttlMs":60000,"cacheScope":"public"`)
+// A cached result of the same URI must not answer a retry.
+func TestManualRetryBypassesTheCache(t *testing.T) {
+	interim := ask(
+		`"inputRequests":{"who":` + nameForm + `},"requestState":"s","ttlMs":60000,"cacheScope":"public"`,
+	)
 	content := `{"resultType":"complete","contents":[{"uri":"u:1","text":"x"}],"ttlMs":60000,"cacheScope":"public"}`
 	peer := script(interim, content)
 	c := newClient(t, peer, &client.Options{ElicitForm: acceptName, MaxRounds: -1})
@@ -300,8 +353,10 @@ func TestG26ManualRetryReachesTheWire(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	r, err := c.ReadResourceParams(t.Context(), &protocol.ReadResourceParams{URI: "u:1", Retry: protocol.Retry{
-		InputResponses: protocol.InputResponses{{Key: "who", Result: json.RawMessage(`{"action":"decline"}`)}},
-		RequestState:   exceeded.Last.RequestState,
+		InputResponses: protocol.InputResponses{
+			{Key: "who", Result: json.RawMessage(`{"action":"decline"}`)},
+		},
+		RequestState: exceeded.Last.RequestState,
 	}})
 	if err != nil || r.Contents[0].Text != "x" || len(peer.requests()) != 2 {
 		t.Fatalf("got %+v, %v after %d requests, want 2", r, err, len(peer.requests()))
@@ -372,7 +427,9 @@ func TestCachePartitions(t *testing.T) {
 	user := func(ctx context.Context) string { name, _ := ctx.Value(userKey{}).(string); return name }
 	for scope, want := range map[string]string{"private": "n1 n2 n1 n2", "public": "n1 n1 n1 n1"} {
 		t.Run(scope, func(t *testing.T) {
-			c := newClient(t, hinted(`,"ttlMs":60000,"cacheScope":"`+scope+`"`), &client.Options{Cache: &client.CacheOptions{Partition: user}})
+			c := newClient(t, hinted(`,"ttlMs":60000,"cacheScope":"`+scope+`"`), &client.Options{
+				Cache: &client.CacheOptions{Partition: user},
+			})
 			var got []string
 			for _, name := range []string{"ada", "bob", "ada", "bob"} {
 				got = append(got, readText(context.WithValue(t.Context(), userKey{}, name), c))
@@ -384,12 +441,63 @@ func TestCachePartitions(t *testing.T) {
 	}
 }
 
+// If credentials may vary from call to call, a private result must not be
+// reused without a partition.
+func TestVaryingCredentialsKeepPrivateResultsOut(t *testing.T) {
+	authorize := func(ctx context.Context) (http.Header, error) {
+		user, _ := ctx.Value(userKey{}).(string)
+		return http.Header{"Authorization": {"Bearer " + user}}, nil
+	}
+	user := func(ctx context.Context) string { name, _ := ctx.Value(userKey{}).(string); return name }
+	cases := []struct {
+		name, scope string
+		transport   *clienthttp.Options
+		opts        *client.Options
+		want        string
+	}{
+		{"private", "private", &clienthttp.Options{Authorize: authorize}, nil, "ada bob ada bob 4"},
+		{
+			"partitioned", "private", &clienthttp.Options{Authorize: authorize},
+			&client.Options{Cache: &client.CacheOptions{Partition: user}}, "ada bob ada bob 2",
+		},
+		{"public", "public", &clienthttp.Options{Authorize: authorize}, nil, "ada ada ada ada 1"},
+		{
+			"fixed credentials", "private",
+			&clienthttp.Options{Header: http.Header{"Authorization": {"Bearer eve"}}}, nil,
+			"eve eve eve eve 1",
+		},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			n := 0
+			c := overHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				n++
+				body, _ := io.ReadAll(r.Body)
+				m, _ := protocol.DecodeMessage(body)
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"contents":[{"uri":"u:1","text":%q}],"ttlMs":60000,"cacheScope":%q}}`,
+					m.(*protocol.Request).ID, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), tc.scope)
+			}), tc.transport, tc.opts)
+			var got []string
+			for _, name := range []string{"ada", "bob", "ada", "bob"} {
+				got = append(got, readText(context.WithValue(t.Context(), userKey{}, name), c))
+			}
+			if s := fmt.Sprint(strings.Join(got, " "), " ", n); s != tc.want {
+				t.Errorf("got %s, want %s", s, tc.want)
+			}
+		})
+	}
+}
+
 func TestCachedResultsAreNotShared(t *testing.T) {
-	peer := script(`{"tools":[{"name":"a","inputSchema":{"type":"object"}},{"name":"b","inputSchema":{"type":"object"}}],"ttlMs":60000,"_meta":{"k":"v"}}`)
+	peer := script(
+		`{"tools":[{"name":"a","inputSchema":{"type":"object"}},{"name":"b","inputSchema":{"type":"object"}}],"ttlMs":60000,"_meta":{"k":"v"}}`,
+	)
 	c := newClient(t, peer, nil)
 	for i := range 3 {
 		r, err := c.ListTools(t.Context(), "")
-		if err != nil || len(r.Tools) != 2 || r.Tools[0].Name != "a" || string(r.Tools[0].InputSchema) != `{"type":"object"}` || string(r.Meta) != `{"k":"v"}` {
+		if err != nil || len(r.Tools) != 2 || r.Tools[0].Name != "a" ||
+			string(r.Tools[0].InputSchema) != `{"type":"object"}` || string(r.Meta) != `{"k":"v"}` {
 			t.Fatalf("%d: got %+v, %v", i, r, err)
 		}
 		copy(r.Tools[0].InputSchema, `{"evil":"yes!!!"}`)
@@ -402,7 +510,10 @@ func TestCachedResultsAreNotShared(t *testing.T) {
 }
 
 func TestClosedClientAnswersNothing(t *testing.T) {
-	c := client.New(hinted(minute), nil)
+	c, err := client.New(hinted(minute), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	readText(t.Context(), c)
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
@@ -415,9 +526,13 @@ func TestClosedClientAnswersNothing(t *testing.T) {
 func TestInvalidCursorDropsThePages(t *testing.T) {
 	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
 		if member(t, req, "cursor") == `"2"` {
-			return &protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeInvalidParams, "cursor")}, nil
+			return &protocol.Response{
+				ID: req.ID, Error: protocol.Errorf(protocol.CodeInvalidParams, "cursor"),
+			}, nil
 		}
-		return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{"prompts":[],"nextCursor":"2","ttlMs":60000}`)}, nil
+		return &protocol.Response{
+			ID: req.ID, Result: json.RawMessage(`{"prompts":[],"nextCursor":"2","ttlMs":60000}`),
+		}, nil
 	})
 	c := newClient(t, peer, nil)
 	for range 2 {
@@ -432,8 +547,8 @@ func TestInvalidCursorDropsThePages(t *testing.T) {
 	}
 }
 
-// A tool whose headers the server does not accept shows that the list is out
-// of date, however fresh it claims to be.
+// A refused call shows that the cached tool list is out of date, even if it is
+// still fresh.
 func TestRelearningPassesTheCache(t *testing.T) {
 	lists := 0
 	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
@@ -445,7 +560,9 @@ func TestRelearningPassesTheCache(t *testing.T) {
 			if header == "" {
 				header = "New"
 			}
-			resp.Result = json.RawMessage(`{"tools":[{"name":"sql","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"` + header + `"}}}}],"ttlMs":60000}`)
+			resp.Result = json.RawMessage(
+				`{"tools":[{"name":"sql","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"` + header + `"}}}}],"ttlMs":60000}`,
+			)
 		case req.Mirror.Params[0].Name == "New":
 			resp.Result = json.RawMessage(done)
 		default:
@@ -491,9 +608,18 @@ func TestCacheOfARealServer(t *testing.T) {
 func BenchmarkCachedList(b *testing.B) {
 	var tools []string
 	for i := range 50 {
-		tools = append(tools, fmt.Sprintf(`{"name":"tool%d","description":"does something useful","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}}`, i))
+		tools = append(
+			tools,
+			fmt.Sprintf(
+				`{"name":"tool%d","description":"does something useful","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}}`,
+				i,
+			),
+		)
 	}
-	c := client.New(script(`{"tools":[`+strings.Join(tools, ",")+`],"ttlMs":3600000}`), nil)
+	c, err := client.New(script(`{"tools":[`+strings.Join(tools, ",")+`],"ttlMs":3600000}`), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := c.ListTools(b.Context(), ""); err != nil {

@@ -12,10 +12,12 @@ import (
 // result of a tool that failed has IsError set: that is no Go error, which
 // means that there is no result.
 //
-// What the server says instead of a result is a [*protocol.Error]. Other
-// errors: [*TransportError], [*ResponseError], [*TimeoutError],
-// [*QuestionError], [*AnswerError], [*RoundsExceededError], [ErrClosed].
-func (c *Client) CallTool(ctx context.Context, name string, args any) (*protocol.CallToolResult, error) {
+// An error of the server is a [*protocol.Error]. Other errors are
+// [*TransportError], [*ResponseError], [*TimeoutError], [*QuestionError],
+// [*AnswerError], [*RoundsExceededError] and [ErrClosed].
+func (c *Client) CallTool(
+	ctx context.Context, name string, args any,
+) (*protocol.CallToolResult, error) {
 	data, err := objectOf(args)
 	if err != nil {
 		return nil, errPrefix.Errorf("tool %.64q: arguments: %w", name, err)
@@ -31,14 +33,20 @@ func (c *Client) CallTool(ctx context.Context, name string, args any) (*protocol
 // state in p go out with the first request only; later ones carry those of
 // their own round. Version, ClientInfo and Capabilities are always the
 // client's own.
-func (c *Client) CallToolParams(ctx context.Context, p *protocol.CallToolParams) (*protocol.CallToolResult, error) {
-	return complete[*protocol.CallToolResult](ctx, c, leg{method: protocol.MethodCallTool, target: p.Name, params: p})
+func (c *Client) CallToolParams(
+	ctx context.Context, p *protocol.CallToolParams,
+) (*protocol.CallToolResult, error) {
+	return completeCall[*protocol.CallToolResult](
+		ctx, c, leg{method: protocol.MethodCallTool, target: p.Name, params: p},
+	)
 }
 
 // GetPrompt fills in a prompt and answers the questions on the way
 // (server/prompts). Nil arguments are left out. Errors are those of
 // [Client.CallTool].
-func (c *Client) GetPrompt(ctx context.Context, name string, args map[string]string) (*protocol.GetPromptResult, error) {
+func (c *Client) GetPrompt(
+	ctx context.Context, name string, args map[string]string,
+) (*protocol.GetPromptResult, error) {
 	data, err := objectOf(args)
 	if err != nil {
 		return nil, errPrefix.Errorf("prompt %.64q: arguments: %w", name, err)
@@ -48,26 +56,36 @@ func (c *Client) GetPrompt(ctx context.Context, name string, args map[string]str
 
 // GetPromptParams is to [Client.GetPrompt] what [Client.CallToolParams] is to
 // [Client.CallTool].
-func (c *Client) GetPromptParams(ctx context.Context, p *protocol.GetPromptParams) (*protocol.GetPromptResult, error) {
-	return complete[*protocol.GetPromptResult](ctx, c, leg{method: protocol.MethodGetPrompt, target: p.Name, params: p})
+func (c *Client) GetPromptParams(
+	ctx context.Context, p *protocol.GetPromptParams,
+) (*protocol.GetPromptResult, error) {
+	return completeCall[*protocol.GetPromptResult](
+		ctx, c, leg{method: protocol.MethodGetPrompt, target: p.Name, params: p},
+	)
 }
 
 // ReadResource reads a resource and answers the questions on the way
 // (server/resources). Errors are those of [Client.CallTool].
-func (c *Client) ReadResource(ctx context.Context, uri string) (*protocol.ReadResourceResult, error) {
+func (c *Client) ReadResource(
+	ctx context.Context, uri string,
+) (*protocol.ReadResourceResult, error) {
 	return c.ReadResourceParams(ctx, &protocol.ReadResourceParams{URI: uri})
 }
 
 // ReadResourceParams is to [Client.ReadResource] what [Client.CallToolParams]
 // is to [Client.CallTool].
-func (c *Client) ReadResourceParams(ctx context.Context, p *protocol.ReadResourceParams) (*protocol.ReadResourceResult, error) {
-	return complete[*protocol.ReadResourceResult](ctx, c, leg{method: protocol.MethodReadResource, target: p.URI, params: p})
+func (c *Client) ReadResourceParams(
+	ctx context.Context, p *protocol.ReadResourceParams,
+) (*protocol.ReadResourceResult, error) {
+	return completeCall[*protocol.ReadResourceResult](
+		ctx, c, leg{method: protocol.MethodReadResource, target: p.URI, params: p},
+	)
 }
 
-// complete drives a call to its result.
-func complete[R protocol.Result](ctx context.Context, c *Client, l leg) (R, error) {
+// completeCall sends a call until it is complete and returns its result.
+func completeCall[R protocol.Result](ctx context.Context, c *Client, l leg) (R, error) {
 	var none R
-	result, err := c.drive(ctx, l)
+	result, err := c.driveCall(ctx, l)
 	if err != nil {
 		return none, err
 	}
@@ -77,3 +95,37 @@ func complete[R protocol.Result](ctx context.Context, c *Client, l leg) (R, erro
 	}
 	return r, nil
 }
+
+// Keys of context values that configure the calls made with a context.
+type (
+	progressKey struct{}
+	refreshKey  struct{}
+)
+
+// WithProgress returns a context whose calls ask for progress and report it to
+// f, in the place of [Options.Progress]. A call reports its rounds one after
+// the other, and within a round progress only increases. A nil f asks for
+// none.
+func WithProgress(
+	ctx context.Context, f func(context.Context, *protocol.Progress),
+) context.Context {
+	return context.WithValue(ctx, progressKey{}, f)
+}
+
+// WithRefresh returns a context whose calls are never answered from the cache.
+// The results of the server replace the cached ones.
+func WithRefresh(ctx context.Context) context.Context {
+	return context.WithValue(ctx, refreshKey{}, true)
+}
+
+// progressHandler returns the function that receives the progress of a call,
+// nil if none is wanted.
+func (c *Client) progressHandler(ctx context.Context) func(context.Context, *protocol.Progress) {
+	if f, ok := ctx.Value(progressKey{}).(func(context.Context, *protocol.Progress)); ok {
+		return f
+	}
+	return c.opts.Progress
+}
+
+// bypassesCache reports whether a call must not be answered from the cache.
+func bypassesCache(ctx context.Context) bool { return ctx.Value(refreshKey{}) != nil }

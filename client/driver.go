@@ -2,79 +2,79 @@ package client
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// drive takes a call through its rounds until the server has a result:
+// A call is one operation of the caller, on its way through its rounds: each
+// round is one request of the server for input, with the retry that answers it.
+type call struct {
+	original leg             // the request of the first leg
+	retry    *protocol.Retry // answers and state for the next leg; nil: it goes out as it is
+	round    int             // number of the next questions, from 1
+	budget   budget          // the server's share of the time
+}
+
+// newCall returns a call in its first round.
+func (c *Client) newCall(original leg) *call {
+	limit := c.opts.Timeout
+	return &call{original: original, round: 1, budget: budget{limit > 0, limit}}
+}
+
+// driveCall takes a call through its rounds until the server has a result:
 //
-//	   ┌────────────── retry: the original, this round's answers, ◀──┐
-//	   ▼               the exact state, a new id                     │
-//	send ──▶ input required? ──▶ within the cap? ──▶ questions ──▶ fulfil
-//	   │ no                         │ no               │ none
-//	   ▼                            ▼                  ▼
-//	result               RoundsExceededError         pause, then retry
+//	   ┌────────── retry: the original, the answers of this round, ◀─┐
+//	   ▼           the exact state, a new id                         │
+//	send ──▶ input required? ──▶ within the limit? ──▶ questions ──▶ answer
+//	   │ no                         │ no                  │ none
+//	   ▼                            ▼                     ▼
+//	result               RoundsExceededError            wait, then retry
 //
-// The cap is checked before anybody is asked (basic/patterns/mrtr).
-func (c *Client) drive(ctx context.Context, original leg) (protocol.Result, error) {
-	ctx, done := c.begin(ctx)
+// The limit on rounds is checked before anybody is asked (basic/patterns/mrtr).
+func (c *Client) driveCall(ctx context.Context, original leg) (protocol.Result, error) {
+	ctx, done := c.beginCall(ctx)
 	defer done()
-	entry := c.entry(ctx, original)
-	if result := entry.fresh(ctx); result != nil {
+	slot := c.cache.slotFor(ctx, c.version, original)
+	if result := slot.loadFresh(ctx); result != nil {
 		return result, nil
 	}
-	f := c.newFlow(original)
+	k := c.newCall(original)
 	for {
-		result, asked, err := c.advance(ctx, f)
+		result, asked, err := c.advanceCall(ctx, k)
 		if err != nil {
 			return nil, err
 		}
 		if asked == nil {
-			if f.retry == nil {
-				entry.keep(result)
+			if k.retry == nil {
+				slot.storeResult(result)
 			}
 			return result, nil
 		}
-		origin := Origin{Method: original.method, Target: original.target, Round: f.round}
-		answers, err := c.fulfil(ctx, origin, asked.InputRequests)
+		origin := Origin{Method: original.method, Target: original.target, Round: k.round}
+		answers, err := c.questions.answerQuestions(ctx, origin, asked.InputRequests)
 		if err != nil {
-			return nil, endedBy(ctx, err)
+			return nil, preferClosed(ctx, err)
 		}
-		f.answer(answers, asked.RequestState)
+		k.recordAnswers(answers, asked.RequestState)
 	}
 }
 
-// A flow is a call on its way through its rounds.
-type flow struct {
-	original leg
-	retry    *protocol.Retry // nil: the original goes out as it is
-	round    int             // of the next questions, from 1
-	server   budget
-}
-
-func (c *Client) newFlow(original leg) *flow {
-	return &flow{original: original, round: 1, server: budget{limited: c.opts.Timeout > 0, left: c.opts.Timeout}}
-}
-
-// answer ends a round: the retry carries the answers to its questions and its
-// state, nothing of earlier rounds.
-func (f *flow) answer(answers protocol.InputResponses, state protocol.RequestState) {
-	f.retry = &protocol.Retry{InputResponses: answers, RequestState: state}
-	f.round++
-}
-
-// advance takes a call to its result or to the next questions. A server that
-// asks nothing and only wants to be called again is.
-func (c *Client) advance(ctx context.Context, f *flow) (protocol.Result, *protocol.InputRequiredResult, error) {
+// advanceCall sends legs until the server returns the result or questions. A
+// server that sends state and no questions is asked again after a delay.
+func (c *Client) advanceCall(
+	ctx context.Context, k *call,
+) (protocol.Result, *protocol.InputRequiredResult, error) {
 	for idle := 0; ; idle++ {
-		l := f.original
-		l.params = copyParams(f.original.params)
-		if f.retry != nil {
-			setRetry(l.params, *f.retry)
+		l := k.original
+		l.params = copyParams(k.original.params)
+		if k.retry != nil {
+			setRetry(l.params, *k.retry)
 		}
-		result, err := c.sendPatiently(ctx, f, l)
+		result, err := c.sendWithBusyRetry(ctx, k, l)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -82,25 +82,32 @@ func (c *Client) advance(ctx context.Context, f *flow) (protocol.Result, *protoc
 		switch {
 		case !more:
 			return result, nil, nil
-		case f.round > c.opts.MaxRounds:
-			return nil, nil, &RoundsExceededError{Rounds: f.round - 1, Last: asked}
+		case k.round > c.opts.MaxRounds:
+			return nil, nil, &RoundsExceededError{Rounds: k.round - 1, Last: asked}
 		case len(asked.InputRequests) > 0:
 			return nil, asked, nil
 		}
-		err = f.server.spend(ctx, c, l.method, func(ctx context.Context) error {
-			return sleep(ctx, c.pause(idle))
+		err = k.budget.runLimited(ctx, c, l.method, func(ctx context.Context) error {
+			return sleepContext(ctx, c.retryDelay(idle))
 		})
 		if err != nil {
 			return nil, nil, err
 		}
-		f.answer(nil, asked.RequestState)
+		k.recordAnswers(nil, asked.RequestState)
 	}
 }
 
-// pause returns how long to wait before the next request after idle rounds
-// without a question: a random time between half of a bound and the bound,
-// which doubles up to MaxPause.
-func (c *Client) pause(idle int) time.Duration {
+// recordAnswers ends a round: the retry carries the answers to its questions
+// and its state, nothing of earlier rounds.
+func (k *call) recordAnswers(answers protocol.InputResponses, state protocol.RequestState) {
+	k.retry = &protocol.Retry{InputResponses: answers, RequestState: state}
+	k.round++
+}
+
+// retryDelay returns how long to wait before the retry of a round without
+// questions, after idle such rounds in a row: a random time between half of a
+// bound and the bound, which doubles up to MaxPause.
+func (c *Client) retryDelay(idle int) time.Duration {
 	bound := c.opts.MinPause
 	for range idle + 1 {
 		if bound *= 2; bound <= 0 || bound >= c.opts.MaxPause {
@@ -112,8 +119,81 @@ func (c *Client) pause(idle int) time.Duration {
 	return low + rand.N(bound-low+1)
 }
 
-// sleep waits for d or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
+const (
+	// MaxBusyRetries is how often one request is sent again to a server
+	// that is busy. A server that is still busy then is overloaded, and
+	// more retries would add to that.
+	MaxBusyRetries = 3
+	// MaxRetryAfter is the longest wait that a busy server may ask for.
+	// Servers ask for seconds. If one asks for more, the call fails at
+	// once, so that the caller is not blocked for so long.
+	MaxRetryAfter = 30 * time.Second
+)
+
+// sendWithBusyRetry sends one leg, and sends it again while the server says
+// that it is busy and when to come back ([protocol.CodeBusy] with
+// retryAfterMs). The retry is safe: a server refuses so before it does
+// anything. It does not wait beyond the deadline of the call.
+func (c *Client) sendWithBusyRetry(
+	ctx context.Context, k *call, l leg,
+) (result protocol.Result, err error) {
+	for retries := 0; ; retries++ {
+		err = k.budget.runLimited(ctx, c, l.method, func(ctx context.Context) (err error) {
+			result, err = c.sendWithMirroredParams(ctx, l)
+			return err
+		})
+		after, busy := retryAfter(err)
+		if !busy || c.opts.NoBusyRetry || retries == MaxBusyRetries || !k.hasTimeFor(ctx, after) {
+			return result, err
+		}
+		// The random part spreads the retries of callers that were refused at
+		// the same time.
+		wait := after + rand.N(after/4+1)
+		if !k.hasTimeFor(ctx, wait) {
+			wait = after
+		}
+		err = k.budget.runLimited(ctx, c, l.method, func(ctx context.Context) error {
+			return sleepContext(ctx, wait)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// hasTimeFor reports whether the call has time left after a wait.
+func (k *call) hasTimeFor(ctx context.Context, wait time.Duration) bool {
+	deadline, limited := ctx.Deadline()
+	if limited && time.Until(deadline) <= wait {
+		return false
+	}
+	return !k.budget.isLimited || k.budget.remaining > wait
+}
+
+// retryAfter returns how long a busy server wants the client to wait. It
+// reports false when err is no such answer, does not say when, or asks for more
+// than [MaxRetryAfter].
+func retryAfter(err error) (after time.Duration, ok bool) {
+	if _, ours := errors.AsType[*AnswerError](err); ours {
+		return 0, false // the error is a handler's, not the server's
+	}
+	said, isError := protocol.AsError(err)
+	if !isError || said.Code != protocol.CodeBusy || said.Data == nil ||
+		jsonx.Check(said.Data) != nil {
+		return 0, false
+	}
+	var data struct {
+		RetryAfterMs int64 `json:"retryAfterMs"`
+	}
+	if jsonx.Decode(said.Data, &data) != nil || data.RetryAfterMs <= 0 ||
+		data.RetryAfterMs > MaxRetryAfter.Milliseconds() {
+		return 0, false
+	}
+	return time.Duration(data.RetryAfterMs) * time.Millisecond, true
+}
+
+// sleepContext waits for d or until ctx ends.
+func sleepContext(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -124,33 +204,33 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// copyParams returns a copy of the parameters of a request, so that neither
-// the caller's value nor the original of a retry is ever changed.
+// copyParams returns a copy of the parameters of a request, so that neither the
+// caller's value nor the original of a retry is changed.
 func copyParams(p protocol.Params) protocol.Params {
 	switch p := p.(type) {
 	case *protocol.CallToolParams:
-		return clone(p)
+		return shallowCopy(p)
 	case *protocol.GetPromptParams:
-		return clone(p)
+		return shallowCopy(p)
 	case *protocol.ReadResourceParams:
-		return clone(p)
+		return shallowCopy(p)
 	case *protocol.ListParams:
-		return clone(p)
+		return shallowCopy(p)
 	case *protocol.DiscoverParams:
-		return clone(p)
+		return shallowCopy(p)
 	case *protocol.CompleteParams:
-		return clone(p)
+		return shallowCopy(p)
 	}
-	// Only the methods of this package make legs.
+	// Legs are made in this package only, from the types above.
 	panic("client: internal error: parameters of unknown type")
 }
 
-func clone[T any](p *T) *T {
+func shallowCopy[T any](p *T) *T {
 	c := *p
 	return &c
 }
 
-// setRetry puts a round's answers and state in the place of whatever p has.
+// setRetry replaces the answers and state in p.
 func setRetry(p protocol.Params, retry protocol.Retry) {
 	switch p := p.(type) {
 	case *protocol.CallToolParams:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,7 +26,8 @@ func TestOneRound(t *testing.T) {
 	}})
 	wantDone(t, r, err)
 	want := client.Origin{Key: "who", Method: "tools/call", Target: "greet", Round: 1}
-	if got.Origin != want || got.Message != "Who?" || !strings.Contains(string(got.Schema), "minLength") {
+	if got.Origin != want || got.Message != "Who?" ||
+		!strings.Contains(string(got.Schema), "minLength") {
 		t.Errorf("got question %+v, want origin %+v", got, want)
 	}
 	sent := peer.requests()
@@ -67,7 +69,9 @@ func TestThreeRoundsFourKinds(t *testing.T) {
 		},
 		CreateMessage: func(_ context.Context, q *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
 			rounds[q.Round].Add(1)
-			return &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m", Content: q.Request.Messages[0].Content}, nil
+			return &protocol.CreateMessageResult{
+				Role: protocol.Assistant, Model: "m", Content: q.Request.Messages[0].Content,
+			}, nil
 		},
 		ListRoots: func(_ context.Context, q *client.RootsQuestion) ([]protocol.Root, error) {
 			rounds[q.Round].Add(1)
@@ -83,7 +87,9 @@ func TestThreeRoundsFourKinds(t *testing.T) {
 	}
 	want := []struct{ answers, state string }{
 		{"", ""},
-		{`{"who":{"action":"accept","content":{"name":"Ada","size":3}},"in":{"action":"accept"}}`, `"s1"`},
+		{
+			`{"who":{"action":"accept","content":{"name":"Ada","size":3}},"in":{"action":"accept"}}`, `"s1"`,
+		},
 		{`{"say":{"role":"assistant","content":{"type":"text","text":"hi"},"model":"m"}}`, ""},
 		{`{"dirs":{"roots":[{"uri":"file:///src"}]}}`, `"s3"`},
 	}
@@ -109,16 +115,23 @@ func TestPromptAndResourceRounds(t *testing.T) {
 	question := ask(`"inputRequests":{"who":` + nameForm + `}`)
 	opts := &client.Options{ElicitForm: acceptName}
 	t.Run("prompt", func(t *testing.T) {
-		peer := script(question, `{"resultType":"complete","messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`)
+		peer := script(
+			question,
+			`{"resultType":"complete","messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`,
+		)
 		r, err := newClient(t, peer, opts).GetPrompt(t.Context(), "p", map[string]string{"a": "b"})
 		if err != nil || len(r.Messages) != 1 || len(peer.requests()) != 2 {
 			t.Errorf("got %+v, %v after %d requests", r, err, len(peer.requests()))
 		}
 	})
 	t.Run("resource", func(t *testing.T) {
-		peer := script(question, `{"resultType":"complete","contents":[{"uri":"u:1","text":"x"}],"ttlMs":0,"cacheScope":"private"}`)
+		peer := script(
+			question,
+			`{"resultType":"complete","contents":[{"uri":"u:1","text":"x"}],"ttlMs":0,"cacheScope":"private"}`,
+		)
 		r, err := newClient(t, peer, opts).ReadResource(t.Context(), "u:1")
-		if err != nil || len(r.Contents) != 1 || len(peer.requests()) != 2 || peer.requests()[1].Mirror.Name != "u:1" {
+		if err != nil || len(r.Contents) != 1 || len(peer.requests()) != 2 ||
+			peer.requests()[1].Mirror.Name != "u:1" {
 			t.Errorf("got %+v, %v after %d requests", r, err, len(peer.requests()))
 		}
 	})
@@ -159,6 +172,101 @@ func TestStateIsEchoedExactly(t *testing.T) {
 	}
 }
 
+func TestEmptyStateIsEchoed(t *testing.T) {
+	peer := script(ask(`"inputRequests":{"who":`+nameForm+`},"requestState":""`), done)
+	r, err := callOnce(t, peer, &client.Options{ElicitForm: acceptName})
+	wantDone(t, r, err)
+	if got := member(t, peer.requests()[1], "requestState"); got != `""` {
+		t.Errorf("got state %q, want the empty string", got)
+	}
+}
+
+func TestStateWithoutQuestionsIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		peer := script(ask(`"requestState":"busy"`), done)
+		r, err := callOnce(t, peer, nil)
+		wantDone(t, r, err)
+		if got := member(t, peer.requests()[1], "requestState"); got != `"busy"` {
+			t.Errorf("got state %s", got)
+		}
+		if got := member(t, peer.requests()[1], "inputResponses"); got != "" {
+			t.Errorf("got answers %s to no question", got)
+		}
+	})
+}
+
+func TestCompleteResultWithQuestionsIsComplete(t *testing.T) {
+	var prompts atomic.Int32
+	peer := script(strings.Replace(
+		done, `"content"`, `"inputRequests":{"who":`+nameForm+`},"requestState":"s","content"`, 1,
+	))
+	r, err := callOnce(t, peer, countingForm(&prompts))
+	wantDone(t, r, err)
+	if prompts.Load() != 0 || len(peer.requests()) != 1 {
+		t.Errorf("got %d prompts and %d requests, want 0 and 1", prompts.Load(), len(peer.requests()))
+	}
+}
+
+func TestRoundLimitIsCheckedBeforePrompting(t *testing.T) {
+	for name, limit := range map[string]int{"default": 0, "one": 1, "never": -1} {
+		t.Run(name, func(t *testing.T) {
+			var prompts atomic.Int32
+			opts := countingForm(&prompts)
+			opts.MaxRounds = limit
+			want := map[int]int{0: client.DefaultMaxRounds, 1: 1, -1: 0}[limit]
+			peer := script(ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`))
+			_, err := callOnce(t, peer, opts)
+			exceeded, ok := errors.AsType[*client.RoundsExceededError](err)
+			if !ok || exceeded.Rounds != want || len(exceeded.Last.InputRequests) != 1 {
+				t.Fatalf("got %v (%+v), want %d rounds", err, exceeded, want)
+			}
+			// Every prompt's answer was sent: nobody was asked in vain.
+			if int(prompts.Load()) != want || len(peer.requests()) != want+1 {
+				t.Errorf("got %d prompts and %d requests, want %d and %d", prompts.Load(), len(
+					peer.requests(),
+				), want, want+1)
+			}
+		})
+	}
+}
+
+func TestManualRetryIsSent(t *testing.T) {
+	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
+	p := &protocol.CallToolParams{Name: "greet", Retry: protocol.Retry{
+		InputResponses: protocol.InputResponses{
+			{Key: "old", Result: json.RawMessage(`{"action":"decline"}`)},
+		},
+		RequestState: protocol.StateText("resumed"),
+	}}
+	_, err := newClient(
+		t, peer, &client.Options{ElicitForm: acceptName},
+	).CallToolParams(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := peer.requests()[0], peer.requests()[1]
+	if got := member(t, first, "inputResponses") + member(t, first, "requestState"); got != `{"old":{"action":"decline"}}"resumed"` {
+		t.Errorf("first leg: got %s", got)
+	}
+	// The retry carries nothing of what is over.
+	if got := member(t, second, "inputResponses") + member(t, second, "requestState"); strings.Contains(got, "old") || strings.Contains(got, "resumed") {
+		t.Errorf("second leg: got %s", got)
+	}
+}
+
+func TestStateOnlyRoundsArePaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy := ask(`"requestState":"busy"`)
+		start := time.Now()
+		peer := script(busy, busy, busy, busy, busy, busy, done)
+		r, err := callOnce(t, peer, nil)
+		wantDone(t, r, err)
+		if took := time.Since(start); took < 600*time.Millisecond {
+			t.Errorf("six rounds took %v, want them paced", took)
+		}
+	})
+}
+
 func TestPauseGrowsWithJitter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Time
@@ -192,8 +300,8 @@ func TestPauseGrowsWithJitter(t *testing.T) {
 	})
 }
 
-// A question in between shows that the server is not overloaded any more: the
-// pauses start small again.
+// A question shows that the server is not overloaded any more, so the pauses
+// start small again.
 func TestPauseStartsAgainAfterAQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := ask(`"requestState":"wait"`)
@@ -227,50 +335,6 @@ func TestPauseHonoursContext(t *testing.T) {
 	})
 }
 
-func TestTimeoutLeavesOutPeople(t *testing.T) {
-	slow := func(d time.Duration) *fakePeer {
-		peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
-		inner := peer.handle
-		peer.handle = func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
-			select {
-			case <-time.After(d):
-				return inner(ctx, req, back)
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		}
-		return peer
-	}
-	opts := &client.Options{
-		Timeout: time.Minute,
-		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
-			time.Sleep(time.Hour) // of fake time: a person at lunch
-			if _, ok := ctx.Deadline(); ok {
-				t.Error("the handler has a deadline")
-			}
-			return acceptName(ctx, q)
-		},
-	}
-	t.Run("within", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			r, err := callOnce(t, slow(29*time.Second), opts)
-			wantDone(t, r, err)
-		})
-	})
-	t.Run("legs add up", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			start := time.Now()
-			_, err := callOnce(t, slow(31*time.Second), opts)
-			if timeout, ok := errors.AsType[*client.TimeoutError](err); !ok || timeout.Limit != time.Minute || !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v, want a timeout", err)
-			}
-			if got, want := time.Since(start), time.Hour+time.Minute; got != want {
-				t.Errorf("took %v, want %v", got, want)
-			}
-		})
-	})
-}
-
 func TestCallerParamsAreNotChanged(t *testing.T) {
 	peer := &fakePeer{handle: func(_ context.Context, req *protocol.Request, _ protocol.Back) (*protocol.Response, error) {
 		p, err := protocol.DecodeParams(req.Method, req.Params)
@@ -280,7 +344,9 @@ func TestCallerParamsAreNotChanged(t *testing.T) {
 		call := p.(*protocol.CallToolParams)
 		switch state, _ := call.RequestState.Text(); {
 		case call.InputResponses == nil:
-			return &protocol.Response{ID: req.ID, Result: json.RawMessage(ask(`"inputRequests":{"who":` + nameForm + `},"requestState":` + fmt.Sprintf("%q", req.ID)))}, nil
+			return &protocol.Response{ID: req.ID, Result: json.RawMessage(
+				ask(`"inputRequests":{"who":` + nameForm + `},"requestState":` + fmt.Sprintf("%q", req.ID)),
+			)}, nil
 		case state == "":
 			return nil, errors.New("the state got lost")
 		}
@@ -315,11 +381,14 @@ func TestCloseEndsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := make(chan struct{})
 		peer := script(ask(`"inputRequests":{"who":` + nameForm + `}`))
-		c := client.New(peer, &client.Options{ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
+		c, err := client.New(peer, &client.Options{ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
 			close(asked)
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		failed := make(chan error)
 		go func() {
 			_, err := c.CallTool(context.Background(), "greet", nil)
@@ -333,8 +402,180 @@ func TestCloseEndsCalls(t *testing.T) {
 			t.Errorf("running call: got %v, want ErrClosed", err)
 		}
 		sent := len(peer.requests())
-		if _, err := c.CallTool(context.Background(), "greet", nil); !errors.Is(err, client.ErrClosed) || len(peer.requests()) != sent {
+		if _, err := c.CallTool(context.Background(), "greet", nil); !errors.Is(err, client.ErrClosed) ||
+			len(peer.requests()) != sent {
 			t.Errorf("later call: got %v, want ErrClosed and nothing sent", err)
 		}
 	})
+}
+
+// busy answers the first n requests with CodeBusy and the given data.
+func busy(n int, data string) *fakePeer {
+	return answering(func(req *protocol.Request) (*protocol.Response, error) {
+		if n--; n >= 0 {
+			e := protocol.Errorf(protocol.CodeBusy, "too many requests at once")
+			e.Data = json.RawMessage(data)
+			return &protocol.Response{ID: req.ID, Error: e}, nil
+		}
+		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+	})
+}
+
+// A call is sent again to a busy server when the server says, and not sooner.
+// It is not sent again when the server does not say, asks for too much, or
+// there is no time left.
+func TestBusyServerIsAskedAgain(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		refuses int
+		data    string
+		opts    *client.Options
+		limit   time.Duration // of the caller
+		sent    int
+		ok      bool
+		atLeast time.Duration
+	}{
+		{"once", 1, `{"retryAfterMs":1000}`, nil, 0, 2, true, time.Second},
+		{"three times", 3, `{"retryAfterMs":1000,"limit":"principal"}`, nil, 0, 4, true, 3 * time.Second},
+		{"four times", 4, `{"retryAfterMs":1000}`, nil, 0, 4, false, 3 * time.Second},
+		{"switched off", 1, `{"retryAfterMs":1000}`, &client.Options{NoBusyRetry: true}, 0, 1, false, 0},
+		{"as long as may be", 1, `{"retryAfterMs":30000}`, nil, 0, 2, true, 30 * time.Second},
+		{"longer", 1, `{"retryAfterMs":30001}`, nil, 0, 1, false, 0},
+		{"for ever", 1, `{"retryAfterMs":9223372036854775807}`, nil, 0, 1, false, 0},
+		{"does not say", 1, `{}`, nil, 0, 1, false, 0},
+		{"no data", 1, ``, nil, 0, 1, false, 0},
+		{"zero", 1, `{"retryAfterMs":0}`, nil, 0, 1, false, 0},
+		{"negative", 1, `{"retryAfterMs":-5}`, nil, 0, 1, false, 0},
+		{"text", 1, `{"retryAfterMs":"1000"}`, nil, 0, 1, false, 0},
+		{"fraction", 1, `{"retryAfterMs":1000.5}`, nil, 0, 1, false, 0},
+		{"garbage", 1, `{"retryAfterMs":1000,`, nil, 0, 1, false, 0},
+		{"after the caller's deadline", 1, `{"retryAfterMs":5000}`, nil, 5 * time.Second, 1, false, 0},
+		{
+			"within the caller's deadline", 1, `{"retryAfterMs":4999}`, nil, 5 * time.Second, 2, true,
+			4999 * time.Millisecond,
+		},
+		{
+			"after the timeout", 1, `{"retryAfterMs":2000}`, &client.Options{Timeout: 2 * time.Second}, 0, 1,
+			false, 0,
+		},
+		{
+			"without a timeout", 1, `{"retryAfterMs":2000}`, &client.Options{Timeout: -1}, 0, 2, true,
+			2 * time.Second,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				if test.limit > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, test.limit)
+					defer cancel()
+				}
+				peer := busy(test.refuses, test.data)
+				start := time.Now()
+				_, err := newClient(t, peer, test.opts).CallTool(ctx, "greet", nil)
+				took := time.Since(start)
+				if sent := len(peer.requests()); (err == nil) != test.ok || sent != test.sent {
+					t.Errorf("got %v after %d requests, want ok %v after %d", err, sent, test.ok, test.sent)
+				}
+				if said, ok := protocol.AsError(err); !test.ok && (!ok || said.Code != protocol.CodeBusy) {
+					t.Errorf("got %v, want what the server said", err)
+				}
+				if took < test.atLeast || took > test.atLeast+test.atLeast/4 {
+					t.Errorf("took %v, want at least %v and a quarter more at most", took, test.atLeast)
+				}
+			})
+		})
+	}
+}
+
+// The wait ends with the call.
+func TestBusyWaitIsCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		start := time.Now()
+		_, err := newClient(t, busy(1, `{"retryAfterMs":20000}`), nil).CallTool(ctx, "greet", nil)
+		if !errors.Is(err, context.Canceled) || time.Since(start) != time.Second {
+			t.Errorf("got %v after %v", err, time.Since(start))
+		}
+	})
+}
+
+// A retry to a busy server carries the answers again, without another call of
+// the handler.
+func TestBusyServerGetsTheAnswersAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, asked := 0, 0
+		peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+			switch n++; n {
+			case 1:
+				return &protocol.Response{ID: req.ID, Result: json.RawMessage(
+					ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`),
+				)}, nil
+			case 2:
+				return &protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeBusy, "m").WithData(
+					map[string]any{"retryAfterMs": 10},
+				)}, nil
+			}
+			return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+		})
+		c := newClient(t, peer, &client.Options{ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+			asked++
+			return acceptName(ctx, q)
+		}})
+		r, err := c.CallTool(t.Context(), "greet", nil)
+		wantDone(t, r, err)
+		sent := peer.requests()
+		if asked != 1 || len(sent) != 3 {
+			t.Fatalf("asked %d times, sent %d requests", asked, len(sent))
+		}
+		for _, name := range []string{"inputResponses", "requestState"} {
+			if a, b := member(t, sent[1], name), member(t, sent[2], name); a != b || a == "" {
+				t.Errorf("%s: got %s and %s", name, a, b)
+			}
+		}
+	})
+}
+
+// A busy server is not taken for one of the other era, over HTTP, in both eras,
+// and for every request, the first included.
+func TestBusyOverHTTP(t *testing.T) {
+	const full = `"error":{"code":23223,"message":"full","data":{"retryAfterMs":5}}`
+	for _, status := range []int{200, 429, 503} {
+		for _, first := range []string{"server/discover", "initialize", "tools/call"} {
+			for _, modern := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s %d modern %v", first, status, modern), func(t *testing.T) {
+					s := &legacyHTTP{legacyServer: &legacyServer{}, session: "s", noGet: true}
+					if modern {
+						s.refuse = saysJSON(200, bothEras)
+					}
+					refused := 0
+					web := func(w http.ResponseWriter, r *http.Request) {
+						m := peek(t, r)
+						if m.Method == first && refused < 2 {
+							refused++
+							saysJSON(status, full)(w, m)
+							return
+						}
+						s.ServeHTTP(w, r)
+					}
+					c := newClient(t, dialHTTP(t, http.HandlerFunc(web), nil), nil)
+					if _, err := c.CallTool(t.Context(), "t", nil); err != nil {
+						t.Error(err)
+					}
+					want := protocol.V20260728
+					if !modern {
+						want = protocol.V20251125
+					}
+					if got := c.Negotiated(); got != want {
+						t.Errorf("got %q, want %q", got, want)
+					}
+					if wanted := first != "initialize" || !modern; wanted && refused != 2 {
+						t.Errorf("refused %d times", refused)
+					}
+				})
+			}
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +15,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// errPrefix is what every error of this package begins with, once.
+// errPrefix is the start of every error of this package. It occurs once in each
+// text.
 const errPrefix errprefix.Prefix = "client: "
 
 var (
@@ -23,11 +25,28 @@ var (
 	// ErrUndeclared is within a [*QuestionError] whose question needs a
 	// capability that this client does not declare.
 	ErrUndeclared = errors.New("capability is not declared by this client")
+	// ErrStreamEnded is within the errors of a [Stream] whose server has
+	// closed its end, or which can no longer be read or written. Requests
+	// that ran are lost and may be repeated on another stream
+	// (basic/transports/stdio, "Unexpected Termination").
+	ErrStreamEnded = errors.New("client: stream has ended; start the server again")
+	// ErrSubscriptionEnded says that the server ended a subscription without
+	// answering its request.
+	ErrSubscriptionEnded = errors.New("client: server has ended the subscription; subscribe again")
+	// ErrMessageTooLong is within the error for a message above
+	// [StreamOptions.MaxLineBytes].
+	ErrMessageTooLong = errors.New("client: message is too long; see StreamOptions.MaxLineBytes")
+	// ErrOverrun says that a subscription was ended because the client
+	// received notifications faster than it handled them. Subscribe again
+	// and read everything that the subscription is about: which changes
+	// were lost is not known.
+	ErrOverrun = errors.New("client: notifications come faster than they are taken; " +
+		"subscribe again and read everything anew")
 )
 
-// A TransportError says that a request got no response: what went wrong on the
-// way, as opposed to what the server said, which is a [*protocol.Error]. The
-// server may or may not have acted on the request.
+// A TransportError says that a request got no response because of a failure on
+// the way, as opposed to an error of the server, which is a [*protocol.Error].
+// The server may have acted on the request or not.
 type TransportError struct {
 	Method string
 	Err    error
@@ -42,7 +61,8 @@ func (e *TransportError) Error() string {
 	return text
 }
 
-// nextStep is empty where the cause says it already.
+// nextStep returns what the caller can do, empty where the cause says it
+// already.
 func (e *TransportError) nextStep() string {
 	if step := stepAfterStatus(e.Err); step != "" {
 		return step
@@ -50,7 +70,8 @@ func (e *TransportError) nextStep() string {
 	switch {
 	case errors.Is(e.Err, protocol.ErrSessionGone):
 		return "the next call opens a new session"
-	case errors.Is(e.Err, ErrClosed), errors.Is(e.Err, ErrStreamEnded), errors.Is(e.Err, ErrMessageTooLong):
+	case errors.Is(e.Err, ErrClosed), errors.Is(e.Err, ErrStreamEnded),
+		errors.Is(e.Err, ErrMessageTooLong):
 		return ""
 	case e.Method == protocol.MethodCallTool:
 		return "the tool may have run: look before you call it again"
@@ -58,7 +79,8 @@ func (e *TransportError) nextStep() string {
 	return "see that the server can be reached and call again"
 }
 
-// stepAfterStatus says what to do about an HTTP status, empty where err is none.
+// stepAfterStatus returns what the caller can do about an HTTP status, empty
+// where err is none.
 func stepAfterStatus(err error) string {
 	status, ok := errors.AsType[interface {
 		error
@@ -81,8 +103,8 @@ func stepAfterStatus(err error) string {
 // Unwrap returns the cause.
 func (e *TransportError) Unwrap() error { return e.Err }
 
-// A ResponseError says that a response came which is not an answer to the
-// request: another id, a result of the wrong shape, an unknown resultType.
+// A ResponseError says that the server sent a response that is not an answer to
+// the request: another id, a result of the wrong shape, an unknown resultType.
 type ResponseError struct {
 	Method string
 	Err    error
@@ -90,15 +112,18 @@ type ResponseError struct {
 
 // Error names the method and what is wrong.
 func (e *ResponseError) Error() string {
-	return fmt.Sprintf("client: %s: unusable response: %s; the server is at fault: tell those who run it", e.Method, errPrefix.Text(e.Err))
+	return fmt.Sprintf(
+		"client: %s: unusable response: %s; the server is at fault: tell those who run it",
+		e.Method, errPrefix.Text(e.Err),
+	)
 }
 
 // Unwrap returns what is wrong.
 func (e *ResponseError) Unwrap() error { return e.Err }
 
 // A TimeoutError says that the server took longer over a call than
-// [Options.Timeout], not counting the time that people took. It is a
-// [context.DeadlineExceeded].
+// [Options.Timeout]. The time in which handlers answered questions does not
+// count. It is a [context.DeadlineExceeded].
 type TimeoutError struct {
 	Method string
 	Limit  time.Duration
@@ -106,7 +131,10 @@ type TimeoutError struct {
 
 // Error names the method and the limit.
 func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("client: %s: server took longer than %v; call again, or raise Options.Timeout", e.Method, e.Limit)
+	return fmt.Sprintf(
+		"client: %s: server took longer than %v; call again, or raise Options.Timeout",
+		e.Method, e.Limit,
+	)
 }
 
 // Unwrap returns [context.DeadlineExceeded].
@@ -115,34 +143,91 @@ func (e *TimeoutError) Unwrap() error { return context.DeadlineExceeded }
 // Timeout returns true, as net.Error would.
 func (e *TimeoutError) Timeout() bool { return true }
 
-// A RoundsExceededError says that a server asked again after as many rounds as
-// [Options.MaxRounds] allows. Nobody was asked the last questions.
+// A NegotiationError says that the server seems to speak neither a modern nor a
+// legacy revision of this client. The next call tries again.
+type NegotiationError struct {
+	// Modern is why the server is not taken for a modern one
+	// (server/discover).
+	Modern error
+	// Legacy is why no session could be opened (initialize).
+	Legacy error
+}
+
+// Error names both reasons, and the option that may help. Some bridges to
+// legacy servers open a session of their own if the first message is not
+// initialize, and then refuse the client's; with Options.Era set to Legacy they
+// work.
+func (e *NegotiationError) Error() string {
+	hint := "if the server speaks a legacy revision, behind a bridge for example, " +
+		"set Options.Era to protocol.Legacy"
+	if errors.Is(e.Modern, context.DeadlineExceeded) {
+		hint += "; if it only starts slowly, raise StreamOptions.ProbeTimeout"
+	}
+	return fmt.Sprintf(
+		"client: no common revision: modern: %s; legacy: %s; %s",
+		errPrefix.Text(e.Modern), errPrefix.Text(e.Legacy), hint,
+	)
+}
+
+// Unwrap returns Legacy and Modern.
+func (e *NegotiationError) Unwrap() []error { return []error{e.Legacy, e.Modern} }
+
+// A PagesError says that a list does not end: the server sent a cursor twice,
+// or more than [MaxPages] pages.
+type PagesError struct {
+	Method string
+	// Cursor is the one that the server sent twice, else empty.
+	Cursor string
+}
+
+// Error names the method and what is wrong.
+func (e *PagesError) Error() string {
+	if e.Cursor != "" {
+		return fmt.Sprintf(
+			"client: %s: server sent cursor %.64q twice; "+
+				"the list before it is whole: tell those who run the server",
+			e.Method, e.Cursor,
+		)
+	}
+	return fmt.Sprintf(
+		"client: %s: more than %d pages; the list before them can be used", e.Method, MaxPages,
+	)
+}
+
+// A RoundsExceededError says that a server required input after as many rounds
+// as [Options.MaxRounds] allows. The last questions were not put to handlers.
 type RoundsExceededError struct {
 	// Rounds is how many rounds were answered.
 	Rounds int
-	// Last is what the server answered last. Its state can still be sent with
-	// answers in a call of one's own.
+	// Last is the server's last request for input. Its state can still be
+	// sent with answers by [Client.CallToolParams] and its like.
 	Last *protocol.InputRequiredResult
 }
 
 // Error names the number of rounds.
 func (e *RoundsExceededError) Error() string {
-	return fmt.Sprintf("client: server still requires input after %d rounds; start the call again, or raise Options.MaxRounds", e.Rounds)
+	return fmt.Sprintf(
+		"client: server still requires input after %d rounds; "+
+			"start the call again, or raise Options.MaxRounds",
+		e.Rounds,
+	)
 }
 
-// A QuestionError says that a server asked something that this client puts to
-// nobody. Nobody was asked the other questions of the round either.
+// A QuestionError says that the client refused a question of the server. No
+// handler was called for the other questions of the round either.
 type QuestionError struct {
 	Key  string
 	Kind protocol.InputKind
-	// Err is [ErrUndeclared], the refusal of [Options.AllowURL], or what is
+	// Err is [ErrUndeclared], the error of [Options.AllowURL], or what is
 	// wrong with the form.
 	Err error
 }
 
 // Error names the question and the reason.
 func (e *QuestionError) Error() string {
-	text := fmt.Sprintf("client: question %.64q (%s) refused: %s", e.Key, e.Kind, errPrefix.Text(e.Err))
+	text := fmt.Sprintf(
+		"client: question %.64q (%s) refused: %s", e.Key, e.Kind, errPrefix.Text(e.Err),
+	)
 	switch {
 	case errors.Is(e.Err, ErrUndeclared):
 		return text + "; give Options its handler, or Options.Manual the capability"
@@ -155,27 +240,32 @@ func (e *QuestionError) Error() string {
 // Unwrap returns the reason.
 func (e *QuestionError) Unwrap() error { return e.Err }
 
-// An AnswerError says that a question got no answer that may be sent: its
-// handler failed or panicked, or the answer is not valid. Nothing was sent.
+// An AnswerError says that a question got no valid answer: its handler failed
+// or panicked, or its answer is not valid. Nothing was sent.
 type AnswerError struct {
 	Key  string
 	Kind protocol.InputKind
-	// Field is the form field that is not valid, empty when no field is to
-	// blame.
+	// Field is the form field that is not valid, empty when it is not one
+	// field.
 	Field string
-	// Err is the handler's error, a [*PanicError], or what is wrong.
+	// Err is the handler's error, a [*PanicError], or what is wrong with
+	// the answer.
 	Err error
 }
 
 // Error names the question and the reason.
 func (e *AnswerError) Error() string {
-	return fmt.Sprintf("client: no answer to question %.64q (%s): %s; nothing was sent: start the call again", e.Key, e.Kind, errPrefix.Text(e.Err))
+	return fmt.Sprintf(
+		"client: no answer to question %.64q (%s): %s; nothing was sent: start the call again",
+		e.Key, e.Kind, errPrefix.Text(e.Err),
+	)
 }
 
 // Unwrap returns the reason.
 func (e *AnswerError) Unwrap() error { return e.Err }
 
-func answerError(o Origin, kind protocol.InputKind, err error) *AnswerError {
+// newAnswerError returns the error of a question without a valid answer.
+func newAnswerError(o Origin, kind protocol.InputKind, err error) *AnswerError {
 	e := &AnswerError{Key: o.Key, Kind: kind, Err: err}
 	if f, ok := errors.AsType[*form.Error](err); ok {
 		e.Field = f.Field
@@ -183,7 +273,7 @@ func answerError(o Origin, kind protocol.InputKind, err error) *AnswerError {
 	return e
 }
 
-// A PanicError is what a handler panicked with.
+// A PanicError is the panic of a handler.
 type PanicError struct {
 	Value any
 	Stack []byte
@@ -198,8 +288,47 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// explainRefusal returns what the server said, with a hint where the code alone would
-// leave a caller in the dark.
+// An ExitError says that a server's process has exited or was killed. It is an
+// [ErrStreamEnded].
+type ExitError struct {
+	// State is the exit status, nil when the system did not report it.
+	State *os.ProcessState
+	// Stderr is the end of the standard error, at most 4 KiB. It may
+	// contain anything and is not to be trusted.
+	Stderr string
+	// Err is set when State is nil.
+	Err error
+}
+
+// Success reports whether the status is 0.
+func (e *ExitError) Success() bool { return e.State != nil && e.State.Success() }
+
+// Error names the exit status and quotes the last line of standard error.
+func (e *ExitError) Error() string {
+	text := "client: server process has ended: "
+	if e.State != nil {
+		text += e.State.String()
+	} else {
+		text += errPrefix.Text(e.Err)
+	}
+	last := strings.TrimSpace(e.Stderr)
+	last = last[strings.LastIndexByte(last, '\n')+1:]
+	if last != "" {
+		text += fmt.Sprintf(": %.200q", last)
+	}
+	return text + "; start it again"
+}
+
+// Unwrap returns [ErrStreamEnded] and, if there is one, Err.
+func (e *ExitError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{ErrStreamEnded}
+	}
+	return []error{ErrStreamEnded, e.Err}
+}
+
+// explainRefusal returns the server's error. Where the code alone does not tell
+// a caller what to do, it adds a hint.
 func (c *Client) explainRefusal(e *protocol.Error) error {
 	if c.opts.DraftErrorCodes {
 		e = e.Final()
@@ -207,39 +336,51 @@ func (c *Client) explainRefusal(e *protocol.Error) error {
 	supported := e.SupportedVersions()
 	switch {
 	case slices.Contains(supported, c.version):
-		return errPrefix.Errorf("server refuses %s although it claims to speak it: %w; tell those who run the server", c.version, e)
+		return errPrefix.Errorf(
+			"server refuses %s although it claims to speak it: %w; tell those who run the server",
+			c.version, e,
+		)
 	case len(supported) > 0:
-		return errPrefix.Errorf("server does not speak %s, only %s: %w; one of the two needs an update", c.version, versionList(supported), e)
+		return errPrefix.Errorf(
+			"server does not speak %s, only %s: %w; one of the two needs an update",
+			c.version, versionList(supported), e,
+		)
 	}
 	if reference, refused := refusedState(e); refused {
-		return errPrefix.Errorf("%w: what the server remembered of this call is no longer valid; start the call again%s", e, reference)
+		return errPrefix.Errorf(
+			"%w: what the server remembered of this call is no longer valid; start the call again%s",
+			e, reference,
+		)
 	}
 	return e
 }
 
-// reasonRefusedState is how servers built with this library name the reason for
-// which they refuse a request state, in the data of an error whose code and
-// message say no more than that.
+// reasonRefusedState is the reason that servers built with this library give in
+// the data of their error when they refuse a request state. Code and message do
+// not show it.
 const reasonRefusedState = "invalid_request_state"
 
-// refusedState reports whether a server refuses the state that a retry carried,
-// and returns how to ask its operator about it, empty where it gave no
+// refusedState reports whether the server refuses the state of a retry, and
+// returns how to ask its operator about it, empty if the error has no
 // reference.
 func refusedState(e *protocol.Error) (reference string, refused bool) {
 	var data struct {
 		Reason    string `json:"reason"`
 		Reference string `json:"reference"`
 	}
-	if e.Code != protocol.CodeInvalidParams || e.Data == nil || jsonx.Check(e.Data) != nil || jsonx.Decode(e.Data, &data) != nil || data.Reason != reasonRefusedState {
+	if e.Code != protocol.CodeInvalidParams || e.Data == nil || jsonx.Check(e.Data) != nil ||
+		jsonx.Decode(e.Data, &data) != nil || data.Reason != reasonRefusedState {
 		return "", false
 	}
 	if data.Reference != "" {
-		reference = fmt.Sprintf(" (the server's log has the reason under reference %.64q)", data.Reference)
+		reference = fmt.Sprintf(
+			" (the server's log has the reason under reference %.64q)", data.Reference,
+		)
 	}
 	return reference, true
 }
 
-// versionList prints at most a few of the versions that a peer claims.
+// versionList prints at most a few of the versions that a peer supports.
 func versionList(list []protocol.Version) string {
 	const most = 8
 	var b strings.Builder

@@ -19,15 +19,16 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// wantError fails unless err names its package once, holds want and says what
-// to do next.
+// wantError fails the test unless err names its package once, contains want and
+// says what to do next.
 func wantError(t *testing.T, err error, want, step string) {
 	t.Helper()
 	if err == nil {
 		t.Fatalf("got no error, want …%s…", want)
 	}
 	text := err.Error()
-	if !strings.HasPrefix(text, "client: ") || !strings.Contains(text, want) || !strings.Contains(text, step) {
+	if !strings.HasPrefix(text, "client: ") || !strings.Contains(text, want) ||
+		!strings.Contains(text, step) {
 		t.Errorf("got %q, want client: …%s… and %q", text, want, step)
 	}
 	if twice := errprefix.Repeated(err, "client", "clienthttp", "server", "serverhttp"); twice != "" {
@@ -52,39 +53,70 @@ func TestErrorsSayWhatToDoNext(t *testing.T) {
 		{&client.TransportError{Method: "tools/call", Err: errors.New("x")}, "may have run"},
 		{&client.TransportError{Method: "tools/list", Err: errors.New("x")}, "call again"},
 		{&client.TransportError{Method: "tools/call", Err: cause}, "start the server again"},
-		{&client.TransportError{Method: "tools/call", Err: &client.ExitError{Err: io.EOF}}, "start it again"},
+		{
+			&client.TransportError{Method: "tools/call", Err: &client.ExitError{Err: io.EOF}},
+			"start it again",
+		},
 		{&client.TransportError{Method: "tools/call", Err: protocol.ErrSessionGone}, "new session"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 401}}, "credentials"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 302}}, "use that URL"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 404}}, "see that the URL"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 429}}, "later"},
-		{&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 503}}, "later"},
+		{
+			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 401}},
+			"credentials",
+		},
+		{
+			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 302}},
+			"use that URL",
+		},
+		{
+			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 404}},
+			"see that the URL",
+		},
+		{
+			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 429}}, "later",
+		},
+		{
+			&client.TransportError{Method: "tools/call", Err: &clienthttp.StatusError{Status: 503}}, "later",
+		},
 		{&client.ResponseError{Method: "tools/call", Err: cause}, "tell those who run it"},
 		{&client.TimeoutError{Method: "tools/call", Limit: time.Second}, "Options.Timeout"},
 		{&client.RoundsExceededError{Rounds: 3}, "Options.MaxRounds"},
-		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: client.ErrUndeclared}, "give Options its handler"},
+		{
+			&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: client.ErrUndeclared},
+			"give Options its handler",
+		},
 		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitURL, Err: cause}, "Options.AllowURL"},
-		{&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: cause}, "tell those who run the server"},
-		{&client.AnswerError{Key: "k", Kind: protocol.KindElicitForm, Err: cause}, "start the call again"},
+		{
+			&client.QuestionError{Key: "k", Kind: protocol.KindElicitForm, Err: cause},
+			"tell those who run the server",
+		},
+		{
+			&client.AnswerError{Key: "k", Kind: protocol.KindElicitForm, Err: cause}, "start the call again",
+		},
 		{&client.ExitError{Err: cause}, "start it again"},
 		{&client.PagesError{Method: "tools/list"}, "can be used"},
 		{&client.PagesError{Method: "tools/list", Cursor: "c"}, "tell those who run the server"},
 		{&client.NegotiationError{Modern: cause, Legacy: said}, "Options.Era"},
-		{&client.NegotiationError{Modern: context.DeadlineExceeded, Legacy: &client.TransportError{Method: "initialize", Err: cause}}, "StreamOptions.ProbeTimeout"},
+		{
+			&client.NegotiationError{Modern: context.DeadlineExceeded, Legacy: &client.TransportError{
+				Method: "initialize", Err: cause,
+			}},
+			"StreamOptions.ProbeTimeout",
+		},
 	} {
-		wantError(t, test.err, "", test.step)
+		t.Run(fmt.Sprintf("%T %s", test.err, test.step), func(t *testing.T) {
+			wantError(t, test.err, "", test.step)
+		})
 	}
 }
 
-// refusedState is what the wire says of a state that is not valid, word for word.
-const refusedState = `{"code":-32602,"message":"Invalid or expired requestState","data":{"reason":"invalid_request_state","reference":"7b1c"}}`
+// refusedStateError is the error of a server for an invalid state, exactly as
+// on the wire.
+const refusedStateError = `{"code":-32602,"message":"Invalid or expired requestState","data":{"reason":"invalid_request_state","reference":"7b1c"}}`
 
-// The refusal of a state says no more than that to whoever sent it. This side
-// adds what the person at it needs: the reference, and that the call is to be
-// started again.
+// The server's error does not tell the caller what to do about a refused state.
+// The client adds that: the reference, and that the call must be started again.
 func TestRefusedStateSaysToStartAgain(t *testing.T) {
 	var said protocol.Error
-	if err := json.Unmarshal([]byte(refusedState), &struct {
+	if err := json.Unmarshal([]byte(refusedStateError), &struct {
 		Code    *int64           `json:"code"`
 		Message *string          `json:"message"`
 		Data    *json.RawMessage `json:"data"`
@@ -96,24 +128,47 @@ func TestRefusedStateSaysToStartAgain(t *testing.T) {
 		hint   bool
 		ref    string
 	}{
-		"as it is":            {func(*protocol.Error) {}, true, `reference "7b1c"`},
-		"without a reference": {func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason":"invalid_request_state"}`) }, true, "start the call again"},
+		"as it is": {func(*protocol.Error) {}, true, `reference "7b1c"`},
+		"without a reference": {
+			func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason":"invalid_request_state"}`) }, true,
+			"start the call again",
+		},
 		"a hostile reference": {func(e *protocol.Error) {
-			e.Data = json.RawMessage(`{"reason":"invalid_request_state","reference":"\u001b[2J\n` + strings.Repeat("x", 999) + `"}`)
+			e.Data = json.RawMessage(
+				`{"reason":"invalid_request_state","reference":"\u001b[2J\n` + strings.Repeat("x", 999) + `"}`,
+			)
 		}, true, `"\x1b[2J\nxxx`},
-		"a reference of no text":  {func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason":"invalid_request_state","reference":7}`) }, false, ""},
-		"another reason":          {func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason":"else","reference":"7b1c"}`) }, false, ""},
-		"no data":                 {func(e *protocol.Error) { e.Data = nil }, false, ""},
-		"data that is no object":  {func(e *protocol.Error) { e.Data = json.RawMessage(`[]`) }, false, ""},
-		"data that is not JSON":   {func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason"`) }, false, ""},
-		"the number of something": {func(e *protocol.Error) { e.Code = protocol.CodeInternalError }, false, ""},
+		"a reference of no text": {
+			func(e *protocol.Error) {
+				e.Data = json.RawMessage(
+					`{"reason":"invalid_request_state","reference":7}`,
+				)
+			},
+			false, "",
+		},
+		"another reason": {
+			func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason":"else","reference":"7b1c"}`) },
+			false, "",
+		},
+		"no data": {func(e *protocol.Error) { e.Data = nil }, false, ""},
+		"data that is no object": {
+			func(e *protocol.Error) { e.Data = json.RawMessage(`[]`) }, false, "",
+		},
+		"data that is not JSON": {
+			func(e *protocol.Error) { e.Data = json.RawMessage(`{"reason"`) }, false, "",
+		},
+		"the number of something": {
+			func(e *protocol.Error) { e.Code = protocol.CodeInternalError }, false, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := said
 			test.change(&e)
 			peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
 				if member(t, req, "requestState") == "" {
-					return &protocol.Response{ID: req.ID, Result: json.RawMessage(ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`))}, nil
+					return &protocol.Response{ID: req.ID, Result: json.RawMessage(
+						ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`),
+					)}, nil
 				}
 				return &protocol.Response{ID: req.ID, Error: &e}, nil
 			})
@@ -135,19 +190,21 @@ func TestRefusedStateSaysToStartAgain(t *testing.T) {
 	}
 }
 
-// A server that says nothing in time is spoken to in a legacy revision. That is
-// told to whoever wants to know, and the error of a call names the option.
+// A server that does not answer in time is taken for a legacy one. LegacyChosen
+// reports that, and the error names the option.
 func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reason error
 		var version protocol.Version
-		s := &oldServer{handle: func(m oldMessage) string {
+		s := &legacyServer{handle: func(m legacyMessage) string {
 			if m.Method == "server/discover" {
 				return `"silence"`
 			}
 			return ""
 		}}
-		c := newClient(t, s.onLines(t, &client.StreamOptions{ProbeTimeout: 7 * time.Second}), &client.Options{
+		c := newClient(t, s.onLines(
+			t, &client.StreamOptions{ProbeTimeout: 7 * time.Second},
+		), &client.Options{
 			LegacyChosen: func(_ context.Context, v protocol.Version, err error) { version, reason = v, err },
 		})
 		r, err := c.CallTool(t.Context(), "t", nil)
@@ -159,46 +216,12 @@ func TestSilentServerNamesTheProbeTimeout(t *testing.T) {
 	})
 }
 
-// LegacyChosen tells of every legacy session that was not what was asked for
-// first, and of no other.
-func TestLegacyChosen(t *testing.T) {
-	for name, test := range map[string]struct {
-		server *oldServer
-		opts   client.Options
-		want   string
-	}{
-		"refused":   {&oldServer{}, client.Options{}, "Method not found"},
-		"asked for": {&oldServer{}, client.Options{Era: protocol.Legacy}, ""},
-		"assumed":   {&oldServer{}, client.Options{Assume: protocol.V20251125}, ""},
-		"both eras": {&oldServer{handle: func(m oldMessage) string {
-			return map[string]string{"server/discover": bothEras, "tools/call": `"result":` + done}[m.Method]
-		}}, client.Options{}, ""},
-		"legacy only": {&oldServer{handle: func(m oldMessage) string { return map[string]string{"server/discover": legacyOnly}[m.Method] }}, client.Options{}, "2025-11-25"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var told []error
-			test.opts.LegacyChosen = func(_ context.Context, _ protocol.Version, err error) { told = append(told, err) }
-			c := newClient(t, test.server.onLines(t, nil), &test.opts)
-			for range 2 {
-				if _, err := c.Negotiate(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-			}
-			switch {
-			case test.want == "" && len(told) == 0:
-			case len(told) != 1 || test.want == "" || !strings.Contains(told[0].Error(), test.want):
-				t.Errorf("told %v, want %q", told, test.want)
-			}
-		})
-	}
-}
-
-// A bridge that has opened a session of its own refuses the client's; the error
-// names the option with which it can be spoken to.
+// A bridge that has opened a session of its own refuses the client's. The error
+// names the option that helps.
 func TestBridgeThatInitializesNamesTheEra(t *testing.T) {
 	bridge := func() *client.Stream {
 		initialized := false
-		return (&oldServer{handle: func(m oldMessage) string {
+		return (&legacyServer{handle: func(m legacyMessage) string {
 			if m.Method == "initialize" && !initialized {
 				initialized = true
 				return ""
@@ -215,12 +238,13 @@ func TestBridgeThatInitializesNamesTheEra(t *testing.T) {
 		t.Errorf("got %T", err)
 	}
 	wantError(t, err, "no common revision", "Options.Era")
-	r, err := newClient(t, bridge(), &client.Options{Era: protocol.Legacy}).CallTool(t.Context(), "t", nil)
+	r, err := newClient(
+		t, bridge(), &client.Options{Era: protocol.Legacy},
+	).CallTool(t.Context(), "t", nil)
 	wantDone(t, r, err)
 }
 
-// Over HTTP and lines and in both eras, whatever goes wrong names its packages
-// once.
+// Every error names its packages once, over HTTP and lines and in both eras.
 func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 	hang := func(w http.ResponseWriter, r *http.Request) {
 		w.(http.Flusher).Flush()
@@ -230,7 +254,9 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
 	}
 	for name, answer := range map[string]http.HandlerFunc{
-		"hang": hang, "400": statuses(400), "401": statuses(401), "404": statuses(404), "500": statuses(500), "204": statuses(204),
+		"hang": hang, "400": statuses(
+			400,
+		), "401": statuses(401), "404": statuses(404), "500": statuses(500), "204": statuses(204),
 		"stream": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprint(w, ": x\n\n")
@@ -239,7 +265,7 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 	} {
 		for _, modern := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s modern %v", name, modern), func(t *testing.T) {
-				s := &oldHTTP{oldServer: &oldServer{}, session: "s", noGet: true}
+				s := &legacyHTTP{legacyServer: &legacyServer{}, session: "s", noGet: true}
 				if modern {
 					s.refuse = saysJSON(200, bothEras)
 				}
@@ -287,13 +313,16 @@ func TestTransportErrorsNameTheirPackagesOnce(t *testing.T) {
 			in, out := io.Pipe()
 			requests, toServer := io.Pipe()
 			s := client.NewStream(in, toServer, &client.StreamOptions{MaxLineBytes: 1000})
-			c := client.New(s, &client.Options{Era: protocol.Modern})
+			c, err := client.New(s, &client.Options{Era: protocol.Modern})
+			if err != nil {
+				t.Fatal(err)
+			}
 			go func() {
 				_, _ = bufio.NewReader(requests).ReadString('\n') // before, there is nothing that could be answered
 				go func() { _, _ = io.Copy(io.Discard, requests) }()
 				ends(s, out)
 			}()
-			_, err := c.CallTool(t.Context(), "t", nil)
+			_, err = c.CallTool(t.Context(), "t", nil)
 			wantError(t, err, "tools/call", "; ")
 			_ = c.Close()
 		})

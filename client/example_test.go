@@ -10,10 +10,12 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// deployer stands in for a server: its one tool asks before it acts.
+// A deployer is a server whose only tool asks before it acts.
 type deployer struct{}
 
-func (deployer) Handle(_ context.Context, req *protocol.Request, _ protocol.Back) (*protocol.Response, error) {
+func (deployer) Handle(
+	_ context.Context, req *protocol.Request, _ protocol.Back,
+) (*protocol.Response, error) {
 	params, err := protocol.DecodeParams(req.Method, req.Params)
 	if err != nil {
 		return nil, err
@@ -23,7 +25,9 @@ func (deployer) Handle(_ context.Context, req *protocol.Request, _ protocol.Back
 		Key: "confirm",
 		Request: &protocol.ElicitForm{
 			Message: "Deploy to prod?",
-			Schema:  json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string","default":"none given"}}}`),
+			Schema: json.RawMessage(
+				`{"type":"object","properties":{"reason":{"type":"string","default":"none given"}}}`,
+			),
 		},
 	}}}
 	if raw := call.InputResponses.Get("confirm"); raw != nil {
@@ -42,12 +46,16 @@ func (deployer) Notify(context.Context, *protocol.Notification) error { return n
 func (deployer) Close() error                                         { return nil }
 
 func ExampleNew() {
-	c := client.New(deployer{}, &client.Options{
+	c, err := client.New(deployer{}, &client.Options{
 		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 			fmt.Printf("%s asks: %s\n", q.Target, q.Message)
 			return client.Accept(nil) // the form's defaults will do
 		},
 	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer c.Close()
 	result, err := c.CallTool(context.Background(), "deploy", map[string]any{"service": "web"})
 	if err != nil {
@@ -61,11 +69,15 @@ func ExampleNew() {
 }
 
 func ExampleClient_CallTool_decline() {
-	c := client.New(deployer{}, &client.Options{
+	c, err := client.New(deployer{}, &client.Options{
 		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			return client.Decline(), nil
 		},
 	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer c.Close()
 	result, err := c.CallTool(context.Background(), "deploy", nil)
 	if err != nil {
@@ -77,12 +89,16 @@ func ExampleClient_CallTool_decline() {
 	// decline
 }
 
-// A client without a handler declares nothing. A server that asks all the same
-// gets no answer, and nobody is bothered.
+// A client without handlers declares no capability. If a server asks all the
+// same, the call fails and no handler is called.
 func ExampleQuestionError() {
-	c := client.New(deployer{}, nil)
+	c, err := client.New(deployer{}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer c.Close()
-	_, err := c.CallTool(context.Background(), "deploy", nil)
+	_, err = c.CallTool(context.Background(), "deploy", nil)
 	if refused, ok := errors.AsType[*client.QuestionError](err); ok {
 		fmt.Println(refused.Key, refused.Kind, errors.Is(err, client.ErrUndeclared))
 	}

@@ -2,7 +2,7 @@ package client
 
 // Waiting reports whether n calls wait for one negotiation.
 func (c *Client) Waiting(n int) bool {
-	c.nego.mu.Lock()
-	defer c.nego.mu.Unlock()
-	return c.nego.running != nil && c.nego.running.waiting == n
+	c.negotiator.mu.Lock()
+	defer c.negotiator.mu.Unlock()
+	return c.negotiator.running != nil && c.negotiator.running.waiters == n
 }

@@ -10,28 +10,28 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// maxToolPages is how many pages of tools are read to find out which arguments
-// are mirrored: a server that never ends its list must not hold up a call.
+// maxToolPages is how many pages of tools relearnTool reads. A server that
+// never ends its list must not block a call for ever.
 const maxToolPages = 100
 
-// maxMirrored is how many tools with mirrored arguments are remembered. No
-// model can use as many, and a server must not fill the memory of its clients.
+// maxMirrored is how many tools with mirrored arguments are remembered, so that
+// a server cannot fill the client's memory. No model can use as many tools.
 const maxMirrored = 10_000
 
 // mirrors remembers which arguments of which tools are copied into HTTP
 // headers, as the server's tool list says.
 type mirrors struct {
 	mu     sync.RWMutex
-	tables map[string]headers.Table // tools without mirrored arguments are left out
+	tables map[string]headers.Table // by tool; only those with mirrored arguments
 }
 
-func (m *mirrors) table(tool string) headers.Table {
+func (m *mirrors) loadTable(tool string) headers.Table {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.tables[tool]
 }
 
-func (m *mirrors) set(tool string, table headers.Table) {
+func (m *mirrors) storeTable(tool string, table headers.Table) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -41,8 +41,8 @@ func (m *mirrors) set(tool string, table headers.Table) {
 		m.tables = map[string]headers.Table{tool: table}
 	default:
 		if _, known := m.tables[tool]; !known && len(m.tables) >= maxMirrored {
-			// Any will do: a call that lacks its headers is refused, and the
-			// tool learnt again.
+			// Evict any tool: a call without its headers is refused, and then
+			// the tool is learned again.
 			for other := range m.tables {
 				delete(m.tables, other)
 				break
@@ -52,37 +52,38 @@ func (m *mirrors) set(tool string, table headers.Table) {
 	}
 }
 
-// learn notes what the tools of a list mirror, and takes out those whose
-// annotations break the rules: clients must not offer them
+// learnTools notes the mirrored arguments of the tools in a list, and removes
+// the tools with invalid annotations: clients must not offer them
 // (basic/transports/streamable-http, "Schema Extension").
-func (c *Client) learn(ctx context.Context, list *protocol.ListToolsResult) {
-	if c.nego.current.Load().legacy() {
+func (c *Client) learnTools(ctx context.Context, list *protocol.ListToolsResult) {
+	if c.negotiator.current.Load().isLegacy() {
 		return // legacy revisions mirror nothing
 	}
 	list.Tools = slices.DeleteFunc(list.Tools, func(tool protocol.Tool) bool {
 		if jsonx.KindOf(tool.InputSchema) != jsonx.Object {
-			return false // nothing that could be annotated
+			return false // it has no annotations
 		}
 		table, err := headers.Parse(tool.InputSchema)
 		if err != nil {
-			c.mirrors.set(tool.Name, nil)
+			c.mirrors.storeTable(tool.Name, nil)
 			if c.opts.ToolRejected != nil {
 				c.opts.ToolRejected(ctx, &tool, err)
 			}
 			return true
 		}
-		c.mirrors.set(tool.Name, table)
+		c.mirrors.storeTable(tool.Name, table)
 		return false
 	})
 }
 
-// mirrored returns the arguments of a call that are mirrored, as far as known.
-func (c *Client) mirrored(l leg) ([]protocol.MirroredParam, error) {
+// mirroredParams returns the arguments of a call that are mirrored, as far as
+// the client has learned.
+func (c *Client) mirroredParams(l leg) ([]protocol.MirroredParam, error) {
 	p, ok := l.params.(*protocol.CallToolParams)
-	if !ok || c.nego.current.Load().legacy() {
+	if !ok || c.negotiator.current.Load().isLegacy() {
 		return nil, nil
 	}
-	table := c.mirrors.table(p.Name)
+	table := c.mirrors.loadTable(p.Name)
 	if len(table) == 0 {
 		return nil, nil
 	}
@@ -98,43 +99,44 @@ func (c *Client) mirrored(l leg) ([]protocol.MirroredParam, error) {
 	return values, nil
 }
 
-// sendMirrored sends one leg with its mirrored arguments. A server that misses
-// some is asked for its tools, and then the leg is sent once more under a new
-// id, if its headers are now others (basic/transports/streamable-http, "Client
-// Behavior").
-func (c *Client) sendMirrored(ctx context.Context, l leg) (protocol.Result, error) {
-	sent, err := c.mirrored(l)
+// sendWithMirroredParams sends one leg with its mirrored arguments. If the
+// server refuses it because headers are missing or wrong, it reads the tool
+// list and sends the leg once more under a new id, if its headers have changed
+// (basic/transports/streamable-http, "Client Behavior").
+func (c *Client) sendWithMirroredParams(ctx context.Context, l leg) (protocol.Result, error) {
+	sent, err := c.mirroredParams(l)
 	if err != nil {
 		return nil, err
 	}
-	result, err := c.sendAgreed(ctx, l, sent)
-	if c.nego.current.Load() == nil {
-		return result, err // it was no call that the server refused, but the negotiation
+	result, err := c.sendNegotiated(ctx, l, sent)
+	if c.negotiator.current.Load() == nil {
+		return result, err // the negotiation failed: no call was sent
 	}
-	if said, ok := protocol.AsError(err); !ok || said.Code != protocol.CodeHeaderMismatch || l.method != protocol.MethodCallTool {
+	if said, ok := protocol.AsError(err); !ok || said.Code != protocol.CodeHeaderMismatch ||
+		l.method != protocol.MethodCallTool {
 		return result, err
 	}
-	if c.relearn(ctx, l.target) != nil {
-		return nil, err // what the server said first says more
+	if c.relearnTool(ctx, l.target) != nil {
+		return nil, err // the first refusal tells the caller more
 	}
-	again, failed := c.mirrored(l)
+	again, failed := c.mirroredParams(l)
 	if failed != nil {
 		return nil, failed
 	}
 	if slices.Equal(sent, again) {
 		return nil, err
 	}
-	return c.sendAgreed(ctx, l, again)
+	return c.sendNegotiated(ctx, l, again)
 }
 
-// relearn reads the tool list, past what the cache holds of it, up to the page
-// with the tool. What was cached is out of date, as a refused call shows.
-func (c *Client) relearn(ctx context.Context, tool string) error {
-	c.cache.forget(protocol.MethodListTools)
+// relearnTool reads the tool list up to the page with the tool. It drops the
+// cached list first: the refused call shows that it is out of date.
+func (c *Client) relearnTool(ctx context.Context, tool string) error {
+	c.cache.forgetMethods(protocol.MethodListTools)
 	cursor := ""
 	for range maxToolPages {
 		p := &protocol.ListParams{Cursor: cursor}
-		result, err := c.sendAgreed(ctx, leg{method: protocol.MethodListTools, params: p}, nil)
+		result, err := c.sendNegotiated(ctx, leg{method: protocol.MethodListTools, params: p}, nil)
 		if err != nil {
 			return err
 		}
@@ -143,7 +145,7 @@ func (c *Client) relearn(ctx context.Context, tool string) error {
 			return errPrefix.Errorf("tools/list: unexpected result %T", result)
 		}
 		found := slices.ContainsFunc(list.Tools, func(t protocol.Tool) bool { return t.Name == tool })
-		c.learn(ctx, list)
+		c.learnTools(ctx, list)
 		if found || list.NextCursor == "" {
 			return nil
 		}

@@ -4,18 +4,24 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// sqlServer has one tool that mirrors its region, on the second page of its
-// list, and refuses calls without the header.
+// sqlServer has one tool, on the second page of its list, that mirrors its
+// region. It refuses calls without the header.
 func sqlServer(t *testing.T, annotation string) *fakePeer {
 	page := func(tool, schema, cursor string) string {
-		return fmt.Sprintf(`{"resultType":"complete","tools":[{"name":%q,"inputSchema":%s}]%s,"ttlMs":0,"cacheScope":"private"}`, tool, schema, cursor)
+		return fmt.Sprintf(
+			`{"resultType":"complete","tools":[{"name":%q,"inputSchema":%s}]%s,"ttlMs":0,"cacheScope":"private"}`,
+			tool, schema, cursor,
+		)
 	}
 	return answering(func(req *protocol.Request) (*protocol.Response, error) {
 		resp := &protocol.Response{ID: req.ID}
@@ -23,8 +29,15 @@ func sqlServer(t *testing.T, annotation string) *fakePeer {
 		case req.Method == "tools/list" && member(t, req, "cursor") == "":
 			resp.Result = json.RawMessage(page("plain", `{"type":"object"}`, `,"nextCursor":"2"`))
 		case req.Method == "tools/list":
-			resp.Result = json.RawMessage(page("sql", `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":`+annotation+`}}}`, ""))
-		case len(req.Mirror.Params) == 1 && req.Mirror.Params[0] == protocol.MirroredParam{Name: "Region", Value: "us"}:
+			resp.Result = json.RawMessage(
+				page(
+					"sql",
+					`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":`+annotation+`}}}`,
+					"",
+				),
+			)
+		case len(req.Mirror.Params) == 1 &&
+			req.Mirror.Params[0] == protocol.MirroredParam{Name: "Region", Value: "us"}:
 			resp.Result = json.RawMessage(done)
 		default:
 			resp.Error = protocol.Errorf(protocol.CodeHeaderMismatch, "Mcp-Param-Region is missing")
@@ -84,15 +97,90 @@ func TestMirroredArguments(t *testing.T) {
 	})
 }
 
+type query struct {
+	Region string `json:"region"`
+	Query  string `json:"query"`
+}
+
+// addSQL adds a tool whose region goes into a header.
+func addSQL(s *server.Server) {
+	server.AddTool(s, server.Tool{
+		Name: "sql", Description: "asks a database",
+		InputSchema: json.RawMessage(
+			`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"query":{"type":"string"}}}`,
+		),
+	}, func(_ context.Context, _ *server.ToolCall, in query) (protocol.CallToolOutcome, error) {
+		return server.Text(in.Region), nil
+	})
+}
+
+func TestMirroredArgumentsOverHTTP(t *testing.T) {
+	for _, region := range []string{"us-west1", "", "  é\n", "=?base64?eA==?="} {
+		for _, listed := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%q listed %v", region, listed), func(t *testing.T) {
+				s := newServer(t, nil)
+				addSQL(s)
+				var seen []string
+				inner := serverhttp.New(s, nil)
+				c := overHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					seen = append(
+						seen, fmt.Sprintf("%s %q", r.Header.Get("Mcp-Method"), r.Header.Values("Mcp-Param-Region")),
+					)
+					inner.ServeHTTP(w, r)
+				}), nil, nil)
+				if listed {
+					if _, err := c.ListTools(t.Context(), ""); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for range 2 {
+					r, err := c.CallTool(t.Context(), "sql", query{Region: region})
+					if err != nil || r.Content[0].(*protocol.TextContent).Text != region {
+						t.Fatalf("got %+v, %v", r, err)
+					}
+				}
+				call := fmt.Sprintf("tools/call %q", []string{protocol.EncodeHeaderValue(region)})
+				want := []string{"tools/list []", call, call}
+				if !listed {
+					want = append([]string{"tools/call []"}, want...)
+				}
+				if strings.Join(seen, ", ") != strings.Join(want, ", ") {
+					t.Errorf("got %v, want %v", seen, want)
+				}
+			})
+		}
+	}
+}
+
+func TestIntegersThatNoHeaderCanCarry(t *testing.T) {
+	peer := script(
+		`{"tools":[{"name":"t","inputSchema":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"}}}}]}`,
+		done,
+	)
+	c := newClient(t, peer, nil)
+	if _, err := c.ListTools(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.CallTool(t.Context(), "t", json.RawMessage(`{"n":9007199254740993}`))
+	if err == nil || !strings.Contains(err.Error(), "argument n") || len(peer.requests()) != 1 {
+		t.Errorf("got %v after %d requests", err, len(peer.requests()))
+	}
+}
+
 func TestEndlessToolListEndsRelearning(t *testing.T) {
 	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
 		if req.Method == "tools/list" {
-			return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{"tools":[],"nextCursor":"again"}`)}, nil
+			return &protocol.Response{
+				ID: req.ID, Result: json.RawMessage(`{"tools":[],"nextCursor":"again"}`),
+			}, nil
 		}
-		return &protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeHeaderMismatch, "no")}, nil
+		return &protocol.Response{
+			ID: req.ID, Error: protocol.Errorf(protocol.CodeHeaderMismatch, "no"),
+		}, nil
 	})
 	_, err := callOnce(t, peer, nil)
-	if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeHeaderMismatch || len(peer.requests()) != 101 {
+	if e, ok := protocol.AsError(err); !ok || e.Code != protocol.CodeHeaderMismatch ||
+		len(peer.requests()) != 101 {
 		t.Errorf("got %v after %d requests, want the first error after 101", err, len(peer.requests()))
 	}
 }
@@ -101,7 +189,9 @@ func TestInvalidAnnotationsHideTheTool(t *testing.T) {
 	for _, annotation := range []string{`""`, `{}`, `[]`, `null`, `1`, `"a b"`, `"a:b"`, `"é"`, `"a\n"`} {
 		t.Run(annotation, func(t *testing.T) {
 			var rejected []string
-			c := newClient(t, sqlServer(t, annotation), &client.Options{ToolRejected: func(_ context.Context, tool *protocol.Tool, err error) {
+			c := newClient(t, sqlServer(
+				t, annotation,
+			), &client.Options{ToolRejected: func(_ context.Context, tool *protocol.Tool, err error) {
 				rejected = append(rejected, tool.Name)
 				if err == nil {
 					t.Error("no reason given")
@@ -112,5 +202,64 @@ func TestInvalidAnnotationsHideTheTool(t *testing.T) {
 				t.Errorf("got %+v, %v, rejected %q", r, err, rejected)
 			}
 		})
+	}
+}
+
+// sqlTools returns the result of a list of n tools that mirror their region.
+func sqlTools(n int, more string) json.RawMessage {
+	tools := make([]string, n)
+	for i := range tools {
+		tools[i] = fmt.Sprintf(
+			`{"name":"sql%d","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}}`,
+			i,
+		)
+	}
+	return json.RawMessage(`{"tools":[` + strings.Join(tools, ",") + `]` + more + `}`)
+}
+
+// To learn about one tool, the client reads the list up to that tool only.
+func TestLearningStopsAtTheTool(t *testing.T) {
+	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+		switch {
+		case req.Method == protocol.MethodListTools:
+			return &protocol.Response{ID: req.ID, Result: sqlTools(2, `,"nextCursor":"more"`)}, nil
+		case len(req.Mirror.Params) == 0:
+			return &protocol.Response{
+				ID: req.ID, Error: protocol.Errorf(protocol.CodeHeaderMismatch, "Mcp-Param-Region is missing"),
+			}, nil
+		}
+		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+	})
+	r, err := newClient(t, peer, nil).CallTool(t.Context(), "sql1", map[string]any{"region": "us"})
+	wantDone(t, r, err)
+	if got, want := methods(peer), "tools/call tools/list tools/call"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// A server cannot fill the memory of its clients with tools.
+func TestMirrorsAreBounded(t *testing.T) {
+	const limit, extra = 10_000, 5
+	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+		if req.Method == protocol.MethodListTools {
+			return &protocol.Response{ID: req.ID, Result: sqlTools(limit+extra, "")}, nil
+		}
+		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+	})
+	c := newClient(t, peer, nil)
+	if _, err := c.ListTools(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	for i := range limit + extra {
+		if _, err := c.CallTool(t.Context(), fmt.Sprintf("sql%d", i), json.RawMessage(`{"region":"us"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mirrored := 0
+	for _, req := range peer.requests() {
+		mirrored += len(req.Mirror.Params)
+	}
+	if mirrored != limit {
+		t.Errorf("got %d tools remembered, want %d", mirrored, limit)
 	}
 }

@@ -2,42 +2,436 @@ package client
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// sendAgreed sends one leg over what has been agreed on, and once more under a
-// new id when the server refuses its version and in the same breath names one
-// that this client speaks (basic/versioning), or turns out to speak another era
-// than it did. A refusal comes before anything is done, so nothing is done
-// twice.
-func (c *Client) sendAgreed(ctx context.Context, l leg, mirrored []protocol.MirroredParam) (protocol.Result, error) {
-	conn, err := c.connection(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if empty := c.emptyList(ctx, conn, l.method); empty != nil {
-		return empty, nil
-	}
-	result, err := c.sendTo(ctx, conn, l, mirrored)
-	if empty := c.refusedList(ctx, conn, l.method, err); empty != nil {
-		return empty, nil
-	}
-	return result, err
+// recheckInterval is the minimum time between two renegotiations after an error
+// that may come from a server of the other era. Most such errors mean something
+// else, and must not double the traffic.
+const recheckInterval = time.Minute
+
+// A connection is the outcome of a negotiation: a revision, and the peer that
+// requests of this revision are sent to.
+type connection struct {
+	version protocol.Version
+	peer    protocol.Peer
+	session *session // nil: the revision is modern
+	// unconfirmed: the era comes from Options.Assume, and no response has
+	// confirmed it yet.
+	unconfirmed atomic.Bool
+	// recheckedAt is when the era was last negotiated or rechecked, in Unix
+	// nanoseconds.
+	recheckedAt atomic.Int64
+	// capabilities are the last that a modern server declared, nil when it was
+	// not asked. Those of a legacy server are in the session.
+	capabilities atomic.Pointer[protocol.ServerCapabilities]
 }
 
-// sendTo sends one leg over a connection, and once more where that is due.
-func (c *Client) sendTo(ctx context.Context, conn *connection, l leg, mirrored []protocol.MirroredParam) (protocol.Result, error) {
-	result, err := c.send(ctx, conn, l, mirrored)
-	if said, ok := protocol.AsError(err); ok && slices.Contains(said.SupportedVersions(), conn.version) {
-		return c.send(ctx, conn, l, mirrored)
+// isLegacy reports whether the connection has a session of a legacy revision.
+// A nil connection has none.
+func (n *connection) isLegacy() bool { return n != nil && n.session != nil }
+
+// isUsable reports whether requests can be sent over the connection: it is not
+// nil, and its session, if it has one, has not ended.
+func (n *connection) isUsable() bool {
+	if n == nil {
+		return false
 	}
-	if other := c.doubt(ctx, conn, err); other != nil && l.sub == nil {
-		if empty := c.emptyList(ctx, other, l.method); empty != nil {
-			return empty, nil
+	if n.session == nil {
+		return true
+	}
+	select {
+	case <-n.session.peer.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+// A negotiator finds out which revision a client speaks with its server and
+// keeps the connection.
+type negotiator struct {
+	client  *Client
+	current atomic.Pointer[connection] // nil: there is no agreement
+
+	mu      sync.Mutex
+	running *negotiation
+	era     protocol.Era // of the last agreement; 0: unknown
+	wait    sync.WaitGroup
+}
+
+// A negotiation runs on a goroutine of its own, for all calls that wait for it.
+type negotiation struct {
+	done    chan struct{} // closed once conn and err are set
+	conn    *connection
+	err     error
+	cancel  context.CancelCauseFunc
+	waiters int
+}
+
+// presetConnection applies Options.Era and Options.Assume. It is called before
+// the first request.
+func (g *negotiator) presetConnection() {
+	c := g.client
+	_, canBeLegacy := c.peer.(protocol.LegacyPeer)
+	switch {
+	case !canBeLegacy || c.opts.Era == protocol.Modern:
+		g.current.Store(&connection{version: c.version, peer: c.peer})
+	case c.opts.Era == protocol.Legacy:
+	case c.opts.Assume != "" && c.opts.Assume.Era() == protocol.Modern:
+		conn := &connection{version: c.version, peer: c.peer}
+		conn.unconfirmed.Store(true)
+		g.current.Store(conn)
+	case c.opts.Assume != "":
+		g.era = protocol.Legacy
+	}
+}
+
+// Negotiated returns the revision that the client speaks with its server, empty
+// before the first call has found out. It is a property of the server, so it may
+// be stored and given to a later client of the same server in [Options.Assume].
+func (c *Client) Negotiated() protocol.Version {
+	conn := c.negotiator.current.Load()
+	if conn == nil || conn.unconfirmed.Load() {
+		return ""
+	}
+	return conn.version
+}
+
+// Negotiate finds out which revision to speak with the server, opens a session
+// if that is a legacy one, and returns the revision. Calls do so by themselves;
+// it is for programs that want to know beforehand. Errors are those of
+// [Client.CallTool] and [*NegotiationError].
+func (c *Client) Negotiate(ctx context.Context) (protocol.Version, error) {
+	ctx, done := c.beginCall(ctx)
+	defer done()
+	conn, err := c.negotiator.connect(ctx)
+	if err != nil {
+		return "", preferClosed(ctx, err)
+	}
+	return conn.version, nil
+}
+
+// connect returns the current connection, after a negotiation if there is none
+// that can be used. Concurrent calls share one negotiation, which is cancelled
+// when the context of every one of them has ended.
+func (g *negotiator) connect(ctx context.Context) (*connection, error) {
+	if conn := g.current.Load(); conn.isUsable() {
+		return conn, nil
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return g.awaitNegotiation(ctx, g.joinNegotiation(ctx))
+}
+
+// joinNegotiation returns the running negotiation and counts the caller as a
+// waiter. It starts one if none runs.
+func (g *negotiator) joinNegotiation(ctx context.Context) *negotiation {
+	c := g.client
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := g.running
+	if c.life.Err() != nil {
+		n = &negotiation{done: make(chan struct{}), err: ErrClosed}
+		close(n.done)
+		return n
+	}
+	if n == nil {
+		// The values of the first caller's context stay, such as credentials. Its
+		// cancellation must not reach the other waiters.
+		shared, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+		n = &negotiation{done: make(chan struct{}), cancel: cancel}
+		stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
+		g.running = n
+		old := g.current.Load()
+		g.wait.Go(func() {
+			defer stop()
+			defer cancel(nil)
+			conn, err := g.chooseEra(shared, old, g.lastEra())
+			g.finishNegotiation(n, conn, preferClosed(shared, err))
+		})
+	}
+	n.waiters++
+	return n
+}
+
+func (g *negotiator) lastEra() protocol.Era {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.era
+}
+
+// finishNegotiation publishes the outcome of n and wakes its waiters. A
+// connection that nobody waits for any more is closed.
+func (g *negotiator) finishNegotiation(n *negotiation, conn *connection, err error) {
+	g.mu.Lock()
+	wanted := g.running == n && g.client.life.Err() == nil
+	if g.running == n {
+		g.running = nil
+	}
+	if wanted && err == nil {
+		conn.recheckedAt.Store(time.Now().UnixNano())
+		g.current.Store(conn)
+		g.era = conn.version.Era()
+	}
+	g.mu.Unlock()
+	if !wanted && err == nil {
+		if conn.isLegacy() {
+			_ = conn.session.peer.Close()
 		}
-		return c.send(ctx, other, l, nil)
+		err = ErrClosed
 	}
-	return result, err
+	n.conn, n.err = conn, err
+	close(n.done)
+}
+
+// awaitNegotiation waits for the outcome of n or the end of ctx. The last waiter
+// that gives up cancels n.
+func (g *negotiator) awaitNegotiation(ctx context.Context, n *negotiation) (*connection, error) {
+	select {
+	case <-n.done:
+		return n.conn, n.err
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if n.waiters--; n.waiters == 0 && g.running == n {
+		g.running = nil
+		n.cancel(context.Cause(ctx))
+	}
+	return nil, context.Cause(ctx)
+}
+
+// awaitEnd waits until no negotiation runs. It must be called after the end of
+// the client's life: then joinNegotiation starts no other.
+func (g *negotiator) awaitEnd() {
+	g.mu.Lock() // joinNegotiation reads life under mu, so none starts after this
+	running := g.running
+	g.mu.Unlock()
+	if running != nil {
+		<-running.done
+	}
+	g.wait.Wait()
+}
+
+// chooseEra finds out which era the server speaks and connects to it. old is the
+// connection that is replaced, era the one of the last agreement: if that is
+// Legacy, initialize is tried first.
+//
+//	server/discover ── result or modern error ───────────▶ modern
+//	      │ refused as legacy servers do
+//	      ▼
+//	 initialize ── accepted ─────────────────────────────▶ legacy
+//	      │ refused
+//	      ▼
+//	 did server/discover time out? then ask once more ────▶ modern, or an error
+//
+// Transient errors (5xx, 429, network failures) decide nothing and are returned
+// (basic/versioning, "Backward Compatibility").
+func (g *negotiator) chooseEra(
+	ctx context.Context, old *connection, era protocol.Era,
+) (*connection, error) {
+	c := g.client
+	peer := c.peer.(protocol.LegacyPeer)
+	if old.isLegacy() {
+		_ = old.session.peer.Close() // it has ended; release its resources
+	}
+	if c.opts.Era == protocol.Legacy {
+		return c.openSession(ctx, peer)
+	}
+	var refusedFirst error // why initialize failed, if it was tried first
+	if era == protocol.Legacy {
+		conn, err := c.openSession(ctx, peer)
+		if err == nil || !isFinalRefusal(err) {
+			return conn, err
+		}
+		refusedFirst = err
+	}
+	conn, tryLegacy, err := g.probeServer(ctx, peer)
+	if !tryLegacy {
+		return conn, err
+	}
+	if refusedFirst != nil {
+		return nil, &NegotiationError{Modern: err, Legacy: refusedFirst}
+	}
+	conn, failed := c.openSession(ctx, peer)
+	if failed == nil && c.opts.LegacyChosen != nil {
+		c.opts.LegacyChosen(ctx, conn.version, err)
+	}
+	if failed == nil || !isFinalRefusal(failed) {
+		return conn, failed
+	}
+	// A modern server that was still starting when it was asked is up now.
+	if errors.Is(err, context.DeadlineExceeded) {
+		if conn, tryLegacy, again := g.probeServer(ctx, peer); !tryLegacy && again == nil {
+			return conn, nil
+		}
+	}
+	return nil, &NegotiationError{Modern: err, Legacy: failed}
+}
+
+// isFinalRefusal reports whether the server itself refused, and not only for the
+// moment.
+func isFinalRefusal(err error) bool {
+	if said, ok := protocol.AsError(err); ok {
+		return said.Code != protocol.CodeBusy
+	}
+	if _, unusable := errors.AsType[*ResponseError](err); unusable {
+		return true
+	}
+	return isLegacyStatus(err)
+}
+
+// isLegacyStatus reports whether err is an HTTP status with which servers of
+// legacy revisions refuse modern requests: any 4xx, except those about
+// credentials (401, 403) and about timing (408, 429).
+func isLegacyStatus(err error) bool {
+	status, ok := errors.AsType[interface {
+		error
+		HTTPStatus() int
+	}](err)
+	if !ok {
+		return false
+	}
+	switch s := status.HTTPStatus(); s {
+	case 401, 403, 408, 429:
+		return false
+	default:
+		return s >= 400 && s < 500
+	}
+}
+
+// probeServer asks the server which revisions it speaks (server/discover). If
+// tryLegacy is true the caller should try initialize, and err says why the server
+// is not taken for a modern one.
+func (g *negotiator) probeServer(
+	ctx context.Context, peer protocol.LegacyPeer,
+) (conn *connection, tryLegacy bool, err error) {
+	c := g.client
+	l := discoverLeg()
+	id := c.nextID()
+	c.fillMetadata(l.params.RequestMetadata(), id, false)
+	params, err := protocol.EncodeParams(l.params)
+	if err != nil {
+		return nil, false, errPrefix.Errorf("%s: %w", l.method, err)
+	}
+	slot := c.cache.slotFor(ctx, c.version, l)
+	req := &protocol.Request{
+		ID: id, Method: l.method, Params: params,
+		Mirror: protocol.Mirror{Version: c.version},
+	}
+	resp, tryLegacy, err := peer.Probe(ctx, req)
+	if ctx.Err() != nil {
+		return nil, false, context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, tryLegacy, &TransportError{l.method, err}
+	}
+	result, err := c.decodeResponse(c.version, req, resp)
+	if err != nil {
+		return g.judgeRefusal(tryLegacy, err)
+	}
+	found := result.(*protocol.DiscoverResult)
+	if !slices.Contains(found.SupportedVersions, c.version) {
+		unsupported := protocol.UnsupportedVersion(string(c.version), found.SupportedVersions)
+		return nil, containsLegacy(found.SupportedVersions), c.explainRefusal(unsupported)
+	}
+	slot.storeResult(result)
+	conn = &connection{version: c.version, peer: c.peer}
+	conn.capabilities.Store(&found.Capabilities)
+	return conn, false, nil
+}
+
+// judgeRefusal returns the outcome of probeServer for a response without a
+// result. tryLegacy is what the peer makes of the response.
+func (g *negotiator) judgeRefusal(tryLegacy bool, err error) (*connection, bool, error) {
+	c := g.client
+	said, isError := protocol.AsError(err)
+	switch {
+	case !isError:
+		return nil, true, err // a response, but none that a modern server gives
+	case slices.Contains(said.SupportedVersions(), c.version):
+		// The server refused a version that it says it supports. The next request
+		// will show (basic/versioning, "Protocol Version Negotiation").
+		return &connection{version: c.version, peer: c.peer}, false, nil
+	case said.SupportedVersions() != nil:
+		return nil, containsLegacy(said.SupportedVersions()), err
+	case said.Code == protocol.CodeBusy:
+		return nil, false, err // transient, and of either era
+	}
+	return nil, tryLegacy, err
+}
+
+// containsLegacy reports whether the list has a legacy revision that this client
+// speaks.
+func containsLegacy(list []protocol.Version) bool {
+	return slices.ContainsFunc(list, func(v protocol.Version) bool {
+		return v.Known() && v.Era() == protocol.Legacy
+	})
+}
+
+// recheckEra is called with the outcome of every modern request. If err is one
+// that a legacy server gives, it negotiates again, and returns the legacy
+// connection over which the caller sends the refused request again. It returns
+// nil if there is nothing to send again.
+func (g *negotiator) recheckEra(ctx context.Context, conn *connection, err error) *connection {
+	c := g.client
+	_, canBeLegacy := c.peer.(protocol.LegacyPeer)
+	if !canBeLegacy || c.opts.Era == protocol.Modern || conn.isLegacy() {
+		return nil
+	}
+	unconfirmed := conn.unconfirmed.Load()
+	if err == nil && unconfirmed {
+		conn.unconfirmed.Store(false)
+	}
+	if err == nil || !indicatesOtherEra(err, unconfirmed) {
+		return nil
+	}
+	last := conn.recheckedAt.Load()
+	now := time.Now().UnixNano()
+	if !unconfirmed && last != 0 && now-last < int64(recheckInterval) {
+		return nil
+	}
+	if !conn.recheckedAt.CompareAndSwap(last, now) {
+		return nil // another call rechecks
+	}
+	g.mu.Lock()
+	if g.current.CompareAndSwap(conn, nil) {
+		g.era = 0
+	}
+	g.mu.Unlock()
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil // no time left: the next call negotiates
+	}
+	found, failed := g.connect(ctx)
+	if failed != nil || !found.isLegacy() {
+		return nil
+	}
+	return found
+}
+
+// indicatesOtherEra reports whether err may come from a server that does not
+// speak modern revisions. If the era is unconfirmed, every refusal may.
+func indicatesOtherEra(err error, unconfirmed bool) bool {
+	said, isError := protocol.AsError(err)
+	switch {
+	case isError && said.EraEvidence():
+		supported := said.SupportedVersions()
+		isModern := func(v protocol.Version) bool { return v.Era() == protocol.Modern }
+		return containsLegacy(supported) && !slices.ContainsFunc(supported, isModern)
+	case isLegacyStatus(err):
+		return true
+	case isError:
+		// Codes with which legacy servers refuse a request outside a session.
+		return unconfirmed || said.Code == -32000 || said.Code == -32001 ||
+			said.Code == protocol.CodeInvalidRequest
+	}
+	return unconfirmed && errors.Is(err, context.DeadlineExceeded)
 }

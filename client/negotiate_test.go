@@ -1,14 +1,492 @@
 package client_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
+
+const (
+	legacyOnly = `"error":{"code":-32022,"message":"m","data":{"supported":["2025-11-25","2025-06-18"],"requested":"2026-07-28"}}`
+	bothEras   = `"result":{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{},"ttlMs":0,"cacheScope":"private"}`
+)
+
+// says answers with a status, a content type and a text, in which ID stands for
+// the id of the request.
+func says(status int, media, text string) func(http.ResponseWriter, legacyMessage) {
+	return func(w http.ResponseWriter, m legacyMessage) {
+		w.Header().Set("Content-Type", media)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, strings.ReplaceAll(text, "ID", string(m.ID)))
+	}
+}
+
+func saysJSON(status int, body string) func(http.ResponseWriter, legacyMessage) {
+	return says(status, "application/json", `{"jsonrpc":"2.0","id":ID,`+body+`}`)
+}
+
+// The compatibility matrix over HTTP (basic/versioning): the outcome of the
+// first request, by the server's answer.
+func TestNegotiationOverHTTP(t *testing.T) {
+	const modern, legacy, neither = "2026-07-28", "2025-11-25", ""
+	tests := []struct {
+		name   string
+		answer func(http.ResponseWriter, legacyMessage)
+		want   string
+		err    string // of the first call
+	}{
+		{"modern or both", saysJSON(200, bothEras), modern, ""},
+		{
+			"refuses what it claims to speak",
+			saysJSON(400, `"error":{"code":-32022,"message":"m","data":{"supported":["2026-07-28"]}}`),
+			modern, "",
+		},
+		{
+			"discovers legacy only", saysJSON(200, strings.ReplaceAll(bothEras, `"2026-07-28",`, "")),
+			legacy, "",
+		},
+		{"refuses modern", saysJSON(400, legacyOnly), legacy, ""},
+		{"400 empty", says(400, "", ""), legacy, ""},
+		{"400 text", says(400, "text/plain", "Bad Request: no session"), legacy, ""},
+		{
+			"400 without id",
+			says(
+				400, "application/json",
+				`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}`,
+			),
+			legacy, "",
+		},
+		{
+			"400 with another id",
+			says(
+				400, "application/json",
+				`{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Missing session ID"}}`,
+			),
+			legacy, "",
+		},
+		{"404", says(404, "", ""), legacy, ""},
+		{
+			"404 of a session", saysJSON(404, `"error":{"code":-32001,"message":"Session not found"}`),
+			legacy, "",
+		},
+		{"405", says(405, "", ""), legacy, ""},
+		{"406", says(406, "text/html", "<p>"), legacy, ""},
+		{"200 unknown method", saysJSON(200, `"error":{"code":-32601,"message":"m"}`), legacy, ""},
+		{"200 not initialized", saysJSON(200, `"error":{"code":-32602,"message":"m"}`), legacy, ""},
+		{"200 and nothing", saysJSON(200, `"result":{}`), legacy, ""},
+		{
+			"a number of a draft", saysJSON(400, strings.ReplaceAll(legacyOnly, "-32022", "-32004")), legacy,
+			"",
+		},
+		{
+			"asks",
+			says(200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n"),
+			legacy, "",
+		},
+
+		{
+			"another modern revision",
+			saysJSON(400, `"error":{"code":-32022,"message":"m","data":{"supported":["2027-01-01"]}}`),
+			neither, "2027-01-01",
+		},
+		{
+			"no list of versions", saysJSON(400, `"error":{"code":-32022,"message":"m"}`), neither, "-32022",
+		},
+		{"header mismatch", saysJSON(400, `"error":{"code":-32020,"message":"m"}`), neither, "-32020"},
+		{"500", says(500, "", ""), neither, "500"},
+		{
+			"500 with a message", saysJSON(500, `"error":{"code":-32603,"message":"broken"}`), neither,
+			"broken",
+		},
+		{"503", says(503, "text/plain", "later"), neither, "503"},
+		{"429", says(429, "", ""), neither, "429"},
+		{
+			"429 with a message", saysJSON(429, `"error":{"code":-32000,"message":"slow down"}`), neither,
+			"slow down",
+		},
+		{"408", says(408, "", ""), neither, "408"},
+		{"401", says(401, "", ""), neither, "401"},
+		{"403", says(403, "", ""), neither, "403"},
+		{"302", says(302, "", ""), neither, "302"},
+		{"garbage", says(200, "application/json", "<html>"), neither, "response"},
+		{"a page", says(200, "text/html", "<html>"), neither, "content type"},
+		{"half a stream", says(200, "text/event-stream", "data: {"), neither, "without a response"},
+		{"lost", func(w http.ResponseWriter, _ legacyMessage) {
+			conn, _, _ := w.(http.Hijacker).Hijack()
+			_ = conn.Close()
+		}, neither, "no response"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := &legacyHTTP{legacyServer: &legacyServer{refuse: test.answer}, noGet: true}
+			c := s.client(t, nil)
+			for range 2 { // the second call uses the verdict, or looks for one
+				r, err := c.CallTool(t.Context(), "t", nil)
+				if test.err == "" {
+					wantDone(t, r, err)
+				} else if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Errorf("got %v, want %q", err, test.err)
+				}
+			}
+			if got := string(c.Negotiated()); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+			want := map[string][]string{
+				modern: {"server/discover", "tools/call", "tools/call"},
+				legacy: {
+					"server/discover", "initialize", "notifications/initialized", "tools/call", "tools/call",
+				},
+				neither: {"server/discover", "server/discover"},
+			}[test.want]
+			if got := s.methods(); !slices.Equal(got, want) {
+				t.Errorf("sent %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// The outcome of initialize, after the server has refused server/discover.
+func TestRefusedInitializeFails(t *testing.T) {
+	tests := []struct{ name, answer, err string }{
+		{"refused", `"error":{"code":-32600,"message":"only 2026-07-28"}`, "only 2026-07-28"},
+		{
+			"unknown revision",
+			`"result":{"protocolVersion":"2023-01-01","capabilities":{},"serverInfo":{"name":"n","version":"1"}}`,
+			"2023-01-01",
+		},
+		{
+			"modern revision",
+			`"result":{"protocolVersion":"2026-07-28","capabilities":{},"serverInfo":{"name":"n","version":"1"}}`,
+			"2026-07-28",
+		},
+		{"no revision", `"result":{}`, "protocolVersion"},
+		{"null", `"result":null`, "result"},
+	}
+	for _, way := range []string{"post stream", "lines"} {
+		for _, test := range tests {
+			t.Run(way+"/"+test.name, func(t *testing.T) {
+				s := &legacyServer{handle: func(m legacyMessage) string {
+					if m.Method == "initialize" {
+						return test.answer
+					}
+					return ""
+				}}
+				c := s.reach(t, way, nil)
+				for range 2 {
+					if _, err := c.CallTool(t.Context(), "t", nil); err == nil ||
+						!strings.Contains(err.Error(), test.err) {
+						t.Errorf("got %v, want %q", err, test.err)
+					}
+				}
+				if slices.Contains(s.methods(), "tools/call") || c.Negotiated() != "" {
+					t.Errorf("sent %v, negotiated %q", s.methods(), c.Negotiated())
+				}
+			})
+		}
+	}
+}
+
+// The compatibility matrix over streams.
+func TestNegotiationOverLines(t *testing.T) {
+	tests := []struct {
+		name   string
+		answer string
+		want   protocol.Version
+		err    string
+	}{
+		{"modern", bothEras, protocol.V20260728, ""},
+		{
+			"modern error", `"error":{"code":-32022,"message":"m","data":{"supported":["2026-07-28"]}}`,
+			protocol.V20260728, "",
+		},
+		{"legacy versions only", legacyOnly, protocol.V20251125, ""},
+		{"unknown method", `"error":{"code":-32601,"message":"m"}`, protocol.V20251125, ""},
+		{"invalid params", `"error":{"code":-32602,"message":"m"}`, protocol.V20251125, ""},
+		{"its own number", `"error":{"code":-1,"message":"m"}`, protocol.V20251125, ""},
+		{"nothing", `"result":{}`, protocol.V20251125, ""},
+		{"no message", `"nonsense":1`, protocol.V20251125, ""},
+		{"silence", `"silence"`, protocol.V20251125, ""},
+		{
+			"another modern revision",
+			`"error":{"code":-32022,"message":"m","data":{"supported":["2027-01-01"]}}`, "", "2027-01-01",
+		},
+		{"missing capability", `"error":{"code":-32021,"message":"m"}`, "", "-32021"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := &legacyServer{handle: func(m legacyMessage) string {
+				if m.Method == "server/discover" {
+					return test.answer
+				}
+				return ""
+			}}
+			synctest.Test(t, func(t *testing.T) {
+				c := newClient(t, s.onLines(t, nil), nil)
+				r, err := c.CallTool(t.Context(), "t", nil)
+				if test.err == "" {
+					wantDone(t, r, err)
+				} else if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Errorf("got %v, want %q", err, test.err)
+				}
+				if c.Negotiated() != test.want {
+					t.Errorf("got %q, want %q", c.Negotiated(), test.want)
+				}
+			})
+		})
+	}
+}
+
+// A modern server that starts slowly is still found to be modern.
+func TestSlowServerIsAskedAgain(t *testing.T) {
+	var asked atomic.Int32
+	s := &legacyServer{handle: func(m legacyMessage) string {
+		switch {
+		case m.Method == "server/discover" && asked.Add(1) == 1:
+			return `"silence"`
+		case m.Method == "server/discover":
+			return bothEras
+		case m.Method == "initialize":
+			return `"error":{"code":-32601,"message":"only 2026-07-28"}`
+		}
+		return ""
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, s.onLines(t, nil), nil)
+		if v, err := c.Negotiate(t.Context()); v != protocol.V20260728 || err != nil {
+			t.Errorf("got %q, %v", v, err)
+		}
+	})
+}
+
+func TestEraOptions(t *testing.T) {
+	tests := []struct {
+		name   string
+		opts   client.Options
+		modern bool // the server
+		want   []string
+		err    bool
+	}{
+		{
+			"modern only, modern", client.Options{Era: protocol.Modern}, true, []string{"tools/call"}, false,
+		},
+		{
+			"modern only, legacy", client.Options{Era: protocol.Modern}, false, []string{"tools/call"}, true,
+		},
+		{
+			"legacy only, legacy", client.Options{Era: protocol.Legacy}, false,
+			[]string{"initialize", "notifications/initialized", "tools/call"}, false,
+		},
+		{"legacy only, modern", client.Options{Era: protocol.Legacy}, true, []string{"initialize"}, true},
+		{
+			"assume modern, modern", client.Options{Assume: protocol.V20260728}, true,
+			[]string{"tools/call"}, false,
+		},
+		{
+			"assume modern, legacy", client.Options{Assume: protocol.V20260728}, false,
+			[]string{
+				"tools/call", "server/discover", "initialize", "notifications/initialized", "tools/call",
+			},
+			false,
+		},
+		{
+			"assume legacy, legacy", client.Options{Assume: protocol.V20250618}, false,
+			[]string{"initialize", "notifications/initialized", "tools/call"}, false,
+		},
+		{
+			"assume legacy, modern", client.Options{Assume: protocol.V20250618}, true,
+			[]string{"initialize", "server/discover", "tools/call"}, false,
+		},
+	}
+	overEach(t, func(t *testing.T, way string) {
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				s := &legacyServer{}
+				s.handle = func(m legacyMessage) string {
+					switch {
+					case test.modern && m.Method == "server/discover":
+						return bothEras
+					case test.modern && m.Method == "initialize":
+						return `"error":{"code":-32601,"message":"supported: 2026-07-28"}`
+					}
+					return ""
+				}
+				s.call = func(m legacyMessage, _ func(string) legacyMessage) string {
+					isModern := strings.Contains(string(m.Params), "io.modelcontextprotocol/protocolVersion")
+					if isModern == test.modern {
+						return legacyDone
+					}
+					return `{"code":-32000,"message":"Bad Request: no session"}`
+				}
+				r, err := s.reach(t, way, &test.opts).CallTool(t.Context(), "t", nil)
+				if !test.err {
+					wantDone(t, r, err)
+				} else if err == nil {
+					t.Error("no error")
+				}
+				if got := s.methods(); !slices.Equal(got, test.want) {
+					t.Errorf("sent %v, want %v", got, test.want)
+				}
+			})
+		}
+	})
+}
+
+// A client notices that a server has been downgraded. Other errors that look
+// like it cause a new negotiation once in a while only.
+func TestServerThatChangesItsEra(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var old atomic.Bool
+		s := &legacyServer{}
+		s.handle = func(m legacyMessage) string {
+			if m.Method == "server/discover" && !old.Load() {
+				return bothEras
+			}
+			return ""
+		}
+		s.call = func(m legacyMessage, _ func(string) legacyMessage) string {
+			if strings.Contains(string(m.Params), "protocolVersion") &&
+				(old.Load() || strings.Contains(string(m.Params), "odd")) {
+				return `{"code":-32600,"message":"no session"}`
+			}
+			return legacyDone
+		}
+		c := newClient(t, s.onLines(t, nil), nil)
+		odd := func(want int) {
+			t.Helper()
+			for range 3 {
+				if _, err := c.CallTool(t.Context(), "odd", nil); err == nil {
+					t.Error("no error")
+				}
+			}
+			probes := 0
+			for _, m := range s.methods() {
+				if m == "server/discover" {
+					probes++
+				}
+			}
+			if probes != want || c.Negotiated() != protocol.V20260728 {
+				t.Errorf("probed %d times, want %d; negotiated %s", probes, want, c.Negotiated())
+			}
+		}
+		r, err := c.CallTool(t.Context(), "t", nil)
+		wantDone(t, r, err)
+		odd(1) // what has just been found out is not doubted
+		time.Sleep(2 * time.Minute)
+		odd(2)
+		time.Sleep(2 * time.Minute)
+		old.Store(true)
+		r, err = c.CallTool(t.Context(), "t", nil)
+		wantDone(t, r, err)
+		if c.Negotiated() != protocol.V20251125 {
+			t.Errorf("got %s", c.Negotiated())
+		}
+	})
+}
+
+func TestOneNegotiationForAll(t *testing.T) {
+	overEach(t, func(t *testing.T, way string) {
+		s := &legacyServer{}
+		c := s.reach(t, way, nil)
+		var wait sync.WaitGroup
+		for i := range 20 {
+			wait.Go(func() {
+				if r, err := c.CallTool(t.Context(), fmt.Sprint(i), nil); err != nil || len(r.Content) != 1 {
+					t.Errorf("got %v, %v", r, err)
+				}
+			})
+		}
+		wait.Wait()
+		count := map[string]int{}
+		for _, m := range s.methods() {
+			count[m]++
+		}
+		if count["server/discover"] != 1 || count["initialize"] != 1 || count["tools/call"] != 20 {
+			t.Errorf("sent %v", count)
+		}
+	})
+}
+
+// blocking answers server/discover only when the test lets it.
+func blocking(t *testing.T) (s *legacyHTTP, begun chan struct{}, release func()) {
+	begun, gate := make(chan struct{}, 16), make(chan struct{})
+	var once sync.Once
+	release = func() { once.Do(func() { close(gate) }) }
+	s = &legacyHTTP{legacyServer: &legacyServer{refuse: func(w http.ResponseWriter, _ legacyMessage) {
+		begun <- struct{}{}
+		select {
+		case <-gate:
+		case <-t.Context().Done(): // before the server is closed, which waits for what it serves
+		}
+		w.WriteHeader(400)
+	}}, noGet: true}
+	return s, begun, release
+}
+
+func TestNegotiationOutlivesItsFirstCaller(t *testing.T) {
+	s, begun, release := blocking(t)
+	c := s.client(t, nil)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("gone")
+	first, second := make(chan error, 1), make(chan error, 1)
+	go func() { _, err := c.CallTool(ctx, "t", nil); first <- err }()
+	<-begun
+	go func() { _, err := c.CallTool(t.Context(), "t", nil); second <- err }()
+	for !c.Waiting(2) {
+		time.Sleep(time.Millisecond)
+	}
+	cancel(gone)
+	if err := <-first; !errors.Is(err, gone) {
+		t.Errorf("got %v, want the cause of the caller's context", err)
+	}
+	release()
+	if err := <-second; err != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNegotiationEndsWithItsLastCaller(t *testing.T) {
+	s, begun, release := blocking(t)
+	c := s.client(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-begun; cancel() }()
+	if _, err := c.CallTool(ctx, "t", nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	release()
+	r, err := c.CallTool(t.Context(), "t", nil)
+	wantDone(t, r, err)
+}
+
+func TestCloseEndsNegotiation(t *testing.T) {
+	s, begun, _ := blocking(t)
+	c := s.client(t, nil)
+	over := make(chan error, 1)
+	go func() { _, err := c.Negotiate(t.Context()); over <- err }()
+	<-begun
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-over; !errors.Is(err, client.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := c.Negotiate(t.Context()); !errors.Is(err, client.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+}
 
 // refusing answers the first n requests with an error and the others with a
 // result.
@@ -35,7 +513,10 @@ func TestRefusedVersion(t *testing.T) {
 		{"among others", 1, []protocol.Version{"2030-01-01", protocol.V20260728}, 2, ""},
 		{"twice", 2, ours, 2, "claims to speak"},
 		{"none in common", 1, []protocol.Version{"2030-01-01"}, 1, "only 2030-01-01"},
-		{"legacy ones only", 1, []protocol.Version{protocol.V20251125, protocol.V20250618}, 1, "only 2025-11-25, 2025-06-18"},
+		{
+			"legacy ones only", 1, []protocol.Version{protocol.V20251125, protocol.V20250618}, 1,
+			"only 2025-11-25, 2025-06-18",
+		},
 		{"none at all", 1, nil, 1, "unsupported protocol version"},
 	}
 	for _, c := range cases {
@@ -52,7 +533,8 @@ func TestRefusedVersion(t *testing.T) {
 				t.Fatalf("got %d requests, want %d", len(sent), c.requests)
 			}
 			for i, req := range sent {
-				if meta := metaOf(t, req); meta.Version != protocol.V20260728 || req.Mirror.Version != protocol.V20260728 {
+				if meta := metaOf(t, req); meta.Version != protocol.V20260728 ||
+					req.Mirror.Version != protocol.V20260728 {
 					t.Errorf("request %d: got version %s, mirrored %s", i, meta.Version, req.Mirror.Version)
 				}
 				if i > 0 && req.ID == sent[0].ID {
@@ -72,7 +554,9 @@ func TestRefusedVersionOfAnyMethod(t *testing.T) {
 		}
 	})
 	t.Run("discover", func(t *testing.T) {
-		c := newClient(t, refusing(1, refusal, `{"supportedVersions":["2026-07-28"],"capabilities":{}}`), nil)
+		c := newClient(
+			t, refusing(1, refusal, `{"supportedVersions":["2026-07-28"],"capabilities":{}}`), nil,
+		)
 		if _, err := c.Discover(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -83,6 +567,42 @@ func TestRefusedVersionOfAnyMethod(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// The server refuses the version of the first POST, although it names it as
+// supported. The client sends the request again.
+func TestRefusedVersionOverHTTP(t *testing.T) {
+	s := newServer(t, nil)
+	addTool(s, "one")
+	inner := serverhttp.New(s, nil)
+	var posts atomic.Int32
+	c := overHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if posts.Add(1) > 1 {
+			inner.ServeHTTP(w, r)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		m, err := protocol.DecodeMessage(body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		refusal, _ := protocol.AppendMessage(nil, &protocol.Response{
+			ID:    m.(*protocol.Request).ID,
+			Error: protocol.UnsupportedVersion("2026-07-28", []protocol.Version{protocol.V20260728}),
+		})
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write(refusal)
+	}), nil, nil)
+	for tool, err := range c.Tools(t.Context()) {
+		if err != nil || tool.Name != "one" {
+			t.Errorf("got %v, %v", tool.Name, err)
+		}
+	}
+	if posts.Load() != 2 {
+		t.Errorf("got %d requests, want 2", posts.Load())
+	}
 }
 
 func TestDraftErrorCodes(t *testing.T) {
@@ -99,7 +619,9 @@ func TestDraftErrorCodes(t *testing.T) {
 		}
 	})
 	t.Run("missing capabilities", func(t *testing.T) {
-		missing := protocol.MissingCapabilities(protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}})
+		missing := protocol.MissingCapabilities(
+			protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}},
+		)
 		_, err := callOnce(t, refusing(1, missing.Draft(), done), &client.Options{DraftErrorCodes: true})
 		e, ok := protocol.AsError(err)
 		if !ok {
@@ -109,4 +631,49 @@ func TestDraftErrorCodes(t *testing.T) {
 			t.Errorf("got %v, %v", required, ok)
 		}
 	})
+}
+
+// LegacyChosen is called for every legacy session that follows a failed
+// server/discover, and for no other.
+func TestLegacyChosen(t *testing.T) {
+	for name, test := range map[string]struct {
+		server *legacyServer
+		opts   client.Options
+		want   string
+	}{
+		"refused":   {&legacyServer{}, client.Options{}, "Method not found"},
+		"asked for": {&legacyServer{}, client.Options{Era: protocol.Legacy}, ""},
+		"assumed":   {&legacyServer{}, client.Options{Assume: protocol.V20251125}, ""},
+		"both eras": {&legacyServer{handle: func(m legacyMessage) string {
+			return map[string]string{"server/discover": bothEras, "tools/call": `"result":` + done}[m.Method]
+		}}, client.Options{}, ""},
+		"legacy only": {
+			&legacyServer{handle: func(m legacyMessage) string {
+				return map[string]string{
+					"server/discover": legacyOnly,
+				}[m.Method]
+			}},
+			client.Options{}, "2025-11-25",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told []error
+			test.opts.LegacyChosen = func(_ context.Context, _ protocol.Version, err error) {
+				told = append(
+					told, err,
+				)
+			}
+			c := newClient(t, test.server.onLines(t, nil), &test.opts)
+			for range 2 {
+				if _, err := c.Negotiate(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			switch {
+			case test.want == "" && len(told) == 0:
+			case len(told) != 1 || test.want == "" || !strings.Contains(told[0].Error(), test.want):
+				t.Errorf("told %v, want %q", told, test.want)
+			}
+		})
+	}
 }

@@ -3,44 +3,53 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"math"
 	"net/url"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // Defaults of [Options].
 const (
-	// DefaultMaxRounds is how many rounds of questions one call goes through:
-	// honest wizards have fewer steps, and a server that never has enough must
-	// not wear a person out.
+	// DefaultMaxRounds is how many rounds of questions one call goes
+	// through. Honest wizards have fewer steps; the limit protects people
+	// from a server that never stops asking.
 	DefaultMaxRounds = 10
-	// DefaultMinPause and DefaultMaxPause bound the wait before a request is
-	// repeated for a server that only asked to come back: long enough not to
-	// hammer a server that sheds load, short enough not to be noticed.
+	// DefaultMinPause and DefaultMaxPause bound the wait before a request
+	// is repeated for a server that sent state and no questions: long
+	// enough not to overload a server that sheds load, short enough not to
+	// be noticed.
 	DefaultMinPause = 50 * time.Millisecond
 	DefaultMaxPause = 250 * time.Millisecond
 	// DefaultTimeout is how long a server may take over one call, all its
-	// rounds together and the person's time left out. It only stops a silent
-	// server from holding a caller for ever.
+	// rounds together, not counting the time that handlers take. It is
+	// generous: it only keeps a silent server from blocking a caller for
+	// ever.
 	DefaultTimeout = 5 * time.Minute
-	// DefaultMaxPushes is how many questions of a legacy server are open at the
-	// same time: more than anybody could look at.
+	// DefaultMaxPushes is how many questions of a legacy server are open at
+	// the same time: more than a person can look at.
 	DefaultMaxPushes = 16
-	// MaxMaxPushes leaves transports room to refuse more.
-	MaxMaxPushes = protocol.MaxBackCalls / 2
 )
 
+// maxPushesCap is the highest Options.MaxPushes. The rest of
+// protocol.MaxBackCalls is for refusals: a transport that runs out of it stops
+// reading.
+const maxPushesCap = protocol.MaxBackCalls / 2
+
 // Options configure a [Client]. The zero value, and nil, is a client that
-// answers no questions.
+// answers no questions. For every limit and duration, 0 is the default, and a
+// negative value has the meaning that its field documents.
 //
-// The capabilities that the client declares are exactly those it has a handler
-// for. Handlers may be called concurrently, for the questions of one round and
-// for several calls. They must return when their context ends: that of the
-// call, cancelled early when another question of the round fails or the client
-// is closed. A handler that panics or answers nil fails the call, not the
-// process.
+// The client declares exactly those capabilities that it has a handler for.
+// Handlers may be called concurrently, for the questions of one round and for
+// several calls. They must return when their context ends: it is that of the
+// call, and is cancelled early when another question of the round fails or the
+// client is closed. A handler that panics or returns nil fails the call, not
+// the process.
 type Options struct {
 	// Info names the program to servers. Default: rondo-client, version 0.
 	Info protocol.Implementation
@@ -49,111 +58,121 @@ type Options struct {
 	// content of an accept is completed with the defaults of the form and
 	// validated before it is sent.
 	ElicitForm func(context.Context, *FormQuestion) (*protocol.ElicitResult, error)
-	// ElicitURL asks the person to visit a URL (elicitation.url). It must show
-	// the URL and get consent before it opens anything.
+	// ElicitURL asks the person to visit a URL (elicitation.url). It must
+	// show the URL and get consent before it opens anything.
 	ElicitURL func(context.Context, *URLQuestion) (*protocol.ElicitResult, error)
 	// CreateMessage asks a model (sampling).
 	CreateMessage func(context.Context, *SamplingQuestion) (*protocol.CreateMessageResult, error)
-	// SamplingTools and SamplingContext declare that CreateMessage heeds tools
-	// and includeContext. They count only beside CreateMessage.
+	// SamplingTools and SamplingContext declare that CreateMessage supports
+	// tools and includeContext. They have no effect without CreateMessage.
 	SamplingTools, SamplingContext bool
 	// ListRoots lists the directories that the server may work on (roots).
 	ListRoots func(context.Context, *RootsQuestion) ([]protocol.Root, error)
 
-	// AllowURL decides whether the person may be asked to visit a URL; an
-	// error refuses, and the call fails with it. It narrows nothing by itself:
-	// when it is set it decides alone, except that URLs with credentials, with
-	// characters that people read differently from programs, of more than 8 KiB
-	// and with the schemes javascript, vbscript, file, data and blob are refused
-	// whatever it says. Default: https, and http to loopback hosts.
+	// AllowURL decides whether the person may be asked to visit a URL. If
+	// it returns an error, the call fails with it. It replaces the default
+	// rule, but these are refused in any case: URLs with credentials, with
+	// characters that people read differently from programs, of more than 8
+	// KiB, and with the schemes javascript, vbscript, file, data and blob.
+	// Default: https, and http to loopback hosts.
 	AllowURL func(*url.URL) error
 
-	// MaxRounds is how many times one call may be sent again.
-	// Default: [DefaultMaxRounds]; negative: never.
+	// MaxRounds is how many times one call may be sent again. 0:
+	// [DefaultMaxRounds], negative: never.
 	MaxRounds int
-	// MinPause and MaxPause bound the wait before a request is repeated when
-	// the server asked nothing. The wait grows between them, with jitter.
-	// Defaults: [DefaultMinPause], [DefaultMaxPause].
+	// MinPause and MaxPause bound the wait before a request is repeated
+	// when the server asked nothing. The wait grows between them, with
+	// jitter. 0: [DefaultMinPause] and [DefaultMaxPause]; if one is
+	// negative there is no wait.
 	MinPause, MaxPause time.Duration
-	// Timeout is how long the server may take over one call in total, pauses
-	// included. Time spent in handlers does not count: people take as long as
-	// they take. Default: [DefaultTimeout]; negative: no limit.
+	// Timeout is how long the server may take over one call in total,
+	// pauses included. Time spent in handlers does not count, since people
+	// take as long as they need. 0: [DefaultTimeout], negative: no limit.
 	Timeout time.Duration
 
-	// NoBusyRetry has calls fail at once when the server is busy
-	// ([protocol.CodeBusy]). Otherwise a call comes back when the server says
-	// (retryAfterMs), at most [MaxBusyRetries] times for each of its requests,
-	// and only where the wait fits into the caller's deadline, Timeout and
+	// NoBusyRetry makes calls fail at once when the server is busy
+	// ([protocol.CodeBusy]). Otherwise a request is sent again when the
+	// server says (retryAfterMs), at most [MaxBusyRetries] times, and only
+	// if the wait fits into the caller's deadline, Timeout and
 	// [MaxRetryAfter].
 	NoBusyRetry bool
 
-	// Progress receives the progress of requests, as long as it increases. When
-	// it is set every request asks for progress, under the caller's token or
-	// one of its own. [WithProgress] does the same for one call.
+	// Progress receives the progress of requests, as long as it increases.
+	// If it is set, every request asks for progress, under the caller's
+	// token or one of the client's. [WithProgress] does the same for one
+	// call.
 	Progress func(context.Context, *protocol.Progress)
 	// Log receives log messages of LogLevel or more severe.
 	Log func(context.Context, *protocol.LogMessage)
-	// LogLevel asks for log messages with every request that does not choose a
-	// level itself. Empty: none.
+	// LogLevel asks for log messages with every request that does not
+	// choose a level itself. Empty: none.
 	LogLevel protocol.LoggingLevel
-	// Notification receives every notification that neither Progress nor Log
-	// takes. The three may be called concurrently; the context is that of the
-	// call the notification relates to.
+	// Notification receives every notification that neither Progress nor
+	// Log receives. The three may be called concurrently. Their context is
+	// that of the call that the notification belongs to.
 	Notification func(context.Context, *protocol.Notification)
 
-	// Cache configures the reuse of results that a server declares fresh for a
-	// while. Nil means defaults: such results are reused.
+	// Cache configures the reuse of results that a server declares fresh
+	// for a while. Nil means defaults: such results are reused.
 	Cache *CacheOptions
-	// DraftErrorCodes understands the numbers that drafts of revision
-	// 2026-07-28 had for three of its errors, -32001, -32003 and -32004
-	// instead of -32020 to -32022, for servers built before they changed.
-	// Other servers use them for other things.
+	// DraftErrorCodes makes the client understand the codes that drafts of
+	// revision 2026-07-28 had for three of its errors: -32001, -32003 and
+	// -32004 instead of -32020 to -32022. Set it for servers built on a
+	// draft only: others use these codes for other errors.
 	DraftErrorCodes bool
-	// Manual is what the caller of [Client.Begin] and [Client.Resume] can
-	// answer: the capabilities that these two declare. Nil: those that there
-	// are handlers for.
+	// Manual are the capabilities that [Client.Begin] and [Client.Resume]
+	// declare: what their caller can answer. Nil: those that there are
+	// handlers for.
 	Manual *protocol.ClientCapabilities
 
-	// ToolRejected is told of every tool that is left out of a list because
-	// its definition breaks the rules, and why. Nil: nobody is.
+	// ToolRejected is called for every tool that is left out of a list
+	// because its definition is invalid, with the reason. It may be nil.
 	ToolRejected func(context.Context, *protocol.Tool, error)
 
-	// Era limits the client to one era. Default: both; the client finds out what
-	// its server speaks, modern first, if the peer is a [protocol.LegacyPeer].
-	// Modern asks nothing and opens no session; Legacy opens one at once.
+	// Era limits the client to one era. Default: both. The client then
+	// finds out what its server speaks, modern first, if the peer is a
+	// [protocol.LegacyPeer]. With Modern it opens no session, with Legacy
+	// it opens one without asking.
 	Era protocol.Era
-	// Assume is the revision that an earlier client of the same server found
-	// ([Client.Negotiated]); only its era matters. The server is not asked what
-	// it speaks, unless it then behaves as if that were no longer true.
+	// Assume is the revision that an earlier client of the same server
+	// found ([Client.Negotiated]); only its era matters. The client then
+	// does not ask the server what it speaks, unless a response shows that
+	// the assumption no longer holds.
 	Assume protocol.Version
-	// LegacyChosen is told when the client opens a session of a legacy revision
-	// because the server refused to say what it speaks (server/discover), or did
-	// not say so in time, and why. Log it: a server that starts slowly is taken
-	// for a legacy one ([StreamOptions.ProbeTimeout]). It must return soon, since
-	// calls wait for it. Nil: nobody is told.
+	// LegacyChosen is called when the client opens a session of a legacy
+	// revision because the server refused server/discover or did not answer
+	// it in time. The reason says which. Log it: a modern server that
+	// starts slowly is taken for a legacy one
+	// ([StreamOptions.ProbeTimeout]). Calls wait until it returns. It may
+	// be nil.
 	LegacyChosen func(ctx context.Context, version protocol.Version, reason error)
-	// MaxPushes is how many requests of a legacy server are put to handlers at
-	// the same time; more are refused as [protocol.CodeBusy]. Default:
-	// [DefaultMaxPushes], at most [MaxMaxPushes].
+	// MaxPushes is how many requests of a legacy server are put to handlers
+	// at the same time. More are refused with [protocol.CodeBusy]. 0:
+	// [DefaultMaxPushes], negative: no limit of its own. Half of
+	// [protocol.MaxBackCalls] is the maximum in any case.
 	MaxPushes int
-	// PushFailed is told of every question of a legacy server that went without
-	// an answer: a [*QuestionError] that was refused, an [*AnswerError]. The
-	// server hears of it too, but not why a handler failed. Over modern
-	// revisions the call fails instead. It may be called concurrently. Nil:
-	// nobody is told.
+	// PushFailed is called for every question of a legacy server that got
+	// no answer, with a [*QuestionError] if it was refused, else an
+	// [*AnswerError]. The server gets an error too, without the reason why
+	// a handler failed. With modern servers the call fails instead. It may
+	// be called concurrently, and may be nil.
 	PushFailed func(context.Context, error)
 
-	// Experimental and Extensions are declared beside the capabilities: JSON
+	// Experimental and Extensions are declared with the capabilities: JSON
 	// objects by name.
 	Experimental map[string]json.RawMessage
 	Extensions   map[string]json.RawMessage
 }
 
-// withDefaults returns a copy of o in which every limit is set.
-func (o *Options) withDefaults() Options {
+// withDefaults returns a copy of o in which every limit has its effective
+// value. It fails if a field is not valid.
+func (o *Options) withDefaults() (Options, error) {
 	var out Options
 	if o != nil {
 		out = *o
+	}
+	if err := out.checkFields(); err != nil {
+		return Options{}, err
 	}
 	if out.Info.Name == "" {
 		out.Info.Name = "rondo-client"
@@ -167,28 +186,79 @@ func (o *Options) withDefaults() Options {
 	if out.MaxRounds == 0 {
 		out.MaxRounds = DefaultMaxRounds
 	}
-	if out.MinPause <= 0 {
-		out.MinPause = DefaultMinPause
-	}
-	if out.MaxPause <= 0 {
-		out.MaxPause = DefaultMaxPause
-	}
-	out.MaxPause = max(out.MaxPause, out.MinPause)
-	if out.MaxPushes <= 0 {
+	out.setPauses()
+	if out.MaxPushes == 0 {
 		out.MaxPushes = DefaultMaxPushes
 	}
-	out.MaxPushes = min(out.MaxPushes, MaxMaxPushes)
+	if out.MaxPushes < 0 || out.MaxPushes > maxPushesCap {
+		out.MaxPushes = maxPushesCap
+	}
 	if out.Timeout == 0 {
 		out.Timeout = DefaultTimeout
 	}
-	return out
+	return out, nil
 }
 
-// capabilities returns what the handlers can answer, and nothing else.
+// checkFields refuses values that would be left out of requests or make every
+// server refuse them. Assume may be a revision that this client does not know:
+// a newer program may have stored it.
+func (o *Options) checkFields() error {
+	if o.LogLevel != "" && !o.LogLevel.Valid() {
+		return fmt.Errorf("LogLevel: unknown level %.64q", o.LogLevel)
+	}
+	if o.Era != 0 && o.Era != protocol.Modern && o.Era != protocol.Legacy {
+		return fmt.Errorf("Era: unknown era %d", o.Era)
+	}
+	if err := checkSettings(o.Experimental, o.Extensions); err != nil {
+		return err
+	}
+	if o.Manual == nil {
+		return nil
+	}
+	if err := checkSettings(o.Manual.Experimental, o.Manual.Extensions); err != nil {
+		return fmt.Errorf("Manual.%w", err)
+	}
+	return nil
+}
+
+// checkSettings checks that the settings of capabilities are JSON objects.
+func checkSettings(experimental, extensions map[string]json.RawMessage) error {
+	for name, value := range experimental {
+		if jsonx.KindOf(value) != jsonx.Object || jsonx.Check(value) != nil {
+			return fmt.Errorf("Experimental: %.64q is not a JSON object", name)
+		}
+	}
+	for name, value := range extensions {
+		if jsonx.KindOf(value) != jsonx.Object || jsonx.Check(value) != nil {
+			return fmt.Errorf("Extensions: %.64q is not a JSON object", name)
+		}
+	}
+	return nil
+}
+
+// setPauses sets MinPause and MaxPause to their effective values, both 0 for no
+// wait.
+func (o *Options) setPauses() {
+	if o.MinPause < 0 || o.MaxPause < 0 {
+		o.MinPause, o.MaxPause = 0, 0
+		return
+	}
+	if o.MinPause == 0 {
+		o.MinPause = DefaultMinPause
+	}
+	if o.MaxPause == 0 {
+		o.MaxPause = DefaultMaxPause
+	}
+	o.MaxPause = max(o.MaxPause, o.MinPause)
+}
+
+// capabilities returns what the handlers can answer.
 func (o *Options) capabilities() protocol.ClientCapabilities {
 	caps := protocol.ClientCapabilities{Experimental: o.Experimental, Extensions: o.Extensions}
 	if o.ElicitForm != nil || o.ElicitURL != nil {
-		caps.Elicitation = &protocol.ElicitationCapability{Form: o.ElicitForm != nil, URL: o.ElicitURL != nil}
+		caps.Elicitation = &protocol.ElicitationCapability{
+			Form: o.ElicitForm != nil, URL: o.ElicitURL != nil,
+		}
 	}
 	if o.CreateMessage != nil {
 		caps.Sampling = &protocol.SamplingCapability{Context: o.SamplingContext, Tools: o.SamplingTools}
@@ -197,4 +267,16 @@ func (o *Options) capabilities() protocol.ClientCapabilities {
 		caps.Roots = &protocol.RootsCapability{}
 	}
 	return caps
+}
+
+// limitOr returns the effective value of a limit: byDefault for 0, no limit for
+// negative ones.
+func limitOr(limit, byDefault int) int {
+	switch {
+	case limit == 0:
+		return byDefault
+	case limit < 0:
+		return math.MaxInt / 2 // sums of two do not overflow
+	}
+	return limit
 }

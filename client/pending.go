@@ -12,39 +12,44 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Pending is a call that the server will not complete before its questions
-// have been answered. It comes from [Client.Begin] and goes to
-// [Client.Resume].
+// A Pending is a call whose result requires answers to questions. It comes from
+// [Client.Begin] and goes to [Client.Resume].
 //
-// It can be stored and sent elsewhere as JSON, answers included. What it holds
-// is worth protecting: the arguments of the call, what people answered, and
-// the server's state, which over connections without authentication is all
-// that somebody needs to continue the call. Whoever can change it decides what
-// people are asked. Printing and logging it shows none of that.
+// It can be stored and sent elsewhere as JSON, answers included. Protect it: it
+// holds the arguments of the call, people's answers, and the server's state,
+// which is enough to continue the call over connections without authentication.
+// Whoever can change it decides what people are asked. Printing and logging
+// show none of that.
 //
 // Its methods must not be called concurrently.
 type Pending struct {
-	// Behind a pointer, so that not even printing a struct around a Pending
-	// shows what is in it.
+	// call is a pointer, so that printing a struct with a Pending in it,
+	// which ignores the methods of unexported fields, does not show the
+	// contents.
 	call *pendingCall
 }
 
 type pendingCall struct {
 	method, target string
 	params         json.RawMessage // of the original request
-	round          int             // that the questions are of
-	lastID         int64           // of the client's ids up to now
+	round          int             // of the questions
+	lastID         int64           // highest request id of the client so far
 	asked          *protocol.InputRequiredResult
 	answers        map[string]json.RawMessage // by key
 }
 
 // newPending returns the pending call of one round.
-func newPending(l leg, round int, lastID int64, asked *protocol.InputRequiredResult) (*Pending, error) {
-	call := &pendingCall{method: l.method, target: l.target, round: round, lastID: lastID, asked: asked, answers: map[string]json.RawMessage{}}
+func newPending(
+	l leg, round int, lastID int64, asked *protocol.InputRequiredResult,
+) (*Pending, error) {
+	call := &pendingCall{
+		method: l.method, target: l.target, round: round, lastID: lastID, asked: asked,
+		answers: map[string]json.RawMessage{},
+	}
 	original := copyParams(l.params)
 	setRetry(original, protocol.Retry{})
 	meta := original.RequestMetadata()
-	meta.Version, meta.ClientInfo, meta.Capabilities = "", nil, nil // said anew each time
+	meta.Version, meta.ClientInfo, meta.Capabilities = "", nil, nil // set anew for each leg
 	var err error
 	if call.params, err = protocol.EncodeParams(original); err != nil {
 		return nil, err
@@ -52,16 +57,16 @@ func newPending(l leg, round int, lastID int64, asked *protocol.InputRequiredRes
 	return &Pending{call}, nil
 }
 
-// get returns what p holds, nothing for a zero Pending.
-func (p Pending) get() *pendingCall {
+// loadCall returns the contents of p, empty for a zero Pending.
+func (p Pending) loadCall() *pendingCall {
 	if p.call == nil {
 		return &pendingCall{asked: &protocol.InputRequiredResult{}}
 	}
 	return p.call
 }
 
-// leg returns the original request.
-func (p *pendingCall) leg() (leg, error) {
+// decodeLeg returns the original request.
+func (p *pendingCall) decodeLeg() (leg, error) {
 	params, err := protocol.DecodeParams(p.method, p.params)
 	if err != nil {
 		return leg{}, errPrefix.Errorf("pending call: %w", err)
@@ -70,18 +75,18 @@ func (p *pendingCall) leg() (leg, error) {
 }
 
 // Method returns the method of the call.
-func (p *Pending) Method() string { return p.get().method }
+func (p *Pending) Method() string { return p.loadCall().method }
 
-// Target returns the name of the tool or prompt or the URI of the resource.
-func (p *Pending) Target() string { return p.get().target }
+// Target returns the name of the tool or prompt, or the URI of the resource.
+func (p *Pending) Target() string { return p.loadCall().target }
 
-// Round returns which round of the call its questions are, from 1.
-func (p *Pending) Round() int { return p.get().round }
+// Round returns the number of the round that the questions belong to, from 1.
+func (p *Pending) Round() int { return p.loadCall().round }
 
-// Questions returns what the server asks, in the order in which it is to be
-// asked: at least one question. It must not be modified.
+// Questions returns the server's questions in their order, at least one. The
+// caller must not modify them.
 func (p *Pending) Questions() protocol.InputRequests {
-	return p.get().asked.InputRequests
+	return p.loadCall().asked.InputRequests
 }
 
 // Unanswered returns the keys of the questions without an answer.
@@ -95,13 +100,13 @@ func (p *Pending) Unanswered() []string {
 	return open
 }
 
-// Answer notes the answer to the question at key, in the place of an earlier
-// one. The question decides what it must be: a [*protocol.ElicitResult] for a
-// form or a URL, as [Accept], [Decline] and [Cancel] return, a
+// Answer sets the answer to the question at key, and replaces an earlier one.
+// Its type depends on the question: a [*protocol.ElicitResult] for a form or a
+// URL, as [Accept], [Decline] and [Cancel] return, a
 // [*protocol.CreateMessageResult] for sampling, a [*protocol.ListRootsResult]
 // for roots, or a [json.RawMessage] with the JSON text of one of them. The
 // content of an accepted form is completed with the form's defaults and
-// validated; that of an accepted URL is left out.
+// validated. The content of an accepted URL is left out.
 //
 // An answer that may not be sent is an [*AnswerError], and changes nothing.
 func (p *Pending) Answer(key string, result json.Marshaler) error {
@@ -111,10 +116,10 @@ func (p *Pending) Answer(key string, result json.Marshaler) error {
 		}
 		raw, err := jsonx.Marshal(result)
 		if err == nil {
-			raw, err = answerTo(q.Request, raw)
+			raw, err = encodeAnswer(q.Request, raw)
 		}
 		if err != nil {
-			return answerError(Origin{Key: key}, q.Request.Kind(), err)
+			return newAnswerError(Origin{Key: key}, q.Request.Kind(), err)
 		}
 		p.call.answers[key] = raw
 		return nil
@@ -122,9 +127,9 @@ func (p *Pending) Answer(key string, result json.Marshaler) error {
 	return errPrefix.Errorf("pending call: no question %.64q", key)
 }
 
-// answerTo returns what goes out for an answer: how it is read depends on the
-// question alone.
-func answerTo(q protocol.InputRequest, raw json.RawMessage) (json.RawMessage, error) {
+// encodeAnswer checks an answer and returns it as it is sent. The question
+// alone decides how raw is read.
+func encodeAnswer(q protocol.InputRequest, raw json.RawMessage) (json.RawMessage, error) {
 	switch q := q.(type) {
 	case *protocol.ElicitForm:
 		r, err := protocol.DecodeElicitResult(raw)
@@ -135,19 +140,19 @@ func answerTo(q protocol.InputRequest, raw json.RawMessage) (json.RawMessage, er
 		if err != nil {
 			return nil, err
 		}
-		return encodeElicit(r, (&FormQuestion{form: f}).fill)
+		return encodeElicitResult(r, (&FormQuestion{form: f}).completeContent)
 	case *protocol.ElicitURL:
 		r, err := protocol.DecodeElicitResult(raw)
 		if err != nil {
 			return nil, err
 		}
-		return encodeElicit(r, noContent)
+		return encodeElicitResult(r, dropContent)
 	case *protocol.CreateMessage:
 		r, err := protocol.DecodeCreateMessageResult(raw)
 		if err != nil {
 			return nil, err
 		}
-		return encodeMessage(r)
+		return encodeMessageResult(r)
 	case *protocol.ListRoots:
 		r, err := protocol.DecodeListRootsResult(raw)
 		if err != nil {
@@ -158,8 +163,8 @@ func answerTo(q protocol.InputRequest, raw json.RawMessage) (json.RawMessage, er
 	return nil, fmt.Errorf("unknown kind of question: %T", q)
 }
 
-// responses returns the answers in the order of the questions.
-func (p *pendingCall) responses() protocol.InputResponses {
+// collectResponses returns the answers in the order of the questions.
+func (p *pendingCall) collectResponses() protocol.InputResponses {
 	var responses protocol.InputResponses
 	for _, q := range p.asked.InputRequests {
 		if answer := p.answers[q.Key]; answer != nil {
@@ -171,7 +176,10 @@ func (p *pendingCall) responses() protocol.InputResponses {
 
 // String names the call and counts its questions.
 func (p Pending) String() string {
-	return fmt.Sprintf("pending %s %.64q, round %d, %d questions", p.Method(), p.Target(), p.Round(), len(p.Questions()))
+	return fmt.Sprintf(
+		"pending %s %.64q, round %d, %d questions",
+		p.Method(), p.Target(), p.Round(), len(p.Questions()),
+	)
 }
 
 // Format prints [Pending.String] for every verb.
@@ -180,12 +188,12 @@ func (p Pending) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(p.String())
 // LogValue returns [Pending.String].
 func (p Pending) LogValue() slog.Value { return slog.StringValue(p.String()) }
 
-// pendingFormat is the version of the JSON text of a [Pending]. A text of
-// another version is refused.
+// pendingFormat is the version of the JSON text of a [Pending]. Other versions
+// are refused.
 const pendingFormat = 1
 
-// maxPendingID bounds the ids that a stored call may make a client skip: above
-// are those that not every JSON reader keeps exactly.
+// maxPendingID is the highest id that a stored call may make a client skip to.
+// Not every JSON reader keeps higher ones exactly.
 const maxPendingID = 1 << 52
 
 // pendingText is the JSON text of a [Pending].
@@ -210,10 +218,12 @@ func (p Pending) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, errPrefix.Errorf("pending call: %w", err)
 	}
-	return jsonx.Encode(pendingText{pendingFormat, call.method, call.params, call.round, call.lastID, asked, call.answers})
+	return jsonx.Encode(pendingText{
+		pendingFormat, call.method, call.params, call.round, call.lastID, asked, call.answers,
+	})
 }
 
-// UnmarshalJSON reads what MarshalJSON returned. Text that is not such, or has
+// UnmarshalJSON reads the text of MarshalJSON. Any other text, or one with
 // answers that [Pending.Answer] would refuse, is an error and changes nothing.
 func (p *Pending) UnmarshalJSON(data []byte) error {
 	read, err := decodePending(bytes.Clone(data))
@@ -245,7 +255,7 @@ func decodePending(data []byte) (*Pending, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := callLeg(params)
+	l, err := newLeg(params)
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +267,7 @@ func decodePending(data []byte) (*Pending, error) {
 	if !ok || len(asked.InputRequests) == 0 {
 		return nil, errors.New("asked: has no questions")
 	}
-	if err := countable(text.Method, asked.InputRequests); err != nil {
+	if err := checkQuestionCount(text.Method, asked.InputRequests); err != nil {
 		return nil, err
 	}
 	p, err := newPending(l, text.Round, text.LastID, asked)

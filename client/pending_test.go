@@ -15,8 +15,15 @@ import (
 // storedCall is the JSON text of a pending call with one answer.
 func storedCall(t testing.TB) string {
 	t.Helper()
-	c := client.New(script(ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`},"requestState":"the state of it"`)), byHand())
-	_, p, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "greet", Arguments: json.RawMessage(`{"n":1}`)})
+	c, err := client.New(script(
+		ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`},"requestState":"the state of it"`),
+	), byHand())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, p, err := c.Begin(
+		t.Context(), &protocol.CallToolParams{Name: "greet", Arguments: json.RawMessage(`{"n":1}`)},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +37,7 @@ func storedCall(t testing.TB) string {
 	return string(data)
 }
 
-// The text is a promise: what is stored today must be readable tomorrow.
+// The text is a promise: a later version must read what this one stores.
 func TestPendingText(t *testing.T) {
 	want := `{"format":1,"method":"tools/call","params":{"name":"greet","arguments":{"n":1}},"round":1,"lastId":1,` +
 		`"asked":{"resultType":"input_required","inputRequests":{"who":` + nameForm + `,"in":` + visitURL + `},"requestState":"the state of it"},` +
@@ -77,7 +84,9 @@ func TestHostilePendingText(t *testing.T) {
 		{"arguments that are a list", `{"n":1}`, `[]`},
 		{"nothing asked", `"asked":{`, `"was":{`},
 		{"complete", `"input_required"`, `"complete"`},
-		{"complete with content", `"resultType":"input_required"`, `"content":[],"resultType":"complete"`},
+		{
+			"complete with content", `"resultType":"input_required"`, `"content":[],"resultType":"complete"`,
+		},
 		{"no questions", `"inputRequests":{`, `"_meta":{`},
 		{"unknown result", `"input_required"`, `"other"`},
 		{"null question", nameForm, `null`},
@@ -118,7 +127,8 @@ func TestHostilePendingText(t *testing.T) {
 	}
 }
 
-// The last id that may be stored is kept exactly, and the next is above it.
+// The highest id that may be stored is kept exactly, and the next id is above
+// it.
 func TestPendingLastID(t *testing.T) {
 	var p client.Pending
 	if err := json.Unmarshal([]byte(strings.Replace(storedCall(t), `"lastId":1`, `"lastId":4503599627370496`, 1)), &p); err != nil {
@@ -134,9 +144,11 @@ func TestPendingLastID(t *testing.T) {
 	}
 }
 
-// Retry members that are smuggled into the parameters never go out.
+// Answers and state that somebody adds to the stored parameters are not sent.
 func TestPendingParamsCarryNoAnswers(t *testing.T) {
-	text := strings.Replace(storedCall(t), `"name":"greet"`, `"name":"greet","requestState":"forged","inputResponses":{"evil":{}}`, 1)
+	text := strings.Replace(storedCall(
+		t,
+	), `"name":"greet"`, `"name":"greet","requestState":"forged","inputResponses":{"evil":{}}`, 1)
 	var p client.Pending
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		t.Fatal(err)
@@ -154,7 +166,8 @@ func TestPendingParamsCarryNoAnswers(t *testing.T) {
 
 func TestZeroPending(t *testing.T) {
 	var p client.Pending
-	if p.Method() != "" || p.Target() != "" || p.Round() != 0 || p.Questions() != nil || p.Unanswered() != nil {
+	if p.Method() != "" || p.Target() != "" || p.Round() != 0 || p.Questions() != nil ||
+		p.Unanswered() != nil {
 		t.Errorf("got %v", p)
 	}
 	if err := p.Answer("x", client.Decline()); err == nil {
@@ -165,7 +178,7 @@ func TestZeroPending(t *testing.T) {
 	}
 }
 
-// Storing a call shows everything; printing it, nothing.
+// The JSON text shows everything, printing nothing.
 func TestPendingNeverPrintsItsState(t *testing.T) {
 	var p client.Pending
 	if err := json.Unmarshal([]byte(storedCall(t)), &p); err != nil {
@@ -178,7 +191,9 @@ func TestPendingNeverPrintsItsState(t *testing.T) {
 	around := struct{ inner client.Pending }{p}
 	var prints []any
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-		prints = append(prints, fmt.Sprintf(verb, p), fmt.Sprintf(verb, &p), fmt.Sprintf(verb, around), fmt.Sprintf(verb, []any{p}))
+		prints = append(prints, fmt.Sprintf(verb, p), fmt.Sprintf(verb, &p), fmt.Sprintf(
+			verb, around,
+		), fmt.Sprintf(verb, []any{p}))
 	}
 	prints = append(prints, log.String())
 	secrettest.Check(t, []byte("the state of it"), prints...)
@@ -187,8 +202,8 @@ func TestPendingNeverPrintsItsState(t *testing.T) {
 	}
 }
 
-// FuzzPending reads hostile texts. What is accepted must be stored as a text
-// that is accepted too, and go out as a request that a server can read.
+// FuzzPending reads hostile texts. An accepted text must be stored as a text
+// that is accepted too, and give a request that a server can read.
 func FuzzPending(f *testing.F) {
 	seeds := []string{
 		storedCall(f),
@@ -220,7 +235,10 @@ func FuzzPending(f *testing.F) {
 		peer := script(`{"resultType":"complete","content":[],"contents":[],"messages":[]}`)
 		opts := byHand()
 		opts.MaxRounds = 1 << 30
-		c := client.New(peer, opts)
+		c, err := client.New(peer, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
 		defer func() { _ = c.Close() }()
 		if _, _, err := c.Resume(t.Context(), &again); err == nil {
 			metaOf(t, peer.requests()[0])

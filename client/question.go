@@ -1,51 +1,59 @@
 package client
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
 
 	"github.com/rondo-mcp/rondo/internal/form"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An Origin says where a question comes from, so that a person can be told who
-// asks and why.
+// An Origin says where a question comes from, so that a person can be told
+// which server asks, and for which call.
 type Origin struct {
-	// Key is the server's name for the question, unique within its round. With a
-	// legacy server it is the id of its request, or of the visit.
+	// Key is the server's name for the question, unique within its round.
+	// For a question of a legacy server it is the id of the server's
+	// request, or the elicitationId of a URL that it wants visited.
 	Key string
-	// Method and Target are the request that the server will not complete
-	// without an answer: its method, and the name of the tool or prompt or the
-	// URI of the resource. Both are empty when a legacy server does not say.
+	// Method and Target name the request that the server does not complete
+	// without an answer: its method, and the tool, prompt or resource URI.
+	// Both are empty when a legacy server does not say.
 	Method, Target string
-	// Round counts from 1 the rounds of the call, with a legacy server its
-	// questions; 0 when it does not say to what request they belong.
+	// Round counts the rounds of the call from 1. With a legacy server it
+	// counts the questions of the request, and is 0 when the server does
+	// not say which request they belong to.
 	Round int
 }
 
 // A FormQuestion asks the person to fill in a form.
 type FormQuestion struct {
 	Origin
-	// Message is the server's text. It must not be trusted.
+	// Message is the server's text, and is not to be trusted.
 	Message string
-	// Schema is the form: a flat JSON Schema object, checked to be one.
+	// Schema is the form: a flat JSON Schema object that has been checked.
 	Schema json.RawMessage
 	Meta   protocol.Meta
 
 	form *form.Form
 }
 
-// Check reports why content, a JSON object, may not be sent as the answer to
-// q: the error names the field. Fields that are left out and have a default
-// count as filled in.
+// Check reports why content, a JSON object, may not be sent as the answer to q:
+// the error names the field. Fields that are left out and have a default count
+// as filled in.
 func (q *FormQuestion) Check(content json.RawMessage) error {
-	_, err := q.fill(content)
+	_, err := q.completeContent(content)
 	return err
 }
 
-// fill completes content with defaults and validates it.
-func (q *FormQuestion) fill(content json.RawMessage) (json.RawMessage, error) {
+// completeContent adds the form's defaults to content and validates it.
+func (q *FormQuestion) completeContent(content json.RawMessage) (json.RawMessage, error) {
 	if len(content) == 0 {
 		content = json.RawMessage(`{}`)
 	}
@@ -59,13 +67,13 @@ func (q *FormQuestion) fill(content json.RawMessage) (json.RawMessage, error) {
 }
 
 // A URLQuestion asks the person to visit a URL. The answer says whether the
-// person agreed to, not what happened there. Servers of revision 2025-11-25 may
-// refuse a request until somebody has been there (-32042): the request is then
-// sent again as soon as the handler accepts, once for each visit, so a handler
-// that can tell should return when the person is done.
+// person agreed, not what happened there. Servers of revision 2025-11-25 may
+// refuse a request until the person has visited a URL (-32042). The client
+// sends that request again as soon as the handler accepts, once for each visit,
+// so a handler that can tell when the person is done should return then.
 type URLQuestion struct {
 	Origin
-	// Message is the server's text. It must not be trusted.
+	// Message is the server's text, and is not to be trusted.
 	Message string
 	// URL has passed [Options.AllowURL].
 	URL  string
@@ -75,8 +83,8 @@ type URLQuestion struct {
 // A SamplingQuestion asks for a message of a model.
 type SamplingQuestion struct {
 	Origin
-	// Request is what is asked for. Its IncludeContext is empty unless
-	// [Options.SamplingContext] is declared.
+	// Request is the server's request. Its IncludeContext is empty unless
+	// [Options.SamplingContext] is set.
 	Request protocol.CreateMessage
 }
 
@@ -107,8 +115,9 @@ func Cancel() *protocol.ElicitResult {
 	return &protocol.ElicitResult{Action: protocol.ActionCancel}
 }
 
-// objectOf encodes an author's value as a JSON object. Nil, which includes nil
-// maps and pointers, is absent; a json.RawMessage is taken as it is.
+// objectOf encodes the value of a caller or a handler as a JSON object. Nil,
+// which includes nil maps and pointers, gives nil. A json.RawMessage is checked
+// and returned as it is.
 func objectOf(v any) (json.RawMessage, error) {
 	switch v := v.(type) {
 	case nil:
@@ -137,4 +146,232 @@ func requireObject(data json.RawMessage) error {
 		return fmt.Errorf("must be a JSON object, got %s", kind)
 	}
 	return nil
+}
+
+// questionHandlers checks the questions of a server and puts them to the
+// handlers of Options. Rounds of modern calls and pushed questions share it.
+type questionHandlers struct {
+	opts *Options
+	caps *protocol.ClientCapabilities // what the handlers can answer
+}
+
+// MaxQuestions is how many questions a server may ask in one round: as many as
+// a form may have fields. Each of them is put to a person.
+const MaxQuestions = 100
+
+// checkQuestionCount refuses rounds of more than [MaxQuestions].
+func checkQuestionCount(method string, questions protocol.InputRequests) error {
+	if len(questions) > MaxQuestions {
+		err := fmt.Errorf(
+			"inputRequests: %d questions, at most %d are answered", len(questions), MaxQuestions,
+		)
+		return &ResponseError{method, err}
+	}
+	return nil
+}
+
+// answerQuestions answers the questions of one round. It checks all of them
+// before it calls a handler. Then it calls the handlers concurrently, and the
+// first failure cancels the others. It returns when every handler has returned.
+func (h *questionHandlers) answerQuestions(
+	ctx context.Context, origin Origin, questions protocol.InputRequests,
+) (protocol.InputResponses, error) {
+	if err := checkQuestionCount(origin.Method, questions); err != nil {
+		return nil, err
+	}
+	tasks := make([]questionTask, len(questions))
+	for i, q := range questions {
+		origin.Key = q.Key
+		var err error
+		if tasks[i], err = h.prepareQuestion(origin, q.Request); err != nil {
+			return nil, &QuestionError{Key: q.Key, Kind: q.Request.Kind(), Err: err}
+		}
+	}
+	answers := make(protocol.InputResponses, len(tasks))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var once sync.Once
+	var failed error
+	answer := func(i int) {
+		t := &tasks[i]
+		t.runHandler(ctx, func(result json.RawMessage, err error) {
+			if err != nil {
+				once.Do(func() { failed = err })
+				cancel(err)
+			}
+			answers[i] = protocol.KeyedResponse{Key: t.origin.Key, Result: result}
+		})
+	}
+	if len(tasks) == 1 {
+		answer(0)
+		return answers, failed
+	}
+	var wait sync.WaitGroup
+	for i := range tasks {
+		wait.Go(func() { answer(i) })
+	}
+	wait.Wait()
+	return answers, failed
+}
+
+// A questionTask is one question that has passed all checks, with its handler.
+type questionTask struct {
+	origin Origin
+	kind   protocol.InputKind
+	ask    func(context.Context) (json.RawMessage, error)
+}
+
+// runHandler calls the handler and calls report exactly once, even if the
+// handler panics or ends its goroutine (as testing.T.FailNow does).
+func (t *questionTask) runHandler(ctx context.Context, report func(json.RawMessage, error)) {
+	result, err := json.RawMessage(nil), errors.New("handler did not return")
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{v, debug.Stack()}
+		}
+		if err != nil {
+			result, err = nil, newAnswerError(t.origin, t.kind, err)
+		}
+		report(result, err)
+	}()
+	result, err = t.ask(ctx)
+}
+
+// prepareQuestion checks one question and binds it to its handler.
+func (h *questionHandlers) prepareQuestion(
+	origin Origin, req protocol.InputRequest,
+) (questionTask, error) {
+	t := questionTask{origin: origin, kind: req.Kind()}
+	if missing := h.caps.Missing(req); !missing.IsZero() {
+		return t, fmt.Errorf("%s: %w", missing, ErrUndeclared)
+	}
+	switch req := req.(type) {
+	case *protocol.ElicitForm:
+		f, err := form.ParsePeer(req.Schema)
+		if err != nil {
+			return t, fmt.Errorf("requestedSchema: %w", err)
+		}
+		q := &FormQuestion{origin, req.Message, req.Schema, req.Meta, f}
+		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askForm(ctx, q) }
+	case *protocol.ElicitURL:
+		if err := h.checkURL(req); err != nil {
+			return t, err
+		}
+		q := &URLQuestion{origin, req.Message, req.URL, req.Meta}
+		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askURL(ctx, q) }
+	case *protocol.CreateMessage:
+		q := &SamplingQuestion{origin, *req}
+		if !h.opts.SamplingContext {
+			// The client does not declare context, so the handler must not see a
+			// request for it.
+			q.Request.IncludeContext = ""
+		}
+		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askModel(ctx, q) }
+	case *protocol.ListRoots:
+		q := &RootsQuestion{origin, req.Meta}
+		t.ask = func(ctx context.Context) (json.RawMessage, error) { return h.askRoots(ctx, q) }
+	default:
+		return t, fmt.Errorf("unknown kind of question: %T", req)
+	}
+	return t, nil
+}
+
+// checkURL decides whether the person may be asked to visit the URL
+// (client/elicitation, "URL Mode", safe URL handling).
+func (h *questionHandlers) checkURL(q *protocol.ElicitURL) error {
+	u, err := urlrule.Parse(q.URL)
+	if err != nil {
+		return err
+	}
+	return h.opts.AllowURL(u)
+}
+
+func (h *questionHandlers) askForm(ctx context.Context, q *FormQuestion) (json.RawMessage, error) {
+	r, err := h.opts.ElicitForm(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return encodeElicitResult(r, q.completeContent)
+}
+
+func (h *questionHandlers) askURL(ctx context.Context, q *URLQuestion) (json.RawMessage, error) {
+	r, err := h.opts.ElicitURL(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	// URL mode has no content: the client does not learn what the person does at
+	// the URL.
+	return encodeElicitResult(r, dropContent)
+}
+
+func (h *questionHandlers) askModel(
+	ctx context.Context, q *SamplingQuestion,
+) (json.RawMessage, error) {
+	r, err := h.opts.CreateMessage(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return encodeMessageResult(r)
+}
+
+func (h *questionHandlers) askRoots(
+	ctx context.Context, q *RootsQuestion,
+) (json.RawMessage, error) {
+	roots, err := h.opts.ListRoots(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return encodeRoots(roots)
+}
+
+// encodeElicitResult encodes a person's answer. Only an accept has content:
+// what complete returns for the handler's. It does not change r.
+func encodeElicitResult(
+	r *protocol.ElicitResult, complete func(json.RawMessage) (json.RawMessage, error),
+) (json.RawMessage, error) {
+	if r == nil {
+		return nil, errors.New("handler returned nil")
+	}
+	out := protocol.ElicitResult{Action: r.Action, Meta: r.Meta}
+	switch r.Action {
+	case protocol.ActionAccept:
+		var err error
+		if out.Content, err = complete(r.Content); err != nil {
+			return nil, err
+		}
+	case protocol.ActionDecline, protocol.ActionCancel:
+	default:
+		return nil, fmt.Errorf("action: unknown action %.32q", r.Action)
+	}
+	return out.MarshalJSON()
+}
+
+// dropContent is the complete function of answers without content.
+func dropContent(json.RawMessage) (json.RawMessage, error) { return nil, nil }
+
+// encodeMessageResult encodes a model's message and checks it.
+func encodeMessageResult(r *protocol.CreateMessageResult) (json.RawMessage, error) {
+	if r == nil {
+		return nil, errors.New("handler returned nil")
+	}
+	data, err := r.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	// Check it by reading it as the server will.
+	if _, err := protocol.DecodeCreateMessageResult(data); err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+// encodeRoots checks and encodes a list of directories.
+func encodeRoots(roots []protocol.Root) (json.RawMessage, error) {
+	for i, root := range roots {
+		// client/roots: a root is a file:// URI.
+		if !strings.HasPrefix(root.URI, "file://") {
+			return nil, fmt.Errorf("roots[%d].uri: must start with file://", i)
+		}
+	}
+	return protocol.ListRootsResult{Roots: roots}.MarshalJSON()
 }

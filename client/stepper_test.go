@@ -19,7 +19,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// byHand is what a program can answer by itself that has all it takes.
+// byHand declares everything that a caller of Begin can answer.
 func byHand() *client.Options {
 	return &client.Options{Manual: &protocol.ClientCapabilities{
 		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
@@ -28,7 +28,7 @@ func byHand() *client.Options {
 	}}
 }
 
-// elsewhere stores a pending call and reads it back, as another process would.
+// elsewhere stores a pending call and reads it back, as another process does.
 func elsewhere(t *testing.T, p *client.Pending) *client.Pending {
 	t.Helper()
 	data, err := json.Marshal(p)
@@ -42,10 +42,12 @@ func elsewhere(t *testing.T, p *client.Pending) *client.Pending {
 	return &q
 }
 
-// begin starts a call of a tool that must turn out to be pending.
+// begin starts a call that must turn out to be pending.
 func begin(t *testing.T, c *client.Client) *client.Pending {
 	t.Helper()
-	result, p, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "greet", Arguments: json.RawMessage(`{"n": 1.0}`)})
+	result, p, err := c.Begin(
+		t.Context(), &protocol.CallToolParams{Name: "greet", Arguments: json.RawMessage(`{"n": 1.0}`)},
+	)
 	if err != nil || result != nil || p == nil {
 		t.Fatalf("got %v, %v, %v, want a pending call", result, p, err)
 	}
@@ -76,7 +78,10 @@ func TestBeginWithoutQuestions(t *testing.T) {
 	}{
 		{&protocol.CallToolParams{Name: "t"}, done, &protocol.CallToolResult{}},
 		{&protocol.GetPromptParams{Name: "p"}, `{"messages":[]}`, &protocol.GetPromptResult{}},
-		{&protocol.ReadResourceParams{URI: "u:1"}, `{"contents":[],"ttlMs":60000}`, &protocol.ReadResourceResult{}},
+		{
+			&protocol.ReadResourceParams{URI: "u:1"}, `{"contents":[],"ttlMs":60000}`,
+			&protocol.ReadResourceResult{},
+		},
 	}
 	for _, tc := range cases {
 		t.Run(fmt.Sprintf("%T", tc.params), func(t *testing.T) {
@@ -99,9 +104,12 @@ func TestBeginRefusesOtherRequests(t *testing.T) {
 	peer := script(done)
 	c := newClient(t, peer, nil)
 	for _, p := range []protocol.Params{nil, &protocol.ListParams{}, &protocol.DiscoverParams{}, (*protocol.CallToolParams)(nil)} {
-		if result, pending, err := c.Begin(t.Context(), p); err == nil || result != nil || pending != nil {
-			t.Errorf("%T: got %v, %v, %v", p, result, pending, err)
-		}
+		t.Run(fmt.Sprintf("%T", p), func(t *testing.T) {
+			if result, pending, err := c.Begin(t.Context(), p); err == nil || result != nil ||
+				pending != nil {
+				t.Errorf("%T: got %v, %v, %v", p, result, pending, err)
+			}
+		})
 	}
 	if n := len(peer.requests()); n != 0 {
 		t.Errorf("got %d requests", n)
@@ -134,7 +142,8 @@ func TestStepperThroughAllKinds(t *testing.T) {
 				return next
 			}
 			p := move(begin(t, c))
-			if p.Method() != "tools/call" || p.Target() != "greet" || p.Round() != 1 || fmt.Sprint(p.Unanswered()) != "[who in]" {
+			if p.Method() != "tools/call" || p.Target() != "greet" || p.Round() != 1 ||
+				fmt.Sprint(p.Unanswered()) != "[who in]" {
 				t.Errorf("got %v, unanswered %v", p, p.Unanswered())
 			}
 			form, ok := p.Questions()[0].Request.(*protocol.ElicitForm)
@@ -146,7 +155,12 @@ func TestStepperThroughAllKinds(t *testing.T) {
 			answer(t, p, "who", client.Decline())
 			answer(t, p, "who", accepted(t, map[string]any{"name": "Ada"}))
 			p = resume(move(p))
-			answer(t, p, "say", &protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m", Content: []protocol.Content{&protocol.TextContent{Text: "hi"}}})
+			answer(
+				t, p, "say",
+				&protocol.CreateMessageResult{Role: protocol.Assistant, Model: "m", Content: []protocol.Content{
+					&protocol.TextContent{Text: "hi"},
+				}},
+			)
 			p = resume(move(p))
 			if p.Round() != 3 {
 				t.Errorf("got round %d, want 3", p.Round())
@@ -158,7 +172,10 @@ func TestStepperThroughAllKinds(t *testing.T) {
 			}
 			want := []struct{ answers, state string }{
 				{"", ""},
-				{`{"who":{"action":"accept","content":{"name":"Ada","size":3}},"in":{"action":"accept"}}`, `"s1"`},
+				{
+					`{"who":{"action":"accept","content":{"name":"Ada","size":3}},"in":{"action":"accept"}}`,
+					`"s1"`,
+				},
 				{`{"say":{"role":"assistant","content":{"type":"text","text":"hi"},"model":"m"}}`, ""},
 				{`{"dirs":{"roots":[{"uri":"file:///src"}]}}`, `""`},
 			}
@@ -187,7 +204,8 @@ func TestStepperThroughAllKinds(t *testing.T) {
 	}
 }
 
-// The state of a stored call comes back byte for byte, and absent stays absent.
+// The state of a stored call is sent byte for byte, and an absent one stays
+// absent.
 func TestStoredStateIsExact(t *testing.T) {
 	for name, state := range map[string]string{
 		"absent": "", "empty": `""`, "plain": `"a.b-c"`, "spaces": `"  x  "`, "line ends": "\"a\\r\\n\\u2028\\u0000b\"",
@@ -219,12 +237,14 @@ func TestStoredStateIsExact(t *testing.T) {
 	}
 }
 
-// The arguments of a retry are spelled as those of the first leg, also where
-// the call was stored between them: servers bind states to the spelling.
+// The arguments of a retry are spelled as in the first leg, even if the call
+// was stored between them: servers bind states to the spelling.
 func TestRetriesSpellTheArgumentsTheSame(t *testing.T) {
 	const arguments = `{"n":[1.0,1e0,-0,1E+5,9007199254740993],"s":"/"}`
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
-	_, pending, err := newClient(t, peer, byHand()).Begin(t.Context(), &protocol.CallToolParams{Name: "t", Arguments: json.RawMessage(arguments)})
+	_, pending, err := newClient(t, peer, byHand()).Begin(
+		t.Context(), &protocol.CallToolParams{Name: "t", Arguments: json.RawMessage(arguments)},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +263,9 @@ func TestRetriesSpellTheArgumentsTheSame(t *testing.T) {
 func TestPendingKeepsTheCallersMetadata(t *testing.T) {
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 	p := &protocol.CallToolParams{Name: "t"}
-	p.Extra = protocol.Meta(`{"com.example/tenant":"b","io.modelcontextprotocol/protocolVersion":"1999-01-01"}`)
+	p.Extra = protocol.Meta(
+		`{"com.example/tenant":"b","io.modelcontextprotocol/protocolVersion":"1999-01-01"}`,
+	)
 	p.ProgressToken, p.LogLevel = protocol.StringID("p"), protocol.LevelError
 	_, pending, err := newClient(t, peer, byHand()).Begin(t.Context(), p)
 	if err != nil {
@@ -257,14 +279,17 @@ func TestPendingKeepsTheCallersMetadata(t *testing.T) {
 	for i, req := range peer.requests() {
 		meta := metaOf(t, req)
 		tenant, _ := meta.Extra.Get("com.example/tenant")
-		if string(tenant) != `"b"` || meta.Version != protocol.V20260728 || meta.ProgressToken != protocol.StringID("p") || meta.LogLevel != protocol.LevelError {
+		if string(tenant) != `"b"` || meta.Version != protocol.V20260728 ||
+			meta.ProgressToken != protocol.StringID("p") || meta.LogLevel != protocol.LevelError {
 			t.Errorf("leg %d: got %s", i, meta.Extra)
 		}
 	}
 }
 
 func TestPendingAnswersAreChecked(t *testing.T) {
-	c := newClient(t, script(ask(`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`,"say":`+sampling+`,"dirs":`+listRoots+`}`)), byHand())
+	c := newClient(t, script(ask(
+		`"inputRequests":{"who":`+nameForm+`,"in":`+visitURL+`,"say":`+sampling+`,"dirs":`+listRoots+`}`,
+	)), byHand())
 	p := begin(t, c)
 	raw := func(s string) json.Marshaler { return json.RawMessage(s) }
 	cases := []struct {
@@ -285,18 +310,23 @@ func TestPendingAnswersAreChecked(t *testing.T) {
 		{"roots for a form", "who", protocol.ListRootsResult{}, ""},
 		{"form for sampling", "say", client.Decline(), ""},
 		{"form for roots", "dirs", client.Decline(), ""},
-		{"root that is no file", "dirs", protocol.ListRootsResult{Roots: []protocol.Root{{URI: "https://example.com"}}}, ""},
+		{
+			"root that is no file", "dirs",
+			protocol.ListRootsResult{Roots: []protocol.Root{{URI: "https://example.com"}}}, "",
+		},
 		{"list for a URL", "in", raw(`[]`), ""},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			err := p.Answer(tc.key, tc.result)
-			if e, ok := errors.AsType[*client.AnswerError](err); !ok || e.Key != tc.key || e.Field != tc.field {
+			if e, ok := errors.AsType[*client.AnswerError](err); !ok || e.Key != tc.key ||
+				e.Field != tc.field {
 				t.Errorf("got %+v, want an answer error about field %q", err, tc.field)
 			}
 		})
 	}
-	if err := p.Answer("other", client.Decline()); err == nil || !strings.Contains(err.Error(), "other") {
+	if err := p.Answer("other", client.Decline()); err == nil ||
+		!strings.Contains(err.Error(), "other") {
 		t.Errorf("unknown key: got %v", err)
 	}
 	if open := p.Unanswered(); len(open) != 4 {
@@ -313,7 +343,8 @@ func TestResumeNeedsEveryAnswer(t *testing.T) {
 	c := newClient(t, peer, byHand())
 	p := begin(t, c)
 	answer(t, p, "who", client.Decline())
-	if _, _, err := c.Resume(t.Context(), p); err == nil || !strings.Contains(err.Error(), `"in"`) || len(peer.requests()) != 1 {
+	if _, _, err := c.Resume(t.Context(), p); err == nil || !strings.Contains(err.Error(), `"in"`) ||
+		len(peer.requests()) != 1 {
 		t.Errorf("got %v after %d requests", err, len(peer.requests()))
 	}
 	for _, p := range []*client.Pending{nil, {}} {
@@ -365,7 +396,10 @@ func TestStepperChecksQuestions(t *testing.T) {
 	}{
 		{"nothing declared", nameForm, nil, true},
 		{"handlers count", nameForm, &client.Options{ElicitForm: acceptName}, false},
-		{"by hand counts alone", nameForm, &client.Options{ElicitForm: acceptName, Manual: &protocol.ClientCapabilities{}}, true},
+		{
+			"by hand counts alone", nameForm,
+			&client.Options{ElicitForm: acceptName, Manual: &protocol.ClientCapabilities{}}, true,
+		},
 		{"URL of a form client", visitURL, &client.Options{ElicitForm: acceptName}, true},
 	}
 	for _, tc := range cases {
@@ -435,7 +469,8 @@ func TestStepperCountsRoundsAcrossProcesses(t *testing.T) {
 		before := len(peer.requests())
 		opts.MaxRounds = 1
 		_, _, err := newClient(t, peer, opts).Resume(t.Context(), p)
-		if e, ok := errors.AsType[*client.RoundsExceededError](err); !ok || e.Rounds != 1 || len(peer.requests()) != before {
+		if e, ok := errors.AsType[*client.RoundsExceededError](err); !ok || e.Rounds != 1 ||
+			len(peer.requests()) != before {
 			t.Errorf("got %v (%+v)", err, e)
 		}
 	})
@@ -448,8 +483,8 @@ func TestStepperCountsRoundsAcrossProcesses(t *testing.T) {
 	})
 }
 
-// A client that lives long keeps nothing of the calls that it has begun and
-// resumed: their contexts can go.
+// A client that runs for long keeps no contexts of the calls that it has begun
+// and resumed.
 func TestStepperKeepsNoContexts(t *testing.T) {
 	const calls = 1000
 	type key struct{}
@@ -484,7 +519,7 @@ func TestStepperKeepsNoContexts(t *testing.T) {
 	runtime.KeepAlive(c)
 }
 
-func TestM15StepperPacesStateOnlyRounds(t *testing.T) {
+func TestStepperPacesStateOnlyRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := ask(`"requestState":"busy"`)
 		peer := script(busy, busy, busy, ask(`"inputRequests":{"who":`+nameForm+`}`), busy, done)
@@ -506,20 +541,23 @@ func TestM15StepperPacesStateOnlyRounds(t *testing.T) {
 	})
 }
 
-// M14: answers and state that a caller puts in by itself are sent.
-func TestM14BeginSendsWhatTheCallerCarries(t *testing.T) {
+// Answers and state that the caller puts into the parameters are sent.
+func TestBeginSendsManualRetry(t *testing.T) {
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
 	c := newClient(t, peer, byHand())
 	p := &protocol.CallToolParams{Name: "t", Retry: protocol.Retry{
-		InputResponses: protocol.InputResponses{{Key: "old", Result: json.RawMessage(`{"action":"decline"}`)}},
-		RequestState:   protocol.StateText("s0"),
+		InputResponses: protocol.InputResponses{
+			{Key: "old", Result: json.RawMessage(`{"action":"decline"}`)},
+		},
+		RequestState: protocol.StateText("s0"),
 	}}
 	_, pending, err := c.Begin(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	answer(t, pending, "who", client.Decline())
-	if text, err := json.Marshal(pending); err != nil || strings.Contains(string(text), "s0") || strings.Contains(string(text), "old") {
+	if text, err := json.Marshal(pending); err != nil || strings.Contains(string(text), "s0") ||
+		strings.Contains(string(text), "old") {
 		t.Errorf("stored what is over: %s, %v", text, err)
 	}
 	if _, _, err := c.Resume(t.Context(), elsewhere(t, pending)); err != nil {
@@ -537,8 +575,8 @@ func TestM14BeginSendsWhatTheCallerCarries(t *testing.T) {
 	}
 }
 
-// G26: neither what was asked nor what was answered is kept by the cache.
-func TestG26StepperPassesTheCache(t *testing.T) {
+// The cache keeps neither the questions nor the answers.
+func TestStepperBypassesTheCache(t *testing.T) {
 	content := `{"contents":[{"uri":"u:1","text":"x"}],"ttlMs":60000,"cacheScope":"public"}`
 	peer := script(ask(`"inputRequests":{"who":`+nameForm+`},"ttlMs":60000`), content, content)
 	c := newClient(t, peer, byHand())
@@ -561,7 +599,9 @@ func TestPendingMayBeResumedTwice(t *testing.T) {
 	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
 		switch n++; n {
 		case 1:
-			return &protocol.Response{ID: req.ID, Result: json.RawMessage(ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`))}, nil
+			return &protocol.Response{ID: req.ID, Result: json.RawMessage(
+				ask(`"inputRequests":{"who":` + nameForm + `},"requestState":"s"`),
+			)}, nil
 		case 2:
 			return nil, lost
 		}
@@ -582,11 +622,20 @@ func TestPendingMayBeResumedTwice(t *testing.T) {
 	}
 }
 
-// A server with a sealed state, and clients that come and go.
+// The server seals its state, and another client makes each step.
 func TestStepperWithARealServer(t *testing.T) {
 	s := provisioner(t)
+	newStepper := func() *client.Client {
+		c, err := client.New(s, byHand())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
 	p := (*client.Pending)(nil)
-	_, p, err := client.New(s, byHand()).Begin(t.Context(), &protocol.CallToolParams{Name: "provision", Arguments: json.RawMessage(`{"name":"db"}`)})
+	_, p, err := newStepper().Begin(t.Context(), &protocol.CallToolParams{
+		Name: "provision", Arguments: json.RawMessage(`{"name":"db"}`),
+	})
 	for _, step := range []struct{ key, value string }{{"region", "eu"}, {"size", "xl"}} {
 		if err != nil || p == nil || len(p.Questions()) != 1 || p.Questions()[0].Key != step.key {
 			t.Fatalf("got %v, %v, want a question for the %s", p, err, step.key)
@@ -594,7 +643,7 @@ func TestStepperWithARealServer(t *testing.T) {
 		p = elsewhere(t, p)
 		answer(t, p, step.key, accepted(t, map[string]string{"value": step.value}))
 		var result protocol.Result
-		result, p, err = client.New(s, byHand()).Resume(t.Context(), elsewhere(t, p))
+		result, p, err = newStepper().Resume(t.Context(), elsewhere(t, p))
 		if step.key == "size" {
 			r, ok := result.(*protocol.CallToolResult)
 			if err != nil || !ok || r.Content[0].(*protocol.TextContent).Text != "db in eu, xl" {
@@ -616,11 +665,15 @@ type provision struct {
 func provisioner(t testing.TB) *server.Server {
 	t.Helper()
 	s := newServer(t, nil)
-	server.AddTool(s, server.Tool{Name: "provision", Description: "makes a database"}, provisionHandler)
+	server.AddTool(
+		s, server.Tool{Name: "provision", Description: "makes a database"}, provisionHandler,
+	)
 	return s
 }
 
-func provisionHandler(ctx context.Context, _ *server.ToolCall, in provision) (protocol.CallToolOutcome, error) {
+func provisionHandler(
+	ctx context.Context, _ *server.ToolCall, in provision,
+) (protocol.CallToolOutcome, error) {
 	region, ok := roundtrip.AcceptedContent[choice](ctx, "region")
 	if !ok {
 		return roundtrip.InputRequired(roundtrip.Elicit[choice]("region", "Which region?")), nil
@@ -638,12 +691,22 @@ func ExampleClient_Begin() {
 		fmt.Println(err)
 		return
 	}
-	server.AddTool(s, server.Tool{Name: "provision", Description: "makes a database"}, provisionHandler)
-	opts := &client.Options{Manual: &protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}}}
+	server.AddTool(
+		s, server.Tool{Name: "provision", Description: "makes a database"}, provisionHandler,
+	)
+	opts := &client.Options{
+		Manual: &protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}},
+	}
 
 	// A web server takes the order and stores what there is to ask.
-	first := client.New(s, opts)
-	_, pending, err := first.Begin(context.Background(), &protocol.CallToolParams{Name: "provision", Arguments: json.RawMessage(`{"name":"db"}`)})
+	first, err := client.New(s, opts)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, pending, err := first.Begin(context.Background(), &protocol.CallToolParams{
+		Name: "provision", Arguments: json.RawMessage(`{"name":"db"}`),
+	})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -657,7 +720,11 @@ func ExampleClient_Begin() {
 	// Another answers, hours later; and so on until there is a result.
 	answers := map[string]string{"region": "eu", "size": "xl"}
 	for {
-		second := client.New(s, opts)
+		second, err := client.New(s, opts)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
 		var pending client.Pending
 		if err := json.Unmarshal(stored, &pending); err != nil {
 			fmt.Println(err)

@@ -12,58 +12,42 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-var (
-	// ErrStreamEnded is within the errors of a [Stream] whose server has closed
-	// its end, or which can no longer be read or written. What ran is lost and
-	// may be repeated on another stream (basic/transports/stdio, "Unexpected
-	// Termination").
-	ErrStreamEnded = errors.New("client: stream has ended; start the server again")
-	// ErrSubscriptionEnded says that the server ended a subscription without
-	// answering its request.
-	ErrSubscriptionEnded = errors.New("client: server has ended the subscription; subscribe again")
-	// ErrMessageTooLong is within the error for a message above
-	// [StreamOptions.MaxLineBytes].
-	ErrMessageTooLong = errors.New("client: message is too long; see StreamOptions.MaxLineBytes")
-	// ErrOverrun says that a subscription was given up because notifications
-	// came faster than they were taken. Subscribe anew and look at everything:
-	// what was lost is not known.
-	ErrOverrun = errors.New("client: notifications come faster than they are taken; subscribe again and read everything anew")
-)
-
 const (
-	// DefaultMaxLineBytes is the longest message that a server may send on a
-	// line stream, the same as over HTTP.
+	// DefaultMaxLineBytes is the longest message that a server may send on
+	// a line stream, the same as over HTTP.
 	DefaultMaxLineBytes = 4 << 20
-	// maxQueued is how many notifications may wait for one receiver, and
-	// [StreamOptions.MaxLineBytes] how many bytes of them. Honest servers send
-	// a few a second.
-	maxQueued = 1024
-	// resultGrace is how long a subscription that the server cancelled waits
-	// for its result, which comes right behind if at all.
+	// maxQueuedNotifications is how many notifications may wait for one
+	// receiver, and [StreamOptions.MaxLineBytes] how many bytes of them.
+	// Honest servers send a few a second.
+	maxQueuedNotifications = 1024
+	// resultGrace is how long a subscription that the server cancelled
+	// waits for its result. Servers that send one send it right after the
+	// cancellation.
 	resultGrace = time.Second
 )
 
 // StreamOptions configure a [Stream]. The zero value works.
 type StreamOptions struct {
-	// MaxLineBytes bounds one message of the server, 0: [DefaultMaxLineBytes].
+	// MaxLineBytes limits one message of the server. 0:
+	// [DefaultMaxLineBytes], negative: no limit.
 	MaxLineBytes int
-	// Notification receives every notification that belongs to no request that
-	// is running. Log messages do not say which request they belong to: while
-	// several run that asked for them they come here, rather than to a caller
-	// that they may not concern. Calls do not overlap. One that takes its time
-	// holds nothing up but those after it, of which 1024 may wait; more are
-	// dropped. Nil: nobody.
+	// Notification receives every notification that belongs to no running
+	// request. Log messages do not say which request they belong to: while
+	// several requests that asked for them run, they are passed here rather
+	// than to the wrong caller. Calls do not overlap. While one runs, up to
+	// 1024 notifications wait; more are dropped. It may be nil.
 	Notification func(*protocol.Notification)
-	// ProbeTimeout is how long the server may take to say what it speaks before
-	// it is taken for one of a legacy revision. The time includes its start: one
-	// that is downloaded first (npx, uvx) needs more, or it is spoken to in a
-	// legacy revision whatever it speaks ([Options.LegacyChosen] tells).
-	// 0: [DefaultProbeTimeout].
+	// ProbeTimeout is how long the server may take to answer
+	// server/discover before it is taken for a legacy one. The time
+	// includes its start: a modern server that is downloaded first (npx,
+	// uvx) needs more, or it is spoken to in a legacy revision (see
+	// [Options.LegacyChosen]). 0: [DefaultProbeTimeout], negative: no
+	// limit, so that a legacy server must answer.
 	ProbeTimeout time.Duration
-	// Violation is told what the server may not do and what was done about it:
-	// lines that are no messages or too long, requests, floods. The stream
-	// goes on. It is called by the goroutine that reads and must be quick. Nil:
-	// nobody.
+	// Violation is called for messages that the server must not send, and
+	// says what was done about them: lines that are no messages or too
+	// long, requests, floods. The stream goes on. It is called by the
+	// goroutine that reads and must be quick. It may be nil.
 	Violation func(error)
 }
 
@@ -71,101 +55,103 @@ type StreamOptions struct {
 // (basic/transports/stdio): a process, a Unix socket, a TCP connection.
 // Requests run concurrently and are told apart by their ids.
 //
-//	Handle ─▶ outbox ─▶ pump ─▶ w
-//	Handle ◀─ entry ◀─ route ◀─ r
+//	Handle ─▶ outgoing ─▶ writeLines ─▶ w
+//	Handle ◀─ streamRequest ◀─ routeLine ◀─ readLines ◀─ r
+//
+// One goroutine runs writeLines and one readLines, until the stream has ended.
 type Stream struct {
-	opts    StreamOptions
-	r       io.Reader
-	w       io.Writer
-	outbox  chan []byte   // to the pump, without a buffer
-	revoked chan struct{} // holds one: there are requests to cancel
-	ended   chan struct{} // closed when err is set
-	others  *inbox        // what belongs to no request
-	// explain, if set, says more about the end of the stream than reading and
-	// writing can know.
-	explain func(error) error
+	opts        StreamOptions
+	r           io.Reader
+	w           io.Writer
+	outgoing    chan []byte        // to writeLines, without a buffer
+	cancelReady chan struct{}      // holds one: cancelIDs is not empty
+	ended       chan struct{}      // closed when err is set
+	unrelated   *notificationQueue // notifications that belong to no request
+	// explainEnd, if not nil, replaces the error with which reading or
+	// writing failed by one that says more.
+	explainEnd func(error) error
 
-	mu      sync.Mutex
-	entries map[protocol.ID]*entry
-	session *streamSession // of a legacy revision; nil: none
-	opening *opening       // of a session; nil: none was tried, or it was refused
-	revoke  []protocol.ID  // requests to cancel
-	err     error          // why the stream has ended
-	closing sync.Once
-	failed  error // of closing
+	mu             sync.Mutex
+	requests       map[protocol.ID]*streamRequest // that run
+	session        *streamSession                 // of a legacy revision; nil: none
+	initialization *initialization                // nil: none was sent, or the last was refused
+	cancelIDs      []protocol.ID                  // of requests to be cancelled
+	err            error                          // why the stream has ended
+	closeOnce      sync.Once
+	closeErr       error // of closing
 }
 
 var _ protocol.Peer = (*Stream)(nil)
 
 // NewStream returns the server that reads w and writes r. Nil options mean
-// defaults. Whichever of r and w has a Close method is closed by
-// [Stream.Close]; without one, a goroutine stays until r ends.
+// defaults. [Stream.Close] closes those of r and w that have a Close method. If
+// r has none, one goroutine stays until r ends.
 func NewStream(r io.Reader, w io.Writer, opts *StreamOptions) *Stream {
 	return newStream(r, w, opts, nil)
 }
 
 func newStream(r io.Reader, w io.Writer, opts *StreamOptions, explain func(error) error) *Stream {
 	s := &Stream{
-		r: r, w: w, explain: explain,
-		outbox:  make(chan []byte),
-		revoked: make(chan struct{}, 1),
-		ended:   make(chan struct{}),
-		entries: map[protocol.ID]*entry{},
+		r: r, w: w, explainEnd: explain,
+		outgoing:    make(chan []byte),
+		cancelReady: make(chan struct{}, 1),
+		ended:       make(chan struct{}),
+		requests:    map[protocol.ID]*streamRequest{},
 	}
 	if opts != nil {
 		s.opts = *opts
 	}
-	if s.opts.MaxLineBytes <= 0 {
-		s.opts.MaxLineBytes = DefaultMaxLineBytes
-	}
-	if s.opts.ProbeTimeout <= 0 {
+	s.opts.MaxLineBytes = limitOr(s.opts.MaxLineBytes, DefaultMaxLineBytes)
+	if s.opts.ProbeTimeout == 0 {
 		s.opts.ProbeTimeout = DefaultProbeTimeout
 	}
-	s.others = newInbox(s.opts.MaxLineBytes)
-	go s.pump(lineio.NewWriter(w))
-	go s.read(lineio.NewReader(r, s.opts.MaxLineBytes))
+	s.unrelated = newNotificationQueue(s.opts.MaxLineBytes)
+	go s.writeLines(lineio.NewWriter(w))
+	go s.readLines(lineio.NewReader(r, s.opts.MaxLineBytes))
 	if s.opts.Notification != nil {
-		go s.tell()
+		go s.deliverUnrelated()
 	}
 	return s
 }
 
-// Handle implements [protocol.Peer]. When ctx ends first it returns at once,
-// and the server is told that the request is cancelled. The id of the request
-// must differ from those that are running.
+// Handle implements [protocol.Peer]. If ctx ends first, it returns at once and
+// tells the server that the request is cancelled. The id of the request must
+// differ from those of running requests.
 //
-// Errors are the cause of ctx, [ErrClosed], what [ErrStreamEnded],
-// [ErrMessageTooLong] and, for subscriptions, [ErrSubscriptionEnded] and
-// [ErrOverrun] stand for, a [*ResponseError], and the error of back, which
+// Errors are the cause of ctx, [ErrClosed], [ErrStreamEnded],
+// [ErrMessageTooLong], a [*ResponseError], for subscriptions
+// [ErrSubscriptionEnded] and [ErrOverrun], and the error of back, which
 // abandons the request.
-func (s *Stream) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+func (s *Stream) Handle(
+	ctx context.Context, req *protocol.Request, back protocol.Back,
+) (*protocol.Response, error) {
 	line, err := encodeLine(req)
 	if err != nil {
 		return nil, err
 	}
-	e, err := s.add(req, back)
+	e, err := s.addRequest(req, back)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.send(ctx, line); err != nil {
-		s.abandon(e)
+	if err := s.sendLine(ctx, line); err != nil {
+		s.abandonRequest(e)
 		return nil, err
 	}
-	s.sent(e)
+	s.markSent(e)
 	for {
 		select {
-		case <-e.inbox.wake:
-			if err := e.deliver(ctx); err != nil {
-				s.abandon(e)
+		case <-e.queue.wake:
+			if err := e.deliverQueued(ctx); err != nil {
+				s.abandonRequest(e)
 				return nil, err
 			}
 		case <-e.answered:
-			if err := e.deliver(ctx); err != nil {
+			if err := e.deliverQueued(ctx); err != nil {
 				return nil, err
 			}
 			return e.response, e.err
 		case <-ctx.Done():
-			s.abandon(e)
+			s.abandonRequest(e)
 			return nil, context.Cause(ctx)
 		}
 	}
@@ -177,18 +163,18 @@ func (s *Stream) Notify(ctx context.Context, n *protocol.Notification) error {
 	if err != nil {
 		return err
 	}
-	return s.send(ctx, line)
+	return s.sendLine(ctx, line)
 }
 
 // Close ends the stream. Requests that run fail with [ErrClosed]. The error is
-// that of closing what the stream was made of; further calls return the same.
+// that of closing r and w; further calls return the same.
 func (s *Stream) Close() error {
-	s.end(ErrClosed)
+	s.endStream(ErrClosed)
 	return s.closeEnds()
 }
 
-// Done returns a channel that is closed when the stream has ended, whoever
-// ended it. A server that is needed must then be started anew.
+// Done returns a channel that is closed when the stream has ended, for whatever
+// reason.
 func (s *Stream) Done() <-chan struct{} { return s.ended }
 
 // Err returns why the stream has ended, nil while it has not.
@@ -198,8 +184,8 @@ func (s *Stream) Err() error {
 	return s.err
 }
 
-// encodeLine returns the text of a message. Nothing that is no message may be
-// written, so what callers made of the parameters is checked.
+// encodeLine returns the text of a message. It checks the text, since the
+// caller of Handle chooses the parameters.
 func encodeLine(m protocol.Message) ([]byte, error) {
 	line, err := protocol.AppendMessage(nil, m)
 	if err == nil {
@@ -211,13 +197,13 @@ func encodeLine(m protocol.Message) ([]byte, error) {
 	return line, nil
 }
 
-// send hands a line to the pump, unless ctx or the stream ends first.
-func (s *Stream) send(ctx context.Context, line []byte) error {
+// sendLine hands a line to writeLines, unless ctx or the stream ends first.
+func (s *Stream) sendLine(ctx context.Context, line []byte) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	select {
-	case s.outbox <- line:
+	case s.outgoing <- line:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -226,31 +212,31 @@ func (s *Stream) send(ctx context.Context, line []byte) error {
 	}
 }
 
-// pump writes. A write may block for as long as the server does not read,
-// which is why it happens here and nowhere else.
-func (s *Stream) pump(lines *lineio.Writer) {
+// writeLines writes to w, on a goroutine of its own: a write blocks for as long
+// as the server does not read.
+func (s *Stream) writeLines(lines *lineio.Writer) {
 	for {
 		var err error
 		select {
-		case line := <-s.outbox:
+		case line := <-s.outgoing:
 			err = lines.Write(line)
-		case <-s.revoked:
-			err = s.writeCancelled(lines)
+		case <-s.cancelReady:
+			err = s.writeCancellations(lines)
 		case <-s.ended:
 			return
 		}
 		if err != nil {
-			s.fail(err)
+			s.failStream(err)
 			return
 		}
 	}
 }
 
-// writeCancelled tells the server about requests that were abandoned.
-func (s *Stream) writeCancelled(lines *lineio.Writer) error {
+// writeCancellations tells the server about requests that were abandoned.
+func (s *Stream) writeCancellations(lines *lineio.Writer) error {
 	s.mu.Lock()
-	ids := s.revoke
-	s.revoke = nil
+	ids := s.cancelIDs
+	s.cancelIDs = nil
 	s.mu.Unlock()
 	for _, id := range ids {
 		line, err := protocol.AppendMessage(nil, &protocol.Notification{
@@ -267,8 +253,8 @@ func (s *Stream) writeCancelled(lines *lineio.Writer) error {
 	return nil
 }
 
-// fail ends the stream because it cannot be read or written any more.
-func (s *Stream) fail(err error) {
+// failStream ends the stream after reading or writing has failed.
+func (s *Stream) failStream(err error) {
 	if s.Err() != nil {
 		return
 	}
@@ -277,34 +263,168 @@ func (s *Stream) fail(err error) {
 	} else {
 		err = errPrefix.Errorf("%w: %w", ErrStreamEnded, err)
 	}
-	if s.explain != nil {
-		err = s.explain(err)
+	if s.explainEnd != nil {
+		err = s.explainEnd(err)
 	}
-	s.end(err)
+	s.endStream(err)
 }
 
-// end ends the stream, once, and every request that runs.
-func (s *Stream) end(err error) {
+// endStream ends the stream, once, and fails every request that runs.
+func (s *Stream) endStream(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return
 	}
 	s.err = err
-	for id := range s.entries {
-		s.resolve(id, nil, err)
+	for id := range s.requests {
+		s.finishRequestLocked(id, nil, err)
 	}
 	close(s.ended)
 }
 
-// closeEnds closes w first, for it is the server's sign to leave.
+// closeEnds closes w first: a server leaves when its input ends.
 func (s *Stream) closeEnds() error {
-	s.closing.Do(func() {
+	s.closeOnce.Do(func() {
 		for _, end := range []any{s.w, s.r} {
 			if c, ok := end.(io.Closer); ok {
-				s.failed = errors.Join(s.failed, c.Close())
+				s.closeErr = errors.Join(s.closeErr, c.Close())
 			}
 		}
 	})
-	return s.failed
+	return s.closeErr
+}
+
+// A streamRequest is a request that runs on a stream. Whoever removes it from
+// Stream.requests decides its outcome.
+type streamRequest struct {
+	id        protocol.ID
+	method    string
+	token     protocol.ProgressToken // zero: wants no progress
+	level     protocol.LoggingLevel  // empty: wants no log messages
+	back      protocol.Back          // nil: wants no notifications
+	queue     *notificationQueue
+	sent      bool          // the server may have read it
+	cancelled bool          // abandoned; the server is told once it is sent
+	timer     *time.Timer   // ends a subscription that the server cancelled
+	answered  chan struct{} // closed once response and err are set
+	response  *protocol.Response
+	err       error
+}
+
+// addRequest registers a request before it is sent.
+func (s *Stream) addRequest(req *protocol.Request, back protocol.Back) (*streamRequest, error) {
+	e := &streamRequest{
+		id: req.ID, method: req.Method, back: back,
+		queue: newNotificationQueue(s.opts.MaxLineBytes), answered: make(chan struct{}),
+	}
+	if back != nil {
+		e.token, e.level = readWanted(req.Params)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, s.err
+	}
+	if _, taken := s.requests[e.id]; taken {
+		return nil, errPrefix.Errorf("a request with id %s is running", e.id)
+	}
+	s.requests[e.id] = e
+	return e, nil
+}
+
+// readWanted returns which notifications the parameters of a request ask for.
+func readWanted(params []byte) (token protocol.ProgressToken, level protocol.LoggingLevel) {
+	meta := metadataOf(params)
+	if raw, ok := meta.Get(protocol.MetaProgressToken); ok {
+		token, _ = protocol.ParseID(raw)
+	}
+	if raw, ok := meta.Get(protocol.MetaLogLevel); ok {
+		text, _ := jsonx.Text(raw)
+		level = protocol.LoggingLevel(text)
+	}
+	return token, level
+}
+
+// metadataOf returns the _meta of parameters, nil when there is none.
+func metadataOf(params []byte) (meta protocol.Meta) {
+	if params == nil {
+		return nil
+	}
+	_ = jsonx.Members(params, func(key, value []byte) error {
+		if string(key) == "_meta" {
+			meta = protocol.Meta(value)
+		}
+		return nil
+	})
+	return meta
+}
+
+// deliverQueued passes the queued notifications to back, in order.
+func (e *streamRequest) deliverQueued(ctx context.Context) error {
+	for {
+		n := e.queue.dequeue()
+		if n == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := e.back.Notify(ctx, n); err != nil {
+			return err
+		}
+	}
+}
+
+// finishRequestLocked sets the outcome of a request, once. The caller holds
+// s.mu.
+func (s *Stream) finishRequestLocked(id protocol.ID, response *protocol.Response, err error) {
+	e := s.requests[id]
+	if e == nil {
+		return
+	}
+	delete(s.requests, id)
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	e.response, e.err = response, err
+	close(e.answered)
+}
+
+// markSent notes that a request has been written, and cancels it if it was
+// abandoned meanwhile.
+func (s *Stream) markSent(e *streamRequest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.sent = true
+	if e.cancelled {
+		s.cancelRequestLocked(e)
+	}
+}
+
+// abandonRequest ends a request that has no answer and cancels it on the server
+// (basic/patterns/cancellation).
+func (s *Stream) abandonRequest(e *streamRequest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.requests[e.id] != e {
+		return
+	}
+	s.finishRequestLocked(e.id, nil, ErrClosed)
+	s.cancelRequestLocked(e)
+}
+
+// cancelRequestLocked has writeLines tell the server that a request is
+// cancelled, after the request itself: markSent calls it again if the request
+// is not sent yet. An initialize request cannot be cancelled. The caller holds
+// s.mu.
+func (s *Stream) cancelRequestLocked(e *streamRequest) {
+	if e.cancelled = true; !e.sent || e.method == protocol.MethodInitialize {
+		return
+	}
+	s.cancelIDs = append(s.cancelIDs, e.id)
+	select {
+	case s.cancelReady <- struct{}{}:
+	default:
+	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A lineServer is the other end of a stream, played by hand.
+// A lineServer is the server's end of a stream, driven by the test.
 type lineServer struct {
 	*testing.T
 	*client.Stream
@@ -96,8 +96,8 @@ func (s *lineServer) expectCancelled(id string) {
 	}
 }
 
-// violations waits for the client to come to rest, and returns what it
-// reported since the last time.
+// violations waits until the client is idle, and returns the violations that it
+// has reported since the last call.
 func (s *lineServer) violations() (reported []string) {
 	synctest.Wait()
 	s.mu.Lock()
@@ -106,7 +106,7 @@ func (s *lineServer) violations() (reported []string) {
 	return reported
 }
 
-// unclaimed returns the notifications that belonged to nobody.
+// unclaimed returns the notifications that belonged to no request.
 func (s *lineServer) unclaimed() (methods []string) {
 	synctest.Wait()
 	s.mu.Lock()
@@ -115,7 +115,7 @@ func (s *lineServer) unclaimed() (methods []string) {
 	return methods
 }
 
-// A running request and what it was told.
+// An inFlight is a running request and the notifications that it has received.
 type inFlight struct {
 	s    *lineServer
 	done chan struct{}
@@ -151,7 +151,9 @@ func (r *inFlight) told() []string {
 
 // request returns a request with members of _meta.
 func request(id int64, method, meta string) *protocol.Request {
-	return &protocol.Request{ID: protocol.IntID(id), Method: method, Params: json.RawMessage(`{"_meta":{` + meta + `}}`)}
+	return &protocol.Request{
+		ID: protocol.IntID(id), Method: method, Params: json.RawMessage(`{"_meta":{` + meta + `}}`),
+	}
 }
 
 func progress(token string) string {
@@ -184,7 +186,8 @@ func (s *lineServer) begin(ctx context.Context, req *protocol.Request, r *inFlig
 	}()
 }
 
-// end waits for the end of the request, which must be soon.
+// end waits for the end of the request, and fails the test if it does not come
+// soon.
 func (r *inFlight) end() error {
 	r.s.Helper()
 	synctest.Wait()
@@ -231,7 +234,10 @@ func TestStreamRoutes(t *testing.T) {
 		{"progress of the first", `"progressToken":"a"`, `"progressToken":"b"`, progress(`"a"`), 1},
 		{"progress of the second", `"progressToken":"1"`, `"progressToken":1`, progress(`1`), 2},
 		{"progress with another token", `"progressToken":"a"`, "", progress(`"c"`), 0},
-		{"progress without a token", "", "", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}`, 0},
+		{
+			"progress without a token", "", "",
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}`, 0,
+		},
 		{"progress without parameters", "", "", `{"jsonrpc":"2.0","method":"notifications/progress"}`, 0},
 		{"log message", level, "", logLine("error"), 1},
 		{"log message, not severe", level, "", logLine("debug"), 0},
@@ -243,7 +249,11 @@ func TestStreamRoutes(t *testing.T) {
 		{"subscription, id of a call", "", "", changed("1"), 0},
 		{"subscription, no id", "", "", changed("null"), 0},
 		{"no subscription", "", "", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, 0},
-		{"progress within a subscription", `"progressToken":"a"`, "", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"_meta":{"` + protocol.MetaSubscriptionID + `":3},"progressToken":"a","progress":1}}`, 3},
+		{
+			"progress within a subscription", `"progressToken":"a"`, "",
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"_meta":{"` + protocol.MetaSubscriptionID + `":3},"progressToken":"a","progress":1}}`,
+			3,
+		},
 		{"unknown", "", "", `{"jsonrpc":"2.0","method":"x"}`, 0},
 	}
 	for _, test := range tests {
@@ -271,7 +281,9 @@ func TestStreamRoutes(t *testing.T) {
 // TestStreamOrder has a receiver so slow that the response overtakes it.
 func TestStreamOrder(t *testing.T) {
 	bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-		a := s.start(t.Context(), request(1, "a", `"progressToken":1`), &inFlight{hold: make(chan struct{})})
+		a := s.start(
+			t.Context(), request(1, "a", `"progressToken":1`), &inFlight{hold: make(chan struct{})},
+		)
 		b := s.start(t.Context(), request(2, "b", ""), &inFlight{})
 		s.send(progress("1"), progress("1"), progress("1"), result("1"), result("2"))
 		b.wantResult() // nobody waits for a
@@ -286,7 +298,7 @@ func TestStreamOrder(t *testing.T) {
 	})
 }
 
-// TestBackMayCall has a receiver of notifications use the stream.
+// A receiver of notifications may send requests on the stream.
 func TestBackMayCall(t *testing.T) {
 	bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
 		inner := &inFlight{}
@@ -414,8 +426,14 @@ func TestStreamViolations(t *testing.T) {
 		{"response with the id as text", result(`"1"`), ""},
 		{"malformed, unknown id", `{"jsonrpc":"2.0","id":9,"result":[]}`, "no message"},
 		{"result without id", `{"jsonrpc":"2.0","result":{}}`, "no message"},
-		{"cancels a call", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, "cancelled"},
-		{"cancels the unknown", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}`, ""},
+		{
+			"cancels a call",
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, "cancelled",
+		},
+		{
+			"cancels the unknown",
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}`, "",
+		},
 		{"cancels nothing", `{"jsonrpc":"2.0","method":"notifications/cancelled"}`, "cancelled"},
 	}
 	for _, test := range tests {
@@ -456,7 +474,7 @@ func TestUnusableLines(t *testing.T) {
 	}
 }
 
-// TestErrorWithoutID answers a request whose id the server could not read.
+// The server answers a request whose id it could not read.
 func TestErrorWithoutID(t *testing.T) {
 	bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
 		const line = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}`
@@ -465,7 +483,8 @@ func TestErrorWithoutID(t *testing.T) {
 		s.send(line, result("1"))
 		a.wantResult()
 		s.send(line)
-		if err := b.end(); err != nil || b.resp.Error == nil || b.resp.Error.Code != protocol.CodeParseError {
+		if err := b.end(); err != nil || b.resp.Error == nil ||
+			b.resp.Error.Code != protocol.CodeParseError {
 			t.Errorf("got %+v, %v, want the error", b.resp, err)
 		}
 	})
@@ -501,7 +520,10 @@ func TestEndOfStream(t *testing.T) {
 			io.WriteString(s.out, result("1")[:20])
 			s.out.Close()
 		}, []error{client.ErrStreamEnded}},
-		{"read fails", func(s *lineServer) { s.out.CloseWithError(broken) }, []error{client.ErrStreamEnded, broken}},
+		{
+			"read fails", func(s *lineServer) { s.out.CloseWithError(broken) },
+			[]error{client.ErrStreamEnded, broken},
+		},
 		{"closed", func(s *lineServer) { s.Close() }, []error{client.ErrClosed}},
 	}
 	for _, test := range tests {
@@ -535,7 +557,7 @@ func TestEndOfStream(t *testing.T) {
 	}
 }
 
-// TestWriteFails ends the stream when the server's input is gone.
+// The stream ends when the server's input is closed.
 func TestWriteFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outR, outW := io.Pipe()
@@ -576,7 +598,9 @@ func TestServerEndsSubscription(t *testing.T) {
 func TestOverrun(t *testing.T) {
 	t.Run("call", func(t *testing.T) {
 		bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-			a := s.start(t.Context(), request(1, "a", `"progressToken":1`), &inFlight{hold: make(chan struct{})})
+			a := s.start(
+				t.Context(), request(1, "a", `"progressToken":1`), &inFlight{hold: make(chan struct{})},
+			)
 			for range 2000 {
 				s.send(progress("1"))
 			}
@@ -593,7 +617,9 @@ func TestOverrun(t *testing.T) {
 	})
 	t.Run("subscription", func(t *testing.T) {
 		bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
-			sub := s.start(t.Context(), request(1, protocol.MethodListen, ""), &inFlight{hold: make(chan struct{})})
+			sub := s.start(
+				t.Context(), request(1, protocol.MethodListen, ""), &inFlight{hold: make(chan struct{})},
+			)
 			for range 2000 {
 				s.send(changed("1"))
 			}
@@ -604,9 +630,13 @@ func TestOverrun(t *testing.T) {
 	})
 	t.Run("bytes", func(t *testing.T) {
 		bubble(t, client.StreamOptions{MaxLineBytes: 1000}, func(t *testing.T, s *lineServer) {
-			sub := s.start(t.Context(), request(1, protocol.MethodListen, ""), &inFlight{hold: make(chan struct{})})
+			sub := s.start(
+				t.Context(), request(1, protocol.MethodListen, ""), &inFlight{hold: make(chan struct{})},
+			)
 			for range 10 {
-				s.send(strings.Replace(changed("1"), `"_meta"`, `"x":"`+strings.Repeat("x", 400)+`","_meta"`, 1))
+				s.send(
+					strings.Replace(changed("1"), `"_meta"`, `"x":"`+strings.Repeat("x", 400)+`","_meta"`, 1),
+				)
 			}
 			s.expectCancelled("1")
 			close(sub.hold)
@@ -618,9 +648,11 @@ func TestOverrun(t *testing.T) {
 func TestStreamRefusesToSend(t *testing.T) {
 	bubble(t, client.StreamOptions{}, func(t *testing.T, s *lineServer) {
 		for name, req := range map[string]*protocol.Request{
-			"nil":            nil,
-			"no id":          {Method: "a"},
-			"newline":        {ID: protocol.IntID(1), Method: "a", Params: json.RawMessage("{\"a\":\"\n\"}")},
+			"nil":   nil,
+			"no id": {Method: "a"},
+			"newline": {
+				ID: protocol.IntID(1), Method: "a", Params: json.RawMessage("{\"a\":\"\n\"}"),
+			},
 			"two messages":   {ID: protocol.IntID(1), Method: "a", Params: json.RawMessage("{}}\n{")},
 			"array":          {ID: protocol.IntID(1), Method: "a", Params: json.RawMessage(`[]`)},
 			"duplicate keys": {ID: protocol.IntID(1), Method: "a", Params: json.RawMessage(`{"a":1,"a":2}`)},
@@ -661,7 +693,10 @@ func streamTo(t testing.TB, srv *server.Server, opts *client.Options) *client.Cl
 		ended <- srv.ServeStream(context.Background(), inR, outW, nil)
 		outW.Close()
 	}()
-	c := client.New(client.NewStream(outR, inW, nil), opts)
+	c, err := client.New(client.NewStream(outR, inW, nil), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -678,7 +713,9 @@ func newEcho(t testing.TB) *server.Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { srv.Close() })
-	server.AddTool(srv, server.Tool{Name: "echo"}, func(ctx context.Context, call *server.ToolCall, in struct {
+	server.AddTool(srv, server.Tool{
+		Name: "echo",
+	}, func(ctx context.Context, call *server.ToolCall, in struct {
 		Text string `json:"text"`
 	}) (protocol.CallToolOutcome, error) {
 		if err := call.Progress(ctx, 1, 1, in.Text); err != nil {
@@ -692,7 +729,9 @@ func newEcho(t testing.TB) *server.Server {
 func TestStreamMultiplexes(t *testing.T) {
 	var mu sync.Mutex
 	heard := map[string]int{}
-	c := streamTo(t, newEcho(t), &client.Options{Progress: func(_ context.Context, p *protocol.Progress) {
+	c := streamTo(t, newEcho(
+		t,
+	), &client.Options{Progress: func(_ context.Context, p *protocol.Progress) {
 		mu.Lock()
 		defer mu.Unlock()
 		heard[p.Message]++
@@ -724,12 +763,16 @@ func TestListenOverStream(t *testing.T) {
 	events := make(chan client.Event, 8)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- c.Listen(t.Context(), protocol.SubscriptionFilter{ToolsListChanged: true}, func(_ context.Context, e client.Event) { events <- e })
+		ended <- c.Listen(t.Context(), protocol.SubscriptionFilter{
+			ToolsListChanged: true,
+		}, func(_ context.Context, e client.Event) { events <- e })
 	}()
 	if e, ok := (<-events).(client.Acknowledged); !ok {
 		t.Fatalf("got %T, want the acknowledgment", e)
 	}
-	server.AddRawTool(srv, server.Tool{Name: "new"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) { return nil, nil })
+	server.AddRawTool(srv, server.Tool{
+		Name: "new",
+	}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) { return nil, nil })
 	if e, ok := (<-events).(client.ToolsChanged); !ok {
 		t.Fatalf("got %T, want a change", e)
 	}
@@ -753,7 +796,9 @@ func BenchmarkStream(b *testing.B) {
 // FuzzStream reads arbitrary bytes while requests of every kind run.
 func FuzzStream(f *testing.F) {
 	for _, seed := range []string{
-		result("1") + "\n" + result("2") + "\n" + result("3"), progress("1") + "\n" + logLine("info"), changed("3"),
+		result("1") + "\n" + result("2") + "\n" + result("3"), progress("1") + "\n" + logLine(
+			"info",
+		), changed("3"),
 		`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x"}}`, `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`, "garbage\n[]\n\n", strings.Repeat("x", 3000),
 	} {
@@ -764,7 +809,9 @@ func FuzzStream(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		release := make(chan struct{})
-		r := io.MultiReader(readFunc(func([]byte) (int, error) { <-release; return 0, io.EOF }), iotest.HalfReader(bytes.NewReader(in)))
+		r := io.MultiReader(readFunc(
+			func([]byte) (int, error) { <-release; return 0, io.EOF },
+		), iotest.HalfReader(bytes.NewReader(in)))
 		s := client.NewStream(r, io.Discard, &client.StreamOptions{
 			MaxLineBytes: 2000, Violation: func(error) {}, Notification: func(*protocol.Notification) {},
 		})
@@ -777,7 +824,9 @@ func FuzzStream(f *testing.F) {
 					}
 					return nil
 				})
-				resp, err := s.Handle(t.Context(), request(id, method, `"progressToken":1,"`+protocol.MetaLogLevel+`":"debug"`), back)
+				resp, err := s.Handle(t.Context(), request(
+					id, method, `"progressToken":1,"`+protocol.MetaLogLevel+`":"debug"`,
+				), back)
 				if (resp == nil) == (err == nil) {
 					t.Errorf("got %+v, %v", resp, err)
 				}

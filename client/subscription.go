@@ -13,25 +13,25 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An Event is what a subscription reports: [Acknowledged], [ToolsChanged],
+// An Event is a report of a subscription: [Acknowledged], [ToolsChanged],
 // [PromptsChanged], [ResourcesChanged] or [ResourceUpdated].
 type Event interface{ event() }
 
 // Acknowledged is the first event of every subscription.
 type Acknowledged struct {
-	// Filter is the part of the requested filter that the server honours. What
-	// is missing there will never be reported.
+	// Filter is the part of the requested filter that the server honours.
+	// Changes outside of it are not reported.
 	Filter protocol.SubscriptionFilter
 }
 
-// ToolsChanged says that tools/list would answer something else now.
+// ToolsChanged says that the result of tools/list has changed.
 type ToolsChanged struct{}
 
-// PromptsChanged says that prompts/list would answer something else now.
+// PromptsChanged says that the result of prompts/list has changed.
 type PromptsChanged struct{}
 
-// ResourcesChanged says that resources/list or resources/templates/list would
-// answer something else now.
+// ResourcesChanged says that the result of resources/list or
+// resources/templates/list has changed.
 type ResourcesChanged struct{}
 
 // ResourceUpdated says that the contents of a resource changed.
@@ -46,25 +46,27 @@ func (PromptsChanged) event()   {}
 func (ResourcesChanged) event() {}
 func (ResourceUpdated) event()  {}
 
-// Listen opens a subscription and reports to handler what changes, until the
-// server or ctx ends it (basic/patterns/subscriptions). Changes also drop what
-// the cache holds of it, before handler hears of them; a nil handler is told
-// nothing and serves that purpose alone.
+// Listen opens a subscription and reports changes to handler, until the server
+// or ctx ends it (basic/patterns/subscriptions). Before it calls handler, it
+// drops the cached results that a change makes out of date. A nil handler is
+// for that purpose alone.
 //
-// Calls of handler do not overlap, and while one runs the next event waits; it
-// may call the client. Its panic ends the subscription. The context that it
-// gets ends with the subscription.
+// Calls of handler do not overlap: while one runs, the next event waits. The
+// handler may call the client. If it panics, the subscription ends. Its context
+// ends with the subscription.
 //
 // Listen returns nil when the server ends the subscription in good order. It
 // returns the cause of ctx when that ends, a [*TransportError] when the
 // connection is lost, a [*protocol.Error] when the server refuses, a
-// [*ResponseError] when it does not keep to the rules, a [*TimeoutError] when
-// it does not acknowledge within [Options.Timeout], which limits nothing else
-// here, and [ErrClosed]. It never subscribes anew by itself: changes in the
-// meantime would go unnoticed. A caller that does should wait a little longer
-// each time and, once acknowledged, read again what it relies on.
-func (c *Client) Listen(ctx context.Context, filter protocol.SubscriptionFilter, handler func(context.Context, Event)) error {
-	ctx, done := c.begin(ctx)
+// [*ResponseError] when it breaks the rules, a [*TimeoutError] when it does not
+// acknowledge within [Options.Timeout] (which limits nothing else here), and
+// [ErrClosed]. It does not subscribe again by itself, since changes in the
+// meantime would be lost without notice. A caller that does should wait a
+// little longer each time and, once acknowledged, read again what it relies on.
+func (c *Client) Listen(
+	ctx context.Context, filter protocol.SubscriptionFilter, handler func(context.Context, Event),
+) error {
+	ctx, done := c.beginCall(ctx)
 	defer done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -77,25 +79,26 @@ func (c *Client) Listen(ctx context.Context, filter protocol.SubscriptionFilter,
 		sub.timer = time.AfterFunc(limit, func() { cancel(&TimeoutError{protocol.MethodListen, limit}) })
 		defer sub.timer.Stop()
 	}
-	conn, err := c.connection(ctx)
+	conn, err := c.negotiator.connect(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
 		return err
-	case conn.legacy():
-		return c.listenLegacy(ctx, conn.session, sub)
+	case conn.isLegacy():
+		return c.listenInSession(ctx, conn.session, sub)
 	}
-	_, err = c.sendAgreed(ctx, leg{
-		method: protocol.MethodListen,
-		params: &protocol.ListenParams{Notifications: filter},
-		sub:    sub,
+	_, err = c.sendNegotiated(ctx, leg{
+		method:       protocol.MethodListen,
+		params:       &protocol.ListenParams{Notifications: filter},
+		subscription: sub,
 	}, nil)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return context.Cause(ctx)
-	case err == nil && !sub.acknowledged():
-		return &ResponseError{protocol.MethodListen, errors.New("subscription ended without having been acknowledged")}
+	case err == nil && !sub.isAcknowledged():
+		err := errors.New("subscription ended without having been acknowledged")
+		return &ResponseError{protocol.MethodListen, err}
 	}
 	return err
 }
@@ -108,51 +111,54 @@ type subscription struct {
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer // ends the wait for the acknowledgment; may be nil
 
-	events   sync.Mutex // held while an event is handled
+	handling sync.Mutex // held while an event is handled, so that handler calls do not overlap
 	mu       sync.Mutex
-	id       protocol.ID
+	id       protocol.ID                  // of the request
 	honoured *protocol.SubscriptionFilter // nil before the acknowledgment
 }
 
-// open notes that the request goes out under id.
-func (s *subscription) open(id protocol.ID) {
+// startRequest notes that the request is sent under id, the first time or
+// again.
+func (s *subscription) startRequest(id protocol.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.id, s.honoured = id, nil
 }
 
-func (s *subscription) acknowledged() bool { return s.filter() != nil }
+func (s *subscription) isAcknowledged() bool { return s.honouredFilter() != nil }
 
-func (s *subscription) filter() *protocol.SubscriptionFilter {
+func (s *subscription) honouredFilter() *protocol.SubscriptionFilter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.honoured
 }
 
-// changeParams are the parameters of everything that a subscription sends.
+// changeParams are the parameters of all notifications of a subscription.
 type changeParams struct {
 	Meta          protocol.Meta                `json:"_meta"`
 	Notifications *protocol.SubscriptionFilter `json:"notifications"`
 	URI           string                       `json:"uri"`
 }
 
-// take handles a notification, or reports false when it is none of a
-// subscription's. Notifications that bear another id or none, come before the
-// acknowledgment, or were not asked for are dropped. An error ends the
-// subscription.
-func (s *subscription) take(ctx context.Context, n *protocol.Notification) (bool, error) {
+// handleNotification handles a notification of a subscription. It reports false
+// when n is of another kind. It drops notifications with another subscription
+// id or none, before the acknowledgment, or outside the filter. An error ends
+// the subscription.
+func (s *subscription) handleNotification(
+	ctx context.Context, n *protocol.Notification,
+) (bool, error) {
 	switch n.Method {
 	case protocol.NotifyAcknowledged, protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
 		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated:
 	default:
 		return false, nil
 	}
-	s.events.Lock()
-	defer s.events.Unlock()
-	if !s.owns(n) {
+	s.handling.Lock()
+	defer s.handling.Unlock()
+	if !s.ownsNotification(n) {
 		return true, nil
 	}
-	event, err := s.read(n)
+	event, err := s.readEvent(n)
 	if err != nil {
 		s.cancel(err)
 		return true, err
@@ -160,16 +166,29 @@ func (s *subscription) take(ctx context.Context, n *protocol.Notification) (bool
 	if event == nil {
 		return true, nil
 	}
-	s.client.forget(event)
+	s.client.cache.forgetChanged(event)
 	if s.handler == nil {
 		return true, nil
 	}
-	return true, s.handle(ctx, event)
+	return true, s.callHandler(ctx, event)
 }
 
-// handle calls the handler. Its panic ends the request too, which the peer
-// need not do by itself.
-func (s *subscription) handle(ctx context.Context, event Event) (err error) {
+// reportEvent drops cached results that the event makes out of date, and calls
+// the handler.
+func (s *subscription) reportEvent(ctx context.Context, event Event) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	s.client.cache.forgetChanged(event)
+	if s.handler == nil {
+		return nil
+	}
+	return s.callHandler(ctx, event)
+}
+
+// callHandler calls the handler. A panic ends the subscription with a
+// [*PanicError]; it cancels the request here because the peer need not do so.
+func (s *subscription) callHandler(ctx context.Context, event Event) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = errPrefix.Errorf("subscription: %w", &PanicError{v, debug.Stack()})
@@ -180,9 +199,10 @@ func (s *subscription) handle(ctx context.Context, event Event) (err error) {
 	return nil
 }
 
-// owns reports whether a notification bears the id of the subscription.
-func (s *subscription) owns(n *protocol.Notification) bool {
-	raw, ok := metaIn(n.Params).Get(protocol.MetaSubscriptionID)
+// ownsNotification reports whether a notification has the id of the
+// subscription.
+func (s *subscription) ownsNotification(n *protocol.Notification) bool {
+	raw, ok := metadataOf(n.Params).Get(protocol.MetaSubscriptionID)
 	if !ok {
 		return false
 	}
@@ -192,11 +212,11 @@ func (s *subscription) owns(n *protocol.Notification) bool {
 	return err == nil && id == s.id
 }
 
-// read returns the event that a notification stands for, nil for none.
-func (s *subscription) read(n *protocol.Notification) (Event, error) {
+// readEvent returns the event that a notification stands for, nil for none.
+func (s *subscription) readEvent(n *protocol.Notification) (Event, error) {
 	var p changeParams
 	err := jsonx.Decode(n.Params, &p)
-	filter := s.filter()
+	filter := s.honouredFilter()
 	if n.Method == protocol.NotifyAcknowledged {
 		if filter != nil {
 			return nil, nil
@@ -207,7 +227,7 @@ func (s *subscription) read(n *protocol.Notification) (Event, error) {
 		if err != nil {
 			return nil, &ResponseError{protocol.MethodListen, fmt.Errorf("acknowledgment: %w", err)}
 		}
-		return s.acknowledge(p.Notifications), nil
+		return s.acknowledgeFilter(p.Notifications), nil
 	}
 	switch {
 	case filter == nil || err != nil:
@@ -217,14 +237,16 @@ func (s *subscription) read(n *protocol.Notification) (Event, error) {
 		return PromptsChanged{}, nil
 	case n.Method == protocol.NotifyResourcesChanged && filter.ResourcesListChanged:
 		return ResourcesChanged{}, nil
-	case n.Method == protocol.NotifyResourceUpdated && len(filter.ResourceSubscriptions) > 0 && p.URI != "":
+	case n.Method == protocol.NotifyResourceUpdated && len(filter.ResourceSubscriptions) > 0 &&
+		p.URI != "":
 		return ResourceUpdated{p.URI}, nil
 	}
 	return nil, nil
 }
 
-// acknowledge notes what the server honours of what was asked for.
-func (s *subscription) acknowledge(said *protocol.SubscriptionFilter) Event {
+// acknowledgeFilter notes which part of the wanted filter the server honours,
+// and returns the event that reports it.
+func (s *subscription) acknowledgeFilter(said *protocol.SubscriptionFilter) Event {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
@@ -248,18 +270,4 @@ func (s *subscription) acknowledge(said *protocol.SubscriptionFilter) Event {
 	copied := honoured
 	copied.ResourceSubscriptions = slices.Clone(honoured.ResourceSubscriptions)
 	return Acknowledged{copied}
-}
-
-// forget drops what the cache holds of what changed.
-func (c *Client) forget(event Event) {
-	switch event := event.(type) {
-	case ToolsChanged:
-		c.cache.forget(protocol.MethodListTools)
-	case PromptsChanged:
-		c.cache.forget(protocol.MethodListPrompts)
-	case ResourcesChanged:
-		c.cache.forget(protocol.MethodListResources, protocol.MethodListResourceTemplates)
-	case ResourceUpdated:
-		c.cache.forgetResource(event.URI)
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"sync"
@@ -14,11 +15,13 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// everything is a filter that asks for all there is.
+// everything is a filter for all events.
 func everything() protocol.SubscriptionFilter {
 	return protocol.SubscriptionFilter{
 		ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true,
@@ -36,9 +39,11 @@ const (
 	bare   = `{` + own + `}`
 )
 
-// listening sends frames for a subscription and then ends it with end, or in
-// good order when that is nil.
-func listening(end func(ctx context.Context, req *protocol.Request) (*protocol.Response, error), frames ...frame) *fakePeer {
+// listening sends frames for a subscription. Then it ends the subscription with
+// end, or in good order if end is nil.
+func listening(
+	end func(ctx context.Context, req *protocol.Request) (*protocol.Response, error), frames ...frame,
+) *fakePeer {
 	return &fakePeer{handle: func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
 		for _, f := range frames {
 			params := json.RawMessage(strings.ReplaceAll(f.params, "ID", req.ID.String()))
@@ -59,7 +64,9 @@ func listening(end func(ctx context.Context, req *protocol.Request) (*protocol.R
 func listen(t *testing.T, peer protocol.Peer, opts *client.Options) ([]client.Event, error) {
 	t.Helper()
 	var got []client.Event
-	err := newClient(t, peer, opts).Listen(t.Context(), everything(), func(_ context.Context, e client.Event) { got = append(got, e) })
+	err := newClient(t, peer, opts).Listen(
+		t.Context(), everything(), func(_ context.Context, e client.Event) { got = append(got, e) },
+	)
 	return got, err
 }
 
@@ -107,7 +114,10 @@ func TestListenEvents(t *testing.T) {
 			{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`},
 		}, []client.Event{client.Acknowledged{}}},
 		{"more honoured than asked for", []frame{
-			{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{"resourceSubscriptions":["u:9","u:2"]}}`},
+			{
+				protocol.NotifyAcknowledged,
+				`{` + own + `,"notifications":{"resourceSubscriptions":["u:9","u:2"]}}`,
+			},
 		}, []client.Event{client.Acknowledged{Filter: protocol.SubscriptionFilter{ResourceSubscriptions: []string{"u:2"}}}}},
 		{"updated what", []frame{
 			{protocol.NotifyAcknowledged, ackAll},
@@ -137,7 +147,10 @@ func TestListenToNothing(t *testing.T) {
 		frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`},
 	)
 	var got []client.Event
-	err := newClient(t, peer, nil).Listen(t.Context(), protocol.SubscriptionFilter{}, func(_ context.Context, e client.Event) { got = append(got, e) })
+	err := newClient(t, peer, nil).Listen(
+		t.Context(), protocol.SubscriptionFilter{},
+		func(_ context.Context, e client.Event) { got = append(got, e) },
+	)
 	if want := []client.Event{client.Acknowledged{}}; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
@@ -174,15 +187,26 @@ func TestListenEnds(t *testing.T) {
 				return ok && errors.Is(err, lost)
 			}},
 		{"refused", func(_ context.Context, req *protocol.Request) (*protocol.Response, error) {
-			return &protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeMethodNotFound, "no")}, nil
+			return &protocol.Response{
+				ID: req.ID, Error: protocol.Errorf(protocol.CodeMethodNotFound, "no"),
+			}, nil
 		}, nil, func(err error) bool {
 			e, ok := protocol.AsError(err)
 			return ok && e.Code == protocol.CodeMethodNotFound
 		}},
 		{"without acknowledgment", nil, []frame{{protocol.NotifyToolsChanged, bare}}, isResponseError},
 		{"acknowledgment of nothing", nil, []frame{{protocol.NotifyAcknowledged, bare}}, isResponseError},
-		{"malformed acknowledgment", nil, []frame{{protocol.NotifyAcknowledged, `{` + own + `,"notifications":[]}`}, ack}, isResponseError},
-		{"malformed and waiting", untilDone, []frame{{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{"resourceSubscriptions":"u:1"}}`}}, isResponseError},
+		{
+			"malformed acknowledgment", nil,
+			[]frame{{protocol.NotifyAcknowledged, `{` + own + `,"notifications":[]}`}, ack}, isResponseError,
+		},
+		{
+			"malformed and waiting", untilDone,
+			[]frame{
+				{protocol.NotifyAcknowledged, `{` + own + `,"notifications":{"resourceSubscriptions":"u:1"}}`},
+			},
+			isResponseError,
+		},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -203,7 +227,7 @@ func isResponseError(err error) bool {
 	return ok
 }
 
-// untilDone ends a request when its context does.
+// untilDone answers a request when its context ends.
 func untilDone(ctx context.Context, _ *protocol.Request) (*protocol.Response, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
@@ -216,7 +240,9 @@ func TestListenEndsWithItsContext(t *testing.T) {
 		// A server in the same process has a chance to answer.
 		"server answers": func(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
 			<-ctx.Done()
-			return &protocol.Response{ID: req.ID, Error: protocol.Errorf(protocol.CodeInternalError, "gone")}, nil
+			return &protocol.Response{
+				ID: req.ID, Error: protocol.Errorf(protocol.CodeInternalError, "gone"),
+			}, nil
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -234,8 +260,11 @@ func TestListenEndsWithItsContext(t *testing.T) {
 }
 
 func TestListenEndsWithTheClient(t *testing.T) {
-	c := client.New(listening(untilDone, frame{protocol.NotifyAcknowledged, ackAll}), nil)
-	err := c.Listen(t.Context(), everything(), func(context.Context, client.Event) { _ = c.Close() })
+	c, err := client.New(listening(untilDone, frame{protocol.NotifyAcknowledged, ackAll}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Listen(t.Context(), everything(), func(context.Context, client.Event) { _ = c.Close() })
 	if !errors.Is(err, client.ErrClosed) {
 		t.Errorf("got %v, want %v", err, client.ErrClosed)
 	}
@@ -247,7 +276,8 @@ func TestListenTimeoutIsForTheAcknowledgment(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
 			_, err := listen(t, listening(untilDone), opts)
-			if e, ok := errors.AsType[*client.TimeoutError](err); !ok || e.Limit != time.Minute || time.Since(start) != time.Minute {
+			if e, ok := errors.AsType[*client.TimeoutError](err); !ok || e.Limit != time.Minute ||
+				time.Since(start) != time.Minute {
 				t.Errorf("got %v after %v", err, time.Since(start))
 			}
 		})
@@ -257,7 +287,9 @@ func TestListenTimeoutIsForTheAcknowledgment(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			start := time.Now()
-			err := newClient(t, listening(untilDone, frame{protocol.NotifyAcknowledged, ackAll}), opts).Listen(ctx, everything(), nil)
+			err := newClient(
+				t, listening(untilDone, frame{protocol.NotifyAcknowledged, ackAll}), opts,
+			).Listen(ctx, everything(), nil)
 			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Hour {
 				t.Errorf("got %v after %v, want the caller's deadline after an hour", err, time.Since(start))
 			}
@@ -268,9 +300,13 @@ func TestListenTimeoutIsForTheAcknowledgment(t *testing.T) {
 func TestListenHandlerPanics(t *testing.T) {
 	for name, end := range map[string]func(context.Context, *protocol.Request) (*protocol.Response, error){"stays": untilDone, "ends": nil} {
 		t.Run(name, func(t *testing.T) {
-			peer := listening(end, frame{protocol.NotifyAcknowledged, ackAll}, frame{protocol.NotifyToolsChanged, bare})
+			peer := listening(
+				end, frame{protocol.NotifyAcknowledged, ackAll}, frame{protocol.NotifyToolsChanged, bare},
+			)
 			events := 0
-			err := newClient(t, peer, nil).Listen(t.Context(), everything(), func(context.Context, client.Event) {
+			err := newClient(
+				t, peer, nil,
+			).Listen(t.Context(), everything(), func(context.Context, client.Event) {
 				events++
 				panic("boom")
 			})
@@ -288,7 +324,11 @@ func TestListenHandsOnOtherNotifications(t *testing.T) {
 		frame{protocol.NotifyMessage, `{"level":"info","data":"hello"}`},
 		frame{"notifications/custom", `{}`},
 	), &client.Options{
-		Log:          func(_ context.Context, m *protocol.LogMessage) { got = append(got, string(m.Data)) },
+		Log: func(_ context.Context, m *protocol.LogMessage) {
+			got = append(
+				got, string(m.Data),
+			)
+		},
 		Notification: func(_ context.Context, n *protocol.Notification) { got = append(got, n.Method) },
 	})
 	if err != nil || strings.Join(got, " ") != `"hello" notifications/custom` {
@@ -301,7 +341,9 @@ func TestListenAgreesOnAVersion(t *testing.T) {
 	inner := listening(nil, frame{protocol.NotifyAcknowledged, ackAll})
 	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
 		if n++; n == 1 {
-			return &protocol.Response{ID: req.ID, Error: protocol.UnsupportedVersion("x", []protocol.Version{protocol.V20260728})}, nil
+			return &protocol.Response{
+				ID: req.ID, Error: protocol.UnsupportedVersion("x", []protocol.Version{protocol.V20260728}),
+			}, nil
 		}
 		return inner.handle(ctx, req, back)
 	}}
@@ -311,7 +353,7 @@ func TestListenAgreesOnAVersion(t *testing.T) {
 	}
 }
 
-// Each event drops what the cache holds of what changed, and nothing else.
+// Each event drops the results that it makes out of date, and no others.
 func TestEventsDropCachedResults(t *testing.T) {
 	cases := []struct {
 		name string
@@ -320,11 +362,21 @@ func TestEventsDropCachedResults(t *testing.T) {
 	}{
 		{"tools", frame{protocol.NotifyToolsChanged, bare}, "tools/list"},
 		{"prompts", frame{protocol.NotifyPromptsChanged, bare}, "prompts/list"},
-		{"resources", frame{protocol.NotifyResourcesChanged, bare}, "resources/list resources/templates/list"},
+		{
+			"resources", frame{protocol.NotifyResourcesChanged, bare},
+			"resources/list resources/templates/list",
+		},
 		{"updated", frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1"}`}, "resources/read"},
-		{"updated a part", frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1/part"}`}, "resources/read"},
+		{
+			"updated a part", frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:1/part"}`},
+			"resources/read",
+		},
 		{"updated another", frame{protocol.NotifyResourceUpdated, `{` + own + `,"uri":"u:2"}`}, ""},
-		{"somebody else's", frame{protocol.NotifyToolsChanged, `{"_meta":{"io.modelcontextprotocol/subscriptionId":999}}`}, ""},
+		{
+			"somebody else's",
+			frame{protocol.NotifyToolsChanged, `{"_meta":{"io.modelcontextprotocol/subscriptionId":999}}`},
+			"",
+		},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -361,13 +413,16 @@ func TestEventsDropCachedResults(t *testing.T) {
 	}
 }
 
-// What was on its way when a change was announced may be older than it.
+// A result that was in flight when a change was announced may be older than the
+// change.
 func TestResultOlderThanAnEventIsNotKept(t *testing.T) {
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	lists := hinted(minute)
 	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
 		if req.Method == protocol.MethodListen {
-			return listening(nil, frame{protocol.NotifyAcknowledged, ackAll}, frame{protocol.NotifyToolsChanged, bare}).handle(ctx, req, back)
+			return listening(
+				nil, frame{protocol.NotifyAcknowledged, ackAll}, frame{protocol.NotifyToolsChanged, bare},
+			).handle(ctx, req, back)
 		}
 		if len(lists.requests()) == 0 {
 			close(reached)
@@ -440,38 +495,6 @@ func TestListenToARealServer(t *testing.T) {
 	})
 }
 
-func ExampleClient_Listen() {
-	s, err := server.New(nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	addTool(s, "build")
-	c := client.New(s, nil)
-	defer c.Close()
-
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	err = c.Listen(ctx, protocol.SubscriptionFilter{ToolsListChanged: true}, func(ctx context.Context, e client.Event) {
-		switch e := e.(type) {
-		case client.Acknowledged:
-			fmt.Println("listening, tools:", e.Filter.ToolsListChanged)
-			addTool(s, "deploy") // somebody does, on the server
-		case client.ToolsChanged:
-			for tool, err := range c.Tools(ctx) {
-				fmt.Println(tool.Name, err)
-			}
-			cancel()
-		}
-	})
-	fmt.Println(err)
-	// Output:
-	// listening, tools: true
-	// build <nil>
-	// deploy <nil>
-	// context canceled
-}
-
 // On a line stream all subscriptions share one channel.
 func TestListenOverAStream(t *testing.T) {
 	s := newServer(t, nil)
@@ -483,7 +506,10 @@ func TestListenOverAStream(t *testing.T) {
 		served <- s.ServeStream(t.Context(), toServer, fromServer, nil)
 		_ = fromServer.Close()
 	}()
-	c := client.New(client.NewStream(toClient, fromClient, nil), nil)
+	c, err := client.New(client.NewStream(toClient, fromClient, nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var wait sync.WaitGroup
 	for _, filter := range []protocol.SubscriptionFilter{{ToolsListChanged: true}, {ResourceSubscriptions: []string{"u:1"}}} {
 		wait.Go(func() {
@@ -517,4 +543,93 @@ func TestListenOverAStream(t *testing.T) {
 		t.Error(err)
 	}
 	<-served // with or without an error: the client may leave in the midst of a message
+}
+
+func TestListenOverHTTP(t *testing.T) {
+	start := func(t *testing.T) (*server.Server, *client.Client, *httptest.Server) {
+		s := newServer(t, nil)
+		addTool(s, "one")
+		web := httptest.NewServer(serverhttp.New(s, nil))
+		t.Cleanup(web.Close)
+		tr, err := clienthttp.New(web.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, newClient(t, tr, nil), web
+	}
+	t.Run("events and a good end", func(t *testing.T) {
+		s, c, _ := start(t)
+		var got []string
+		err := c.Listen(t.Context(), everything(), func(ctx context.Context, e client.Event) {
+			got = append(got, fmt.Sprintf("%T", e))
+			switch e.(type) {
+			case client.Acknowledged:
+				addTool(s, "two")
+			case client.ToolsChanged:
+				for tool, err := range c.Tools(ctx) {
+					got = append(got, fmt.Sprint(tool.Name, err))
+				}
+				go func() { _ = s.Shutdown(context.Background()) }()
+			}
+		})
+		if want := "client.Acknowledged client.ToolsChanged one<nil> two<nil>"; err != nil ||
+			strings.Join(got, " ") != want {
+			t.Errorf("got %v, %v, want %s", got, err, want)
+		}
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		_, c, _ := start(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		err := c.Listen(ctx, everything(), func(context.Context, client.Event) { cancel() })
+		if err != context.Canceled {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("lost", func(t *testing.T) {
+		_, c, web := start(t)
+		err := c.Listen(
+			t.Context(), everything(), func(context.Context, client.Event) { web.CloseClientConnections() },
+		)
+		if _, ok := errors.AsType[*client.TransportError](err); !ok {
+			t.Errorf("got %v, want a transport error", err)
+		}
+	})
+}
+
+func ExampleClient_Listen() {
+	s, err := server.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	addTool(s, "build")
+	c, err := client.New(s, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	err = c.Listen(ctx, protocol.SubscriptionFilter{
+		ToolsListChanged: true,
+	}, func(ctx context.Context, e client.Event) {
+		switch e := e.(type) {
+		case client.Acknowledged:
+			fmt.Println("listening, tools:", e.Filter.ToolsListChanged)
+			addTool(s, "deploy") // somebody does, on the server
+		case client.ToolsChanged:
+			for tool, err := range c.Tools(ctx) {
+				fmt.Println(tool.Name, err)
+			}
+			cancel()
+		}
+	})
+	fmt.Println(err)
+	// Output:
+	// listening, tools: true
+	// build <nil>
+	// deploy <nil>
+	// context canceled
 }

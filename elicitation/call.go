@@ -33,7 +33,8 @@ type Origin struct {
 	Capabilities *protocol.ClientCapabilities
 	// ProgressToken is the token of the client's request, on which it hears while a
 	// person is asked that the request is alive; see [Options].Heartbeat and
-	// [Call.RelayProgress]. [Frames] alone use it. Zero: the client wants no progress.
+	// [Call.RelayProgress]. [Frames] use it, and Askers that are a
+	// [ProgressDeliverer]. Zero: the client wants no progress.
 	ProgressToken protocol.ProgressToken
 	// PauseClock stops the time limit of the request while a person is asked,
 	// and returns what starts it again; nil: there is none to stop. It is called
@@ -86,7 +87,7 @@ func (r *Router) Begin(ctx context.Context, origin Origin, via Via, upstream Ups
 		router: r, ctx: ctx, origin: origin, via: via, upstream: upstream,
 		began: time.Now(), related: origin.Related,
 	}
-	c.reports.frames, c.reports.token = via.frames, origin.ProgressToken
+	c.reports.init(via, origin.ProgressToken)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -107,7 +108,9 @@ func (r *Router) Begin(ctx context.Context, origin Origin, via Via, upstream Ups
 }
 
 // End says that the call is over. Questions that are still pending are
-// withdrawn. It may be called again.
+// withdrawn. It may be called again. When it returns no more progress is delivered,
+// so hosts call it before the client gets its result; it waits a second at most for
+// a transport that is at it.
 func (c *Call) End() {
 	c.stop()
 	c.halt(ByCall)

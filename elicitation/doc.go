@@ -58,12 +58,17 @@
 // # While a person thinks
 //
 // The client's request waits while a question of its call is open. Middleware that
-// watches for that hears of it, as package roundtrip says. Where [Origin] names a
-// ProgressToken and the questions go out by [Frames], the client gets progress on
-// it ([Options].Heartbeat), and the host relays what the upstream reports with
-// [Call.RelayProgress], so that values rise. A question that nobody answers ends
-// after [Options].Timeout; progress on the question starts that anew, up to
-// [Options].MaxTimeout.
+// watches for that hears of it, as package roundtrip says. A question that nobody
+// answers ends after [Options].Timeout; progress on the question starts that anew,
+// up to [Options].MaxTimeout.
+//
+// Where [Origin] names a ProgressToken the client gets heartbeats on it
+// ([Options].Heartbeat): progress with the upstream's last value and an ever smaller
+// fraction, until the last question is answered, and none after [Call.End]. They go
+// out by [Frames], or by an [Asker] that is a [ProgressDeliverer]. Values must rise
+// whoever reports them, so the host passes what the upstream reports to
+// [Call.RelayProgress], and sends no progress on that token itself. Heartbeats extend
+// no question.
 //
 // # Limits
 //

@@ -140,8 +140,8 @@ func (e *entry) finish(end ending) bool {
 	if end.err != nil {
 		outcome.Err = end.err
 	}
+	defer e.call.endWaiting().Stop() // a heartbeat that is stuck holds up no answer
 	e.done(outcome)
-	e.call.endWaiting()
 	return true
 }
 

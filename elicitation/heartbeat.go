@@ -11,30 +11,55 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// heartbeatGrace is how long the end of a wait is held up by a [FrameDeliverer]
-// that is at a heartbeat and does not watch its context.
+// heartbeatGrace is how long the end of a wait, and of a call, is held up by a
+// transport that is at a progress notification and does not watch its context.
 const heartbeatGrace = time.Second
 
 // reports are the progress notifications on the token of a client's request: those
 // of the upstream, and heartbeats while a person is asked.
 type reports struct {
-	frames FrameDeliverer
-	token  protocol.ProgressToken
-
-	sending sync.Mutex // held while one is delivered, for they must leave in order
+	out     ProgressDeliverer // nil: the client wants no progress, or cannot get any
+	token   protocol.ProgressToken
+	sending chan struct{} // full while one is delivered, for they must leave in order
 	values  heartbeat.Sequence
 
-	mu    sync.Mutex
-	open  int // questions
-	timer *heartbeat.Timer
-	over  bool
+	mu     sync.Mutex
+	open   int // questions
+	timer  *heartbeat.Timer
+	cancel context.CancelFunc // of what is relayed at the moment
+	over   bool
+}
+
+func (r *reports) init(via Via, token protocol.ProgressToken) {
+	if token.IsZero() {
+		return
+	}
+	if via.frames != nil {
+		r.out = progressFrames{via.frames}
+	} else if out, ok := via.asker.(ProgressDeliverer); ok {
+		r.out = out
+	}
+	r.token, r.sending = token, make(chan struct{}, 1)
+}
+
+// progressFrames delivers progress as frames.
+type progressFrames struct{ frames FrameDeliverer }
+
+// DeliverProgress implements [ProgressDeliverer].
+func (d progressFrames) DeliverProgress(ctx context.Context, p *protocol.Progress) error {
+	params, err := jsonx.Encode(p)
+	if err != nil {
+		return err
+	}
+	n := &protocol.Notification{Method: protocol.NotifyProgress, Params: params}
+	return d.frames.Deliver(ctx, n)
 }
 
 // beginWaiting counts one more question, the first of which has heartbeats
 // delivered.
 func (c *Call) beginWaiting() {
 	r, interval := &c.reports, c.router.opts.Heartbeat
-	if r.frames == nil || r.token.IsZero() || interval < 0 {
+	if r.out == nil || interval < 0 {
 		return
 	}
 	r.mu.Lock()
@@ -45,76 +70,124 @@ func (c *Call) beginWaiting() {
 	}
 }
 
-// endWaiting ends what beginWaiting began.
-func (c *Call) endWaiting() {
+// endWaiting ends what beginWaiting began: no heartbeat begins after it. The caller
+// stops the timer, nil for none, which waits for one that has begun.
+func (c *Call) endWaiting() (last *heartbeat.Timer) {
 	r := &c.reports
 	r.mu.Lock()
-	var last *heartbeat.Timer
+	defer r.mu.Unlock()
 	if r.open > 0 { // else none are wanted
 		if r.open--; r.open == 0 {
 			last, r.timer = r.timer, nil
 		}
 	}
-	r.mu.Unlock()
-	last.Stop()
+	return last
 }
 
-// close lets no more heartbeats out.
+func (r *reports) isWaiting() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.open > 0
+}
+
+// close lets nothing more out. It waits for what is being delivered, since the
+// client's result may follow at once.
 func (r *reports) close() {
+	if r.out == nil {
+		return
+	}
 	r.mu.Lock()
 	last := r.timer
 	r.over, r.timer = true, nil
 	r.mu.Unlock()
 	last.Stop()
+	timer := time.NewTimer(heartbeatGrace)
+	defer timer.Stop()
+	select {
+	case r.sending <- struct{}{}:
+		<-r.sending
+	case <-timer.C:
+		r.cancelRelay()
+	}
 }
 
-// beat delivers a heartbeat.
-func (r *reports) beat(ctx context.Context) {
-	r.sending.Lock()
-	defer r.sending.Unlock()
-	value, total, ok := r.values.Beat()
-	if !ok || ctx.Err() != nil {
-		return
+func (r *reports) cancelRelay() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cancel != nil {
+		r.cancel()
 	}
-	p := protocol.Progress{Progress: value, Message: heartbeat.Message}
-	if total != 0 {
-		p.Total = &total
-	}
-	_ = r.deliver(ctx, p) // a client that is gone finds out by itself
 }
 
-func (r *reports) deliver(ctx context.Context, p protocol.Progress) error {
-	p.Token = r.token
-	params, err := jsonx.Encode(p)
-	if err != nil {
-		return err
-	}
-	return r.frames.Deliver(ctx, &protocol.Notification{Method: protocol.NotifyProgress, Params: params})
-}
-
-var errNoToken = errors.New("elicitation call: progress: Begin was given no Frames or no Origin.ProgressToken")
-
-// RelayProgress delivers what the upstream reports about the call to the client, by
-// the call's [Frames] and on [Origin].ProgressToken: the token of p is not used.
-// The router sends heartbeats on the same token while a person is asked, and
-// values have to rise, so hosts whose calls have such a token relay progress with
-// this method alone. A value that heartbeats have passed is raised, and one that
-// the client has heard already is dropped. Heartbeats of the upstream are progress
-// as any other. After [Call.End] nothing is delivered. The error is that of the
-// [FrameDeliverer].
-func (c *Call) RelayProgress(ctx context.Context, p *protocol.Progress) error {
-	r := &c.reports
-	if r.frames == nil || r.token.IsZero() {
-		return errNoToken
+// lockSending waits for its turn to deliver. It reports false when ctx has ended or
+// nothing may be delivered any more, else the caller calls unlockSending.
+func (r *reports) lockSending(ctx context.Context) bool {
+	select {
+	case r.sending <- struct{}{}:
+	case <-ctx.Done():
+		return false
 	}
 	r.mu.Lock()
 	over := r.over
 	r.mu.Unlock()
-	if over {
-		return nil
+	if over || ctx.Err() != nil {
+		r.unlockSending()
+		return false
 	}
-	r.sending.Lock()
-	defer r.sending.Unlock()
+	return true
+}
+
+func (r *reports) unlockSending() { <-r.sending }
+
+// beat delivers a heartbeat.
+func (r *reports) beat(ctx context.Context) {
+	if !r.lockSending(ctx) {
+		return
+	}
+	defer r.unlockSending()
+	if !r.isWaiting() {
+		return
+	}
+	value, total, ok := r.values.Beat()
+	if !ok {
+		return
+	}
+	p := protocol.Progress{Token: r.token, Progress: value, Message: heartbeat.Message}
+	if total != 0 {
+		p.Total = &total
+	}
+	_ = r.out.DeliverProgress(ctx, &p) // a client that is gone finds out by itself
+}
+
+var errNoProgress = errors.New(
+	"elicitation call: progress: the client wants none, or Begin was given no Via that delivers it")
+
+// RelayProgress delivers what the upstream reports about the call to the client, by
+// the call's [Frames] or [ProgressDeliverer] and on [Origin].ProgressToken: the token
+// of p is not used. The router sends heartbeats on the same token while a person is
+// asked, and values have to rise, so hosts whose calls have such a token relay
+// progress with this method alone. A value that heartbeats have passed is raised, and
+// one that the client has heard already is dropped. Heartbeats of the upstream are
+// progress as any other. After [Call.End], and once the context given to
+// [Router.Begin] has ended, nothing is delivered.
+//
+// It waits for the transport until ctx ends. The error is that of the transport, or
+// says that the call has no token.
+func (c *Call) RelayProgress(ctx context.Context, p *protocol.Progress) error {
+	r := &c.reports
+	if r.out == nil {
+		return errNoProgress
+	}
+	// The context given to Begin holds the stream.
+	delivery, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	if !r.lockSending(delivery) {
+		return ctx.Err()
+	}
+	defer r.unlockSending()
+	r.setCancel(cancel)
+	defer r.setCancel(nil)
 	total := 0.0
 	if p.Total != nil {
 		total = *p.Total
@@ -124,6 +197,12 @@ func (c *Call) RelayProgress(ctx context.Context, p *protocol.Progress) error {
 		return nil
 	}
 	relayed := *p
-	relayed.Progress = value
-	return guarded(func() error { return r.deliver(ctx, relayed) })
+	relayed.Token, relayed.Progress = r.token, value
+	return guarded(func() error { return r.out.DeliverProgress(delivery, &relayed) })
+}
+
+func (r *reports) setCancel(cancel context.CancelFunc) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cancel = cancel
 }

@@ -2,7 +2,9 @@ package elicitation_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,5 +157,157 @@ func TestHeartbeatsHoldUpNoAnswer(t *testing.T) {
 				time.Sleep(2 * time.Hour)
 			})
 		})
+	}
+}
+
+// A sdkClient is the client of one request behind an SDK: it takes progress, and a
+// person answers each question after some time.
+type sdkClient struct {
+	thinks  time.Duration
+	deliver func(ctx context.Context, p *protocol.Progress) error
+}
+
+func (c sdkClient) Ask(ctx context.Context, _ elicitation.Asked, _ func()) (json.RawMessage, error) {
+	select {
+	case <-time.After(c.thinks):
+		return json.RawMessage(yes), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (c sdkClient) DeliverProgress(ctx context.Context, p *protocol.Progress) error {
+	return c.deliver(ctx, p)
+}
+
+// Hosts whose SDK asks deliver progress with the SDK, too: in the context that holds
+// the stream, one at a time, and nothing once the call is over.
+func TestHeartbeatsThroughAnSDK(t *testing.T) {
+	type streamKey struct{}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, elicitation.Options{})
+		last, texts, total := 0.0, "", 9.0
+		client := sdkClient{40 * time.Second, func(ctx context.Context, p *protocol.Progress) error {
+			if p.Progress <= last || *p.Total != total || p.Token != protocol.StringID("p") {
+				t.Errorf("%+v follows %v", p, last)
+			}
+			if ctx.Value(streamKey{}) != "stream" {
+				t.Error("the context does not hold the stream")
+			}
+			last, texts = p.Progress, texts+p.Message+", "
+			return nil
+		}}
+		call := r.beginIn(context.WithValue(t.Context(), streamKey{}, "stream"),
+			elicitation.Origin{Session: r.attach(elicitation.SessionInfo{}), ProgressToken: protocol.StringID("p")},
+			elicitation.Asks(client), "up")
+		relay := func(progress float64) {
+			p := &protocol.Progress{Token: protocol.IntID(7), Progress: progress, Total: &total, Message: fmt.Sprint(progress)}
+			if err := call.RelayProgress(t.Context(), p); err != nil {
+				t.Error(err)
+			}
+		}
+		relay(1)
+		if _, err := call.Elicit(t.Context(), form("Sure?"), nil); err != nil {
+			t.Error(err)
+		}
+		relay(1)
+		relay(1.00001)
+		relay(2)
+		call.End()
+		relay(3)
+		time.Sleep(time.Hour)
+		const beat = "waiting for an answer, "
+		if want := "1, " + beat + beat + beat + "1.00001, 2, "; texts != want || last != 2 {
+			t.Errorf("the client heard %s up to %v, want %s up to 2", texts, last, want)
+		}
+	})
+}
+
+// Once the client has answered there are no heartbeats, however long the host takes to
+// hear of the answer.
+func TestNoHeartbeatsOnceAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, elicitation.Options{})
+		s, frames := r.attach(elicitation.SessionInfo{}), &screen{t: t}
+		origin := elicitation.Origin{Session: s, ProgressToken: protocol.StringID("p")}
+		call := r.begin(origin, elicitation.Frames(frames), "up")
+		defer call.End()
+		done := func(elicitation.Outcome) { time.Sleep(time.Hour) }
+		offered, err := call.Offer(t.Context(), form("Sure?"), nil, done)
+		if err != nil {
+			t.Fatal(err)
+		}
+		offered.Delivered()
+		time.Sleep(3 * time.Second)
+		_, _ = r.Complete(t.Context(), s.From(), result(offered.Request().ID, yes))
+		if got := frames.reported(); len(got) != 1 {
+			t.Errorf("the client heard %+v, want one heartbeat", got)
+		}
+	})
+}
+
+// The result of a call may follow its end at once: progress that is on its way has
+// left by then, and what waits for its turn is not sent.
+func TestEndWaitsForProgress(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes time.Duration // of the transport
+		ends  time.Duration // of the call
+	}{
+		"slow":  {500 * time.Millisecond, 500 * time.Millisecond},
+		"stuck": {time.Hour, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, elicitation.Options{})
+				var began, left atomic.Int32
+				client := sdkClient{0, func(ctx context.Context, _ *protocol.Progress) error {
+					began.Add(1)
+					select {
+					case <-time.After(c.takes):
+						left.Add(1)
+						return nil
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				}}
+				call := r.begin(elicitation.Origin{Session: r.attach(elicitation.SessionInfo{}), ProgressToken: protocol.StringID("p")}, elicitation.Asks(client), "up")
+				for n := range 2 {
+					go func() { _ = call.RelayProgress(t.Context(), &protocol.Progress{Progress: float64(n)}) }()
+				}
+				synctest.Wait()
+				before := time.Now()
+				call.End()
+				if took := time.Since(before); took != c.ends {
+					t.Errorf("the end took %s, want %s", took, c.ends)
+				}
+				leftInTime := left.Load()
+				time.Sleep(2 * time.Hour)
+				if left.Load() != leftInTime || began.Load() != 1 {
+					t.Errorf("%d of %d left before the end, %d in all", leftInTime, began.Load(), left.Load())
+				}
+			})
+		})
+	}
+}
+
+// What the client did not ask for, or its SDK cannot deliver, is an error of the
+// host's.
+func TestProgressThatNobodyWants(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	session := r.attach(elicitation.SessionInfo{})
+	deaf := elicitation.AskFunc(func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) { return nil, nil })
+	fails := sdkClient{0, func(context.Context, *protocol.Progress) error {
+		t.Error("progress was delivered")
+		return nil
+	}}
+	for name, call := range map[string]*elicitation.Call{
+		"no token":        r.begin(elicitation.Origin{Session: session}, elicitation.Asks(fails), "up"),
+		"no way":          r.begin(elicitation.Origin{Session: session, ProgressToken: protocol.StringID("p")}, elicitation.Asks(deaf), "up"),
+		"host's delivery": r.begin(elicitation.Origin{Session: session, ProgressToken: protocol.StringID("p")}, elicitation.Via{}, "up"),
+	} {
+		if err := call.RelayProgress(t.Context(), &protocol.Progress{Progress: 1}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		call.End()
 	}
 }

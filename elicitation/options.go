@@ -71,8 +71,8 @@ type Options struct {
 	DeliveryTimeout time.Duration
 	// Heartbeat is the time between the progress notifications that show a client
 	// that its request waits for a person, where [Origin] has a ProgressToken and
-	// the questions go out by [Frames]; the first goes out after two seconds at
-	// most. 0: 15 s, negative: none are sent.
+	// the questions go out by [Frames] or by an Asker that is a [ProgressDeliverer];
+	// the first goes out after two seconds at most. 0: 15 s, negative: none are sent.
 	Heartbeat time.Duration
 	// SweepInterval is how often calls are looked for whose host forgot End, 0:
 	// [DefaultSweepInterval].

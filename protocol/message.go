@@ -62,7 +62,8 @@ func (*Response) isMessage()     {}
 // the message is not nil if an id could be read: it is then a [*Request] that
 // holds nothing but that ID, so that the refusal can echo it.
 func DecodeMessage(data []byte) (Message, error) {
-	if err := jsonx.Check(data); err != nil {
+	var raw messageMembers
+	if err := jsonx.CheckMembers(data, raw.readMember); err != nil {
 		return nil, &Error{Code: CodeParseError, Message: "parse error: " + err.Error()}
 	}
 	if jsonx.KindOf(data) != jsonx.Object {
@@ -70,10 +71,6 @@ func DecodeMessage(data []byte) (Message, error) {
 			Code:    CodeInvalidRequest,
 			Message: "invalid request: a message must be one JSON object",
 		}
-	}
-	var raw messageMembers
-	if err := jsonx.Members(data, raw.readMember); err != nil {
-		return nil, &Error{Code: CodeInvalidRequest, Message: "invalid request: " + err.Error()}
 	}
 	m, err := raw.decodeMessage()
 	if err != nil {

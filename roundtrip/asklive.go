@@ -25,42 +25,53 @@ func (r *round) askLive(ctx context.Context, inquiries []inquiry, missing []Ques
 	}
 	defer done()
 	unheard := 0
-	for again := 0; ; again++ {
+	for again := 0; len(missing) > 0; again++ {
 		p, err := r.beginLive(missing, again)
 		if err != nil {
 			return err
 		}
-		heard, err := r.pushLive(waits, &p, missing, r.pass.funnel.opts.MaxRounds-1-again)
-		r.endLive()
-		if err != nil {
-			return r.unasked(ctx, inquiries, missing, err)
-		}
-		asked := missing
+		heard, failed := r.pushLive(waits, p, missing, again)
 		if unheard++; heard {
 			unheard = 0
 		}
-		if unheard >= maxUnheard {
-			return r.refuses(protocol.CodeFlowEnded, EndFailed,
-				"the client keeps sending answers that cannot be used: their shape is wrong; not asking again: use a client that answers in the shape of the question, and start the call again")
-		}
-		missing, err = r.collect(inquiries)
-		r.reportLive(ctx, &p)
-		if err != nil || len(missing) == 0 {
+		missing, err = r.settleLive(ctx, p, inquiries, missing, unheard, failed)
+		if err != nil {
 			return err
 		}
-		if text := r.tooOftenInvalid(asked); text != "" {
-			return r.refuses(protocol.CodeFlowEnded, EndInvalid, text)
-		}
 	}
+	return nil
+}
+
+// settleLive decides what follows from the answers to what was asked, or from the
+// failure to ask: an error, or the questions to ask again. unheard is how many
+// times in a row no answer could be used. It is no part of the stack of a call that
+// waits, where it would take 300 bytes.
+//
+//go:noinline
+func (r *round) settleLive(ctx context.Context, p *asker, inquiries []inquiry, asked []Question, unheard int, failed error) (missing []Question, err error) {
+	r.endLive()
+	if failed != nil {
+		return nil, r.unasked(ctx, inquiries, asked, failed)
+	}
+	if unheard >= maxUnheard {
+		return nil, r.refuses(protocol.CodeFlowEnded, EndFailed,
+			"the client keeps sending answers that cannot be used: their shape is wrong; not asking again: use a client that answers in the shape of the question, and start the call again")
+	}
+	missing, err = r.collect(inquiries)
+	r.reportLive(ctx, p)
+	if err != nil || len(missing) == 0 {
+		return nil, err
+	}
+	if text := r.tooOftenInvalid(asked); text != "" {
+		return nil, r.refuses(protocol.CodeFlowEnded, EndInvalid, text)
+	}
+	return missing, nil
 }
 
 // waiting returns the context under which the questions of ctx wait for their
-// answers, and what must be called when none does any more. The context of the
-// handler, which it nearly always is, has a deadline, to which questions keep by
-// themselves: they hang on what is beyond it and need no timer for that.
+// answers, and what must be called when none does any more.
 func (r *round) waiting(ctx context.Context) (context.Context, func(), error) {
-	timed, ok := r.ctx.Context.(*lazyctx.Timed)
-	if !ok || ctx != context.Context(&r.ctx) {
+	if !r.keepsDeadline(ctx) {
 		// The caller's context may have been cut off from that of the call, which
 		// a question must not outlive all the same.
 		ctx, cancel := context.WithCancelCause(ctx)
@@ -69,29 +80,62 @@ func (r *round) waiting(ctx context.Context) (context.Context, func(), error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f, err := r.flowing()
-	if err != nil {
+	if _, err := r.flowing(); err != nil {
 		return nil, nil, err
 	}
 	live := &lazyctx.Context{}
-	live.Init(timed.Parent())
-	f.live = append(f.live, live)
+	r.attachLocked(live)
 	return live, func() {
-		r.mu.Lock()
-		if i := slices.Index(f.live, live); i >= 0 {
-			f.live = slices.Delete(f.live, i, i+1)
-		}
-		r.mu.Unlock()
+		r.detach(live)
 		live.Cancel(nil)
 	}, nil
 }
 
-// withdraw ends what waiting returned. The caller holds the round's mutex.
-func (f *flow) withdraw(cause error) {
-	for _, live := range f.live {
+// keepsDeadline reports whether ctx is the context of the handler, which it nearly
+// always is, and has no deadline but the flow's. Questions keep to that by
+// themselves: they hang on what is beyond it, and none of the contexts between comes
+// to life for them, which would take 4 KB.
+func (r *round) keepsDeadline(ctx context.Context) bool {
+	_, timed := r.ctx.Context.(*lazyctx.Timed)
+	return timed && ctx == context.Context(&r.ctx)
+}
+
+// attach makes live, under which a question waits, a child of ctx. It reports true
+// when the round is to cancel it, and must be told of its end by detach.
+func (r *round) attach(live *lazyctx.Context, ctx context.Context) bool {
+	if r == nil || !r.keepsDeadline(ctx) {
+		live.Init(ctx)
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || ctx.Err() != nil { // has ended already
+		live.Init(ctx)
+		return false
+	}
+	r.attachLocked(live)
+	return true
+}
+
+func (r *round) attachLocked(live *lazyctx.Context) {
+	live.Init(r.ctx.Context.(*lazyctx.Timed).Parent())
+	r.ctx.live = append(r.ctx.live, live)
+}
+
+func (r *round) detach(live *lazyctx.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i := slices.Index(r.ctx.live, live); i >= 0 {
+		r.ctx.live = slices.Delete(r.ctx.live, i, i+1)
+	}
+}
+
+// withdrawLocked ends the contexts that were attached.
+func (r *round) withdrawLocked(cause error) {
+	for _, live := range r.ctx.live {
 		live.Cancel(cause)
 	}
-	f.live = nil
+	r.ctx.live = nil
 }
 
 // liveSlack is how many times MaxRounds a run may ask live, one question after
@@ -104,16 +148,16 @@ const liveSlack = 8
 // question may be put as often as in replay. It returns an asker of its own,
 // because a goroutine that the handler left behind must not look at the pass that
 // goes on.
-func (r *round) beginLive(missing []Question, again int) (asker, error) {
+func (r *round) beginLive(missing []Question, again int) (*asker, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f, err := r.flowing()
 	if err != nil {
-		return asker{}, err
+		return nil, err
 	}
 	if r.ctx.Err() != nil { // waiting need not end with it
 		cause := context.Cause(&r.ctx)
-		return asker{}, r.ends(&ending{cause, cannotAsk(cause), EndFailed})
+		return nil, r.ends(&ending{cause, cannotAsk(cause), EndFailed})
 	}
 	limit := r.pass.funnel.opts.MaxRounds
 	if f.rounds == 0 || f.settled {
@@ -123,10 +167,11 @@ func (r *round) beginLive(missing []Question, again int) (asker, error) {
 	if f.rounds > liveSlack*limit {
 		limit *= liveSlack
 	} else if again < limit {
-		return r.pass.asker, nil
+		own := r.pass.asker
+		return &own, nil
 	}
 	text := gaveUp(limit, questionKeys(missing), r.answered(), r.lastFaultLocked(missing))
-	return asker{}, r.ends(&ending{errors.New(text), &refusal{code: protocol.CodeFlowEnded, text: text}, EndRounds})
+	return nil, r.ends(&ending{errors.New(text), &refusal{code: protocol.CodeFlowEnded, text: text}, EndRounds})
 }
 
 func (r *round) endLive() {
@@ -154,8 +199,8 @@ func (r *round) refuses(code int64, how FlowEnd, text string) error {
 // pushLive asks all questions at once and records the answers. It reports
 // whether any of them could be used. What prepares and records is done by others,
 // so that the stack of a call that waits holds nothing of it.
-func (r *round) pushLive(ctx context.Context, p *asker, missing []Question, roundsLeft int) (heard bool, err error) {
-	requests, err := r.prepareLive(ctx, p, missing, roundsLeft)
+func (r *round) pushLive(ctx context.Context, p *asker, missing []Question, again int) (heard bool, err error) {
+	requests, err := r.prepareLive(ctx, p, missing, p.funnel.opts.MaxRounds-1-again)
 	if err != nil {
 		return false, err
 	}
@@ -164,6 +209,14 @@ func (r *round) pushLive(ctx context.Context, p *asker, missing []Question, roun
 	if err != nil {
 		return false, err
 	}
+	return r.acceptLive(ctx, p, missing, responses, began), nil
+}
+
+// acceptLive records answers and tells the observer of them. It reports whether any
+// of them could be used.
+//
+//go:noinline
+func (r *round) acceptLive(ctx context.Context, p *asker, missing []Question, responses protocol.InputResponses, began time.Time) (heard bool) {
 	heard, dropped := r.recordLive(missing, responses)
 	if heard && !p.funnel.silent {
 		r.reportLiveAnswers(ctx, p, missing, time.Since(began))
@@ -171,7 +224,7 @@ func (r *round) pushLive(ctx context.Context, p *asker, missing []Question, roun
 	if len(dropped) > 0 {
 		p.observe(ctx, AnswersDropped{p.where, dropped})
 	}
-	return heard, nil
+	return heard
 }
 
 // prepareLive returns the questions as they are put to the client, or why they
@@ -287,17 +340,25 @@ func (p *asker) pushAll(ctx context.Context, requests protocol.InputRequests) (p
 		return nil, err
 	}
 	defer w.end()
-	if len(requests) == 1 {
-		answer, err := p.push(&w.Context, requests[0].Request)
-		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, waiting.ErrClosing) {
-			return nil, cause
-		}
-		if err != nil {
-			return nil, fmt.Errorf("question %q: %w", requests[0].Key, err)
-		}
-		return protocol.InputResponses{{Key: requests[0].Key, Result: answer}}, nil
+	if len(requests) > 1 {
+		return p.pushSeveral(&w.Context, requests)
 	}
-	return p.pushSeveral(&w.Context, requests)
+	answer, err := p.push(&w.Context, requests[0].Request)
+	return answerOne(ctx, requests[0].Key, answer, err)
+}
+
+// answerOne returns the answer to the one question that was asked under ctx, or why
+// there is none. It is no part of the stack of a call that waits.
+//
+//go:noinline
+func answerOne(ctx context.Context, key string, answer json.RawMessage, err error) (protocol.InputResponses, error) {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, waiting.ErrClosing) {
+		return nil, cause
+	}
+	if err != nil {
+		return nil, fmt.Errorf("question %q: %w", key, err)
+	}
+	return protocol.InputResponses{{Key: key, Result: answer}}, nil
 }
 
 // pushSeveral withdraws all questions, whose context ctx is, when one of them

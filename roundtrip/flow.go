@@ -29,10 +29,9 @@ type flow struct {
 	pending []Question      // asked, and not answered yet
 	end     *ending
 	commits []func(context.Context)
-	rounds  int                // live ones
-	settled bool               // a question of the last of them has been settled
-	live    []*lazyctx.Context // under which questions wait that are asked live
-	unfit   *AnswerError       // the answer to the last question pushed, if it is no good
+	rounds  int          // live ones
+	settled bool         // a question of the last of them has been settled
+	unfit   *AnswerError // the answer to the last question pushed, if it is no good
 
 	visits     []Question // to URLs, asked for in this run
 	unfinished []unfinishedVisit
@@ -89,7 +88,7 @@ func (r *round) ends(e *ending) error {
 	if r.flow.end == nil {
 		r.flow.end = e
 		r.ctx.cancel(e.err)
-		r.flow.withdraw(e.err)
+		r.withdrawLocked(e.err)
 	}
 	return r.flow.end.err
 }
@@ -238,9 +237,7 @@ func (p *pass) invoke(ctx context.Context, handler Handler) (result protocol.Res
 func (r *round) close() {
 	r.mu.Lock()
 	r.closed = true
-	if r.flow != nil {
-		r.flow.withdraw(context.Canceled)
-	}
+	r.withdrawLocked(context.Canceled)
 	r.mu.Unlock()
 	r.ctx.end()
 }
@@ -316,6 +313,9 @@ type roundContext struct {
 	round *round
 	inner atomic.Pointer[ended]
 	over  atomic.Bool
+
+	// Guarded by the mutex of the round.
+	live []*lazyctx.Context // that end with it, see attach
 }
 
 type ended struct {

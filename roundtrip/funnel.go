@@ -316,8 +316,8 @@ type pass struct {
 
 	arguments [32]byte // digest, once it is needed
 	digested  bool     // it is known
-	claim     string   // id taken from the guard, empty if none
 	start     bool     // the handler was started
+	claim     string   // id taken from the guard, empty if none
 	left      []byte   // state that the last round of a live call left to the next, not sealed
 	unused    int      // answers that came with the call and were dropped
 }

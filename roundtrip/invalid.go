@@ -83,9 +83,19 @@ func (r *round) takeFindings(p *asker) []Event {
 	return events
 }
 
+// isFresh reports whether nothing can have been answered so far, as in the first
+// leg of nearly every flow of a modern revision: then there is nothing to look up.
+// In a session answers come while the handler runs.
+func (r *round) isFresh() bool {
+	return r.number == 1 && len(r.pass.call.Responses) == 0 && !r.pass.legacy()
+}
+
 // checkUnread looks at the answers to questions that are asked again by a
 // handler that has not read them: nobody knows yet what is wrong with them.
 func (r *round) checkUnread(questions []Question) {
+	if r.isFresh() {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range questions {
@@ -104,6 +114,9 @@ func (r *round) checkUnread(questions []Question) {
 // faultOf returns what was wrong with the last answer to key, nil for nothing,
 // and how many answers to it in a row were invalid.
 func (r *round) faultOf(key string) (*form.Fault, int) {
+	if r.isFresh() {
+		return nil, 0
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.faultOfLocked(key)

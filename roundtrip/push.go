@@ -134,7 +134,7 @@ func (p *asker) pushOnce(ctx context.Context, question protocol.InputRequest) (j
 	if err != nil {
 		return nil, err
 	}
-	w, err := p.beginWaiting(ctx)
+	w, err := p.beginWaitingIn(ctx, roundFrom(ctx))
 	if err != nil {
 		return nil, err
 	}

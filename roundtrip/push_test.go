@@ -104,3 +104,57 @@ func TestPushEnds(t *testing.T) {
 		}
 	})
 }
+
+// A question that a goroutine of a handler pushes ends with the run of the handler,
+// whoever ends that.
+func TestAPushedQuestionEndsWithItsRun(t *testing.T) {
+	for name, end := range map[string]func(push func() error, cancel func()){
+		"the handler returns":      func(func() error, func()) {},
+		"another question fails":   func(push func() error, _ func()) { _ = push() },
+		"the request is cancelled": func(_ func() error, cancel func()) { cancel() },
+		"the flow takes too long":  func(func() error, func()) { time.Sleep(time.Minute) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ended := make(chan error, 1)
+				isOver := func(when string) {
+					t.Helper()
+					synctest.Wait()
+					select {
+					case err := <-ended:
+						if err == nil {
+							t.Error("the question was answered")
+						}
+					default:
+						t.Errorf("the question is open %s", when)
+					}
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{FlowTTL: time.Minute}, nil)
+				h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+					if h.traffic() > 1 {
+						return nil, protocol.Errorf(7, "no")
+					}
+					return silent(ctx, q, extend)
+				}
+				_, _ = c.funnel.Do(ctx, c.call, func(ctx context.Context) (protocol.Result, error) {
+					push := func() error {
+						_, err := c.funnel.Push(ctx, c.call, &protocol.ListRoots{})
+						return err
+					}
+					go func() { ended <- push() }()
+					synctest.Wait()
+					end(push, cancel)
+					if name != "the handler returns" {
+						isOver("while the handler runs")
+					}
+					return say("done")
+				})
+				if name == "the handler returns" {
+					isOver("after the handler")
+				}
+			})
+		})
+	}
+}

@@ -229,13 +229,20 @@ type openWait struct {
 	watched waiting.Wait
 	asker   *asker
 	wait    *callWait
-	own     bool // the questions are of no call that runs
+	own     bool   // the questions are of no call that runs
+	round   *round // that it is attached to, nil: none
 }
 
 // beginWaiting has the call wait for a person from now on, until what it returns
 // is ended. Where too many calls wait it returns a [*waitRefusedError]. All
 // questions that a client is asked while a call runs pass here.
 func (p *asker) beginWaiting(ctx context.Context) (*openWait, error) {
+	return p.beginWaitingIn(ctx, nil)
+}
+
+// beginWaitingIn is beginWaiting for questions that keep to the deadline of the
+// handler of r by themselves; see attach.
+func (p *asker) beginWaitingIn(ctx context.Context, r *round) (*openWait, error) {
 	w := &openWait{asker: p, wait: p.wait, own: p.wait == nil}
 	if w.own {
 		w.wait = &callWait{}
@@ -248,7 +255,9 @@ func (p *asker) beginWaiting(ctx context.Context) (*openWait, error) {
 	if limit != quota.None {
 		return nil, p.refuseWait(ctx, limit)
 	}
-	w.Init(ctx)
+	if r.attach(&w.Context, ctx) {
+		w.round = r
+	}
 	begun := false
 	defer func() {
 		if !begun { // code of the author's that watches has panicked
@@ -268,6 +277,9 @@ func (w *openWait) end() {
 	waited, last := w.wait.endWait()
 	if w.own {
 		w.wait.close()
+	}
+	if w.round != nil {
+		w.round.detach(&w.Context)
 	}
 	w.Cancel(nil)
 	defer w.watched.End()

@@ -98,11 +98,11 @@ func (c *Call) push(ctx context.Context, q protocol.InputRequest, optional bool)
 		return nil, &roundtrip.PushError{Method: q.Kind().Method(), Cause: "there is no connection"}
 	}
 	ctx = roundtrip.WithRoundOf(waiting.WithWatchOf(ctx, c.ctx), c.ctx)
-	push := c.in.server.funnel.Push
+	call := c.describe()
 	if optional {
-		push = c.in.server.funnel.TryPush
+		return c.in.server.funnel.TryPush(ctx, *call, q)
 	}
-	return push(ctx, *c.describe(), q)
+	return c.in.server.funnel.Push(ctx, *call, q)
 }
 
 // describe returns the call as the funnel takes it. It is on the heap, as one more

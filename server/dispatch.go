@@ -125,7 +125,7 @@ func (s *Server) Serve(ctx context.Context, in *Incoming) (response *protocol.Re
 	response = &l.response
 	response.ID = in.Request.ID
 	if !s.running.begin(ctx, l) {
-		response.Error = s.refuse(ctx, "", roundtrip.RefusedClosing, in.Request.ID, waiting.RefuseClosing())
+		s.refuseClosing(ctx, response)
 		return response
 	}
 	defer s.running.end(l)
@@ -138,6 +138,22 @@ func (s *Server) Serve(ctx context.Context, in *Incoming) (response *protocol.Re
 	}
 	defer s.survive(ctx, in, response)
 	result, err := s.run(ctx, in)
+	s.respond(ctx, in, response, result, err)
+	return response
+}
+
+// refuseClosing answers a request that came too late.
+//
+//go:noinline
+func (s *Server) refuseClosing(ctx context.Context, response *protocol.Response) {
+	response.Error = s.refuse(ctx, "", roundtrip.RefusedClosing, response.ID, waiting.RefuseClosing())
+}
+
+// respond makes the response of what the handler returned. It is no part of the
+// stack of a call that waits, where it would take 400 bytes.
+//
+//go:noinline
+func (s *Server) respond(ctx context.Context, in *Incoming, response *protocol.Response, result protocol.Result, err error) {
 	in.pusher.end()
 	in.outlet.end()
 	if err == nil {
@@ -155,7 +171,6 @@ func (s *Server) Serve(ctx context.Context, in *Incoming) (response *protocol.Re
 	} else if s.opts.DraftErrorCodes {
 		response.Error = response.Error.Draft()
 	}
-	return response
 }
 
 // run calls the middleware, which must not bring the process down.

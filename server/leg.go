@@ -15,7 +15,6 @@ type leg struct {
 	outlet   outlet
 	response protocol.Response
 	request  sessionRequest // in use where there is a session
-	served   bool
 }
 
 // newIncoming returns a request that has a leg to be served in.
@@ -25,13 +24,12 @@ func newIncoming() *Incoming {
 	return &l.incoming
 }
 
-// take returns the leg to serve a request in. One that no server admitted, or
-// that is served again, has none yet.
+// take returns the leg to serve a request in, once. One that no server admitted,
+// or that is served again, has none yet.
 func (in *Incoming) take() *leg {
 	l := in.leg
-	if l == nil || l.served {
+	if in.leg = nil; l == nil {
 		l = &leg{}
 	}
-	l.served = true
 	return l
 }

@@ -56,9 +56,6 @@ type Incoming struct {
 	// Authorization, Cookie or X-Api-Key, the first there is. It is kept so that
 	// it can be kept out of logs; nothing else reads it.
 	Credential string
-	// Private keeps lists out of caches that several users share. Transports
-	// that authenticate set it.
-	Private bool
 	// Back is the way back to the client while the request runs. Nil: none.
 	Back protocol.Back
 	// Panicked is told of a panic outside of handlers and middleware, of an
@@ -68,20 +65,23 @@ type Incoming struct {
 	// something. Nil: nobody.
 	Panicked func(ctx context.Context, p roundtrip.HandlerPanicked)
 
+	// Private keeps lists out of caches that several users share. Transports
+	// that authenticate set it.
+	Private bool
 	// DraftErrorCodes says that the response will carry the numbers of drafts;
 	// see [Options].
 	DraftErrorCodes bool
 
+	opens   bool // an initialize that opened session
+	copied  bool // Params and Meta hold nothing of a long body
 	server  *Server
-	leg     *leg // that it lies in, nil: none
+	leg     *leg // that it lies in, nil: none, or it has been served
 	refusal *protocol.Error
 	checked json.RawMessage // the arguments of a tools/call as they came, strict JSON
 	session *Session        // nil: the request is stateless
 	running *sessionRequest // in session, once it is served
-	opens   bool            // an initialize that opened session
 	pusher  *pusher         // nil where the client cannot be asked
 	outlet  *outlet         // Back for handlers, closed when the request is answered
-	copied  bool            // Params and Meta hold nothing of a long body
 	encoded *page           // the page that was dispatched, if its encoding may be reused
 }
 

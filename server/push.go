@@ -239,9 +239,22 @@ func (p *pusher) end() {
 	}
 }
 
-// questionBytes is room for most questions, so that encoding them allocates
-// once.
+// envelopeBytes is room for what a form has as a request beside its message and
+// schema.
+const envelopeBytes = 192
+
+// questionBytes is room for a question of another kind, as a rule.
 const questionBytes = 512
+
+// roomFor returns how much room to make for the text of a question, so that encoding it
+// allocates once, as a rule, and little is left over: the text is kept until the
+// question is answered.
+func roomFor(question protocol.InputRequest) int {
+	if form, ok := question.(*protocol.ElicitForm); ok {
+		return envelopeBytes + len(form.Message) + len(form.Schema)
+	}
+	return questionBytes
+}
 
 // A textSender is a [BackSender] that takes the JSON text of a request as it goes
 // over the wire, and keeps it.
@@ -255,7 +268,7 @@ func (p *pusher) ask(ctx context.Context, id protocol.ID, question protocol.Inpu
 	if err != nil {
 		return err
 	}
-	text, method := make([]byte, 0, questionBytes), question.Kind().Method()
+	text, method := make([]byte, 0, roomFor(question)), question.Kind().Method()
 	whole, ok := p.back.(textSender)
 	if ok {
 		text = envelope.BeginRequest(text, id.String(), method)

@@ -51,13 +51,16 @@ func Example_dependentQuestions() {
 	defer srv.Close()
 	server.AddTool(srv, server.Tool{Name: "provision"}, provision)
 
-	c := client.New(srv, &client.Options{
+	c, err := client.New(srv, &client.Options{
 		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 			fmt.Println("asked:", q.Message)
 			answers := map[string]string{"region": `{"name":"eu"}`, "size": `{}`}
 			return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: []byte(answers[q.Key])}, nil
 		},
 	})
+	if err != nil {
+		panic(err)
+	}
 	defer c.Close()
 	result, err := c.CallTool(context.Background(), "provision", Cluster{Name: "blue"})
 	if err != nil {

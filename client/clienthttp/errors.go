@@ -9,7 +9,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// errPrefix is what every error of this package begins with, once.
+// errPrefix is the start of every error of this package. It occurs once in each
+// text.
 const errPrefix errprefix.Prefix = "clienthttp: "
 
 var (
@@ -19,30 +20,30 @@ var (
 	// [Options.MaxResponseBytes].
 	ErrResponseTooLarge = errors.New("response is too large")
 	// ErrNoResponse is within the error for a stream that ended before the
-	// response: the connection broke, or the server gave up.
+	// response: the connection broke, or the server ended it.
 	ErrNoResponse = errors.New("stream ended without a response")
 )
 
 // maxExcerpt is how much of an error page is kept: enough to tell a proxy's
-// page from a server's, too little to fill a log.
+// page from a server's, little enough to log.
 const maxExcerpt = 512
 
-// A StatusError says that the server, or something on the way to it, answered
-// with a status that is no success and without an error message of the
-// protocol. For 401 and 403 with a WWW-Authenticate header it is returned even
-// when there is one: the header is what the caller needs.
+// A StatusError says that the server, or a proxy in front of it, answered with
+// an error status and without an error message of the protocol. For 401 and 403
+// with a WWW-Authenticate header it is returned even with such a message: the
+// caller needs the header.
 type StatusError struct {
 	Status int
 	// Header is the header of the response.
 	Header http.Header
-	// Excerpt is the start of the body, at most 512 bytes. It must not be
+	// Excerpt is the start of the body, at most 512 bytes. It is not to be
 	// trusted.
 	Excerpt string
 	// Response is the protocol's error message where there is one, else nil.
 	Response *protocol.Error
 }
 
-// Error names the status, and for redirects that they are not followed.
+// Error names the status, and says of redirects that they are not followed.
 func (e *StatusError) Error() string {
 	text := http.StatusText(e.Status)
 	switch {
@@ -64,5 +65,5 @@ func (e *StatusError) Unwrap() error {
 	return e.Response
 }
 
-// HTTPStatus returns the status, for callers that do not import this package.
+// HTTPStatus returns the status, for packages that do not import this one.
 func (e *StatusError) HTTPStatus() int { return e.Status }

@@ -15,7 +15,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// late answers with part of a body and nothing more.
+// late answers with part of a body and then nothing more.
 func late(media, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", media)
@@ -37,33 +37,68 @@ var failures = []struct {
 	{"deadline before the header", silent, nil, "deadline exceeded"},
 	{"deadline within the body", late(media, `{"jsonrpc":`), nil, "deadline exceeded"},
 	{"deadline within a stream", late(stream, ": x\n\n"), nil, "deadline exceeded"},
-	{"cancelled before the header", silent, func(cancel func(), _ *clienthttp.Transport) { cancel() }, "canceled"},
-	{"cancelled within a stream", late(stream, ": x\n\n"), func(cancel func(), _ *clienthttp.Transport) { cancel() }, "canceled"},
-	{"closed before the header", silent, func(_ func(), tr *clienthttp.Transport) { _ = tr.Close() }, "transport is closed"},
-	{"closed within the body", late(media, `{"jsonrpc":`), func(_ func(), tr *clienthttp.Transport) { _ = tr.Close() }, "transport is closed"},
-	{"closed within a stream", late(stream, ": x\n\n"), func(_ func(), tr *clienthttp.Transport) { _ = tr.Close() }, "transport is closed"},
-	{"closed while a stream waits to be taken up", events(event("1", `{"jsonrpc":"2.0","method":"notifications/x"}`)),
-		func(_ func(), tr *clienthttp.Transport) { _ = tr.Close() }, ""},
-	{"deadline while a stream is taken up", events("retry: 60000\n", event("1", `{"jsonrpc":"2.0","method":"notifications/x"}`)), nil, ""},
+	{
+		"cancelled before the header", silent, func(cancel func(), _ *clienthttp.Transport) { cancel() },
+		"canceled",
+	},
+	{
+		"cancelled within a stream", late(stream, ": x\n\n"),
+		func(cancel func(), _ *clienthttp.Transport) { cancel() }, "canceled",
+	},
+	{
+		"closed before the header", silent, func(_ func(), tr *clienthttp.Transport) { _ = tr.Close() },
+		"transport is closed",
+	},
+	{
+		"closed within the body", late(media, `{"jsonrpc":`),
+		func(_ func(), tr *clienthttp.Transport) { _ = tr.Close() }, "transport is closed",
+	},
+	{
+		"closed within a stream", late(stream, ": x\n\n"),
+		func(_ func(), tr *clienthttp.Transport) { _ = tr.Close() }, "transport is closed",
+	},
+	{
+		"closed while a stream waits to be taken up",
+		events(event("1", `{"jsonrpc":"2.0","method":"notifications/x"}`)),
+		func(_ func(), tr *clienthttp.Transport) { _ = tr.Close() }, "",
+	},
+	{
+		"deadline while a stream is taken up",
+		events("retry: 60000\n", event("1", `{"jsonrpc":"2.0","method":"notifications/x"}`)), nil, "",
+	},
 	{"400", answer(400, "text/plain", "no"), nil, "HTTP status 400"},
 	{"404", answer(404, "", ""), nil, "HTTP status 404"},
 	{"500", answer(500, "text/html", "<p>"), nil, "HTTP status 500"},
 	{"redirect", answer(302, "", ""), nil, "redirects"},
-	{"challenge", answer(401, media, `{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"m"}}`), nil, ""},
-	{"refused under another id", answer(400, media, `{"jsonrpc":"2.0","id":8,"error":{"code":1,"message":"m"}}`), nil, "has id 8"},
+	{
+		"challenge", answer(401, media, `{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"m"}}`), nil,
+		"",
+	},
+	{
+		"refused under another id",
+		answer(400, media, `{"jsonrpc":"2.0","id":8,"error":{"code":1,"message":"m"}}`), nil, "has id 8",
+	},
 	{"another id", answer(200, media, strings.Replace(result, "7", "8", 1)), nil, "has id 8"},
-	{"another id in a stream", events("data: " + strings.Replace(result, "7", "8", 1) + "\n\n"), nil, "has id 8"},
+	{
+		"another id in a stream", events("data: " + strings.Replace(result, "7", "8", 1) + "\n\n"), nil,
+		"has id 8",
+	},
 	{"too large", answer(200, media, strings.Repeat(" ", 2<<10)), nil, "too large"},
-	{"too large with an error status", answer(400, media, strings.Repeat(" ", 2<<10)), nil, "too large"},
-	{"too large in a stream", events("data: " + strings.Repeat(" ", 4<<10) + "\n\n"), nil, "too large"},
+	{
+		"too large with an error status", answer(400, media, strings.Repeat(" ", 2<<10)), nil,
+		"too large",
+	},
+	{
+		"too large in a stream", events("data: " + strings.Repeat(" ", 4<<10) + "\n\n"), nil, "too large",
+	},
 	{"garbage", answer(200, media, "<html>"), nil, "response"},
 	{"garbage in a stream", events("data: <html>\n\n"), nil, "stream"},
 	{"no message at all", answer(200, "text/html", "<html>"), nil, "content type"},
 	{"stream without an answer", events(": x\n\n"), nil, "without a response"},
 }
 
-// No error says twice which package it is from, whatever goes wrong and however
-// deep: neither of a modern request nor of one in a session.
+// Every error names its package once, of modern requests and of those in a
+// session.
 func TestErrorsNameThePackageOnce(t *testing.T) {
 	for _, modern := range []bool{true, false} {
 		for _, f := range failures {
@@ -73,7 +108,7 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := &oldServer{id: "s", call: f.call, resume: silent}
+					s := &legacyServer{id: "s", call: f.call, resume: silent}
 					tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
 						HTTPClient: &http.Client{Transport: inProcess{s}}, MaxResponseBytes: 1 << 10,
 					})
@@ -82,7 +117,9 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 					}
 					peer := protocol.Peer(tr)
 					if !modern {
-						x, _, err := tr.OpenSession(t.Context(), &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: []byte(`{}`)}, &asked{})
+						x, _, err := tr.OpenSession(t.Context(), &protocol.Request{
+							ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: []byte(`{}`),
+						}, &asked{})
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -99,7 +136,8 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 					if f.name == "challenge" && err == nil && resp.Error != nil {
 						return // without the header of a challenge it is a response
 					}
-					if err == nil || !strings.HasPrefix(err.Error(), "clienthttp: ") || !strings.Contains(err.Error(), f.want) {
+					if err == nil || !strings.HasPrefix(err.Error(), "clienthttp: ") ||
+						!strings.Contains(err.Error(), f.want) {
 						t.Fatalf("got %v, want clienthttp: …%s…", err, f.want)
 					}
 					if twice := errprefix.Repeated(err, "clienthttp", "client"); twice != "" {
@@ -111,21 +149,25 @@ func TestErrorsNameThePackageOnce(t *testing.T) {
 	}
 }
 
-// What the caller's own functions fail with is wrapped once, too.
+// Errors of the caller's own functions are wrapped once, too.
 func TestErrorsOfCallersNameThePackageOnce(t *testing.T) {
 	for name, opts := range map[string]*clienthttp.Options{
-		"authorize": {Authorize: func(context.Context) (http.Header, error) { return nil, clienthttp.ErrClosed }},
-		"client":    {HTTPClient: &http.Client{Transport: failing{}}},
+		"authorize": {
+			Authorize: func(context.Context) (http.Header, error) { return nil, clienthttp.ErrClosed },
+		},
+		"client": {HTTPClient: &http.Client{Transport: failing{}}},
 	} {
-		tr, err := clienthttp.New("http://server.test/mcp", opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = tr.Handle(t.Context(), request(), nil)
-		if !errors.Is(err, clienthttp.ErrClosed) || errprefix.Repeated(err, "clienthttp") != "" {
-			t.Errorf("%s: got %v", name, err)
-		}
-		_ = tr.Close()
+		t.Run(name, func(t *testing.T) {
+			tr, err := clienthttp.New("http://server.test/mcp", opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = tr.Handle(t.Context(), request(), nil)
+			if !errors.Is(err, clienthttp.ErrClosed) || errprefix.Repeated(err, "clienthttp") != "" {
+				t.Errorf("%s: got %v", name, err)
+			}
+			_ = tr.Close()
+		})
 	}
 }
 

@@ -14,9 +14,14 @@ import (
 
 func ExampleNew() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Println(r.Method, r.Header.Get("Mcp-Method"), r.Header.Get("Mcp-Name"), r.Header.Get("Authorization"))
+		fmt.Println(
+			r.Method, r.Header.Get("Mcp-Method"), r.Header.Get("Mcp-Name"), r.Header.Get("Authorization"),
+		)
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"pong"}]}}`)
+		_, _ = io.WriteString(
+			w,
+			`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[{"type":"text","text":"pong"}]}}`,
+		)
 	}))
 	defer server.Close()
 
@@ -27,7 +32,12 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	c := client.New(transport, &client.Options{Era: protocol.Modern}) // this server would not understand another question
+	// The server of this example does not know server/discover.
+	c, err := client.New(transport, &client.Options{Era: protocol.Modern})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer c.Close()
 	result, err := c.CallTool(context.Background(), "ping", nil)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"strings"
@@ -15,73 +16,80 @@ import (
 
 // The two media types of an answer.
 const (
+	// The two media types of an answer.
 	mediaJSON = "application/json"
 	mediaSSE  = "text/event-stream"
 )
 
-// An exchange is one POST whose answer has begun to arrive.
-type exchange struct {
-	t      *Transport
-	ctx    context.Context // of this exchange only; it lives no longer than it
-	cancel context.CancelCauseFunc
-	unlink func() bool // from the caller's context
-	stop   func() bool // following the transport's life
-	http   *http.Response
+// An httpExchange is one HTTP request whose answer has begun to arrive. It ends
+// with closeWith.
+type httpExchange struct {
+	transport    *Transport
+	ctx          context.Context // of this exchange only
+	cancel       context.CancelCauseFunc
+	unlinkCaller func() bool // from the caller's context
+	unlinkLife   func() bool // from the transport's life
+	resp         *http.Response
 }
 
-// response reads the answer to the request with the given id.
-func (x *exchange) response(id protocol.ID, back protocol.Back) (*protocol.Response, error) {
-	media := x.media()
+// readResponse reads the response to the request with the given id, from a JSON
+// body or a stream.
+func (x *httpExchange) readResponse(
+	id protocol.ID, back protocol.Back,
+) (*protocol.Response, error) {
+	media := x.mediaType()
 	switch {
-	case x.http.StatusCode != http.StatusOK:
-		return x.refusal(id, media)
+	case x.resp.StatusCode != http.StatusOK:
+		return x.readRefusal(id, media)
 	case media == mediaJSON:
-		body, err := x.body()
+		body, err := x.readBody()
 		if err != nil {
 			return nil, err
 		}
 		m, err := protocol.DecodeMessage(body)
 		if err != nil {
-			return nil, errPrefix.Errorf("response: %w", plain(err))
+			return nil, errPrefix.Errorf("response: %w", withoutCode(err))
 		}
 		resp, ok := m.(*protocol.Response)
 		if !ok {
 			return nil, errors.New("clienthttp: response: body is not a response message")
 		}
-		return resp, answers(resp, id)
+		return resp, checkResponseID(resp, id)
 	case media == mediaSSE:
-		return x.stream(id, back)
+		return x.readStream(id, back)
 	}
 	return nil, errPrefix.Errorf("response: content type %.64q is neither %s nor %s",
-		x.http.Header.Get("Content-Type"), mediaJSON, mediaSSE)
+		x.resp.Header.Get("Content-Type"), mediaJSON, mediaSSE)
 }
 
-// errAsked says that a server does what modern ones may not.
-var errAsked = errors.New("no modern server may")
+// errServerRequest says that a server sent a request, which modern servers must
+// not.
+var errServerRequest = errors.New("no modern server may")
 
-// stream hands on notifications until the response comes
+// readStream passes notifications to back until the response arrives
 // (basic/transports/streamable-http, "Receiving Messages").
-func (x *exchange) stream(id protocol.ID, back protocol.Back) (*protocol.Response, error) {
-	events := sse.NewReader(x.http.Body, int(min(x.t.limit, 1<<30))+framing)
+func (x *httpExchange) readStream(id protocol.ID, back protocol.Back) (*protocol.Response, error) {
+	events := x.newEventReader()
 	for {
 		event, err := events.Next()
 		switch {
 		case errors.Is(err, sse.ErrTooLarge):
-			return nil, x.tooLarge("event")
+			return nil, x.newTooLargeError("event")
 		case err == io.EOF || err == io.ErrUnexpectedEOF:
 			return nil, errPrefix.Errorf("%w", ErrNoResponse)
 		case err != nil:
 			return nil, errPrefix.Errorf("stream: %w", err)
 		}
-		if x.ctx.Err() != nil { // what is buffered may be much, and the server may send without end
+		// The reader may hold many events, and the server may send without end.
+		if x.ctx.Err() != nil {
 			return nil, errPrefix.Errorf("%w", context.Cause(x.ctx))
 		}
 		if event.Type != "" && event.Type != "message" {
-			continue // no event of the protocol
+			continue // events of other types are not of the protocol
 		}
 		m, err := protocol.DecodeMessage(event.Data)
 		if err != nil {
-			return nil, errPrefix.Errorf("stream: %w", plain(err))
+			return nil, errPrefix.Errorf("stream: %w", withoutCode(err))
 		}
 		switch m := m.(type) {
 		case *protocol.Notification:
@@ -91,64 +99,74 @@ func (x *exchange) stream(id protocol.ID, back protocol.Back) (*protocol.Respons
 				}
 			}
 		case *protocol.Response:
-			return m, answers(m, id)
+			return m, checkResponseID(m, id)
 		case *protocol.Request:
-			return nil, errPrefix.Errorf("stream: server sent a request (%.64q): %w", m.Method, errAsked)
+			return nil, errPrefix.Errorf(
+				"stream: server sent a request (%.64q): %w", m.Method, errServerRequest,
+			)
 		}
 	}
 }
 
-// refusal reads the answer to a request that has an error status.
-func (x *exchange) refusal(id protocol.ID, media string) (*protocol.Response, error) {
-	failed := &StatusError{Status: x.http.StatusCode, Header: x.http.Header}
+// newEventReader returns a reader of the answer's events.
+func (x *httpExchange) newEventReader() *sse.Reader {
+	return sse.NewReader(x.resp.Body, int(min(x.transport.maxBytes, math.MaxInt/2))+eventFraming)
+}
+
+// readRefusal reads an answer with an error status. It returns the error
+// message of the protocol as a response if there is one, else a [*StatusError].
+func (x *httpExchange) readRefusal(id protocol.ID, media string) (*protocol.Response, error) {
+	failed := &StatusError{Status: x.resp.StatusCode, Header: x.resp.Header}
 	if media != mediaJSON {
-		failed.Excerpt = x.excerpt()
+		failed.Excerpt = x.readExcerpt()
 		return nil, failed
 	}
-	body, err := x.body()
+	body, err := x.readBody()
 	if err != nil {
 		return nil, errPrefix.Errorf("%w: %w", failed, err)
 	}
 	m, err := protocol.DecodeMessage(body)
 	resp, ok := m.(*protocol.Response)
 	if err != nil || !ok || resp.Error == nil {
-		failed.Excerpt = clip(body)
+		failed.Excerpt = clipBody(body)
 		return nil, failed
 	}
-	if err := answers(resp, id); err != nil {
+	if err := checkResponseID(resp, id); err != nil {
 		return nil, errPrefix.Errorf("%w: %w", failed, err)
 	}
 	failed.Response = resp.Error
-	if s := failed.Status; (s == http.StatusUnauthorized || s == http.StatusForbidden) && failed.Header.Get("WWW-Authenticate") != "" {
+	s := failed.Status
+	isAuth := s == http.StatusUnauthorized || s == http.StatusForbidden
+	if isAuth && failed.Header.Get("WWW-Authenticate") != "" {
 		return nil, failed
 	}
 	return resp, nil
 }
 
-// accepted checks the answer to a notification.
-func (x *exchange) accepted() error {
-	if x.http.StatusCode >= 200 && x.http.StatusCode < 300 {
+// checkAccepted checks the answer to a notification.
+func (x *httpExchange) checkAccepted() error {
+	if x.resp.StatusCode >= 200 && x.resp.StatusCode < 300 {
 		return nil
 	}
-	_, err := x.refusal(protocol.ID{}, x.media())
+	_, err := x.readRefusal(protocol.ID{}, x.mediaType())
 	if err == nil {
-		err = &StatusError{Status: x.http.StatusCode, Header: x.http.Header}
+		err = &StatusError{Status: x.resp.StatusCode, Header: x.resp.Header}
 	}
 	return err
 }
 
-// answers checks that a response is for the one request of its exchange. An
-// error without id is: there is nothing else that it could be about.
-func answers(resp *protocol.Response, id protocol.ID) error {
+// checkResponseID checks that a response is for the request of its exchange. An
+// error without id is: the exchange has only one request.
+func checkResponseID(resp *protocol.Response, id protocol.ID) error {
 	if resp.ID == id || (resp.Error != nil && resp.ID.IsZero()) {
 		return nil
 	}
 	return errPrefix.Errorf("response has id %.64s, the request %s", resp.ID, id)
 }
 
-// media returns the media type of the answer without parameters.
-func (x *exchange) media() string {
-	value := x.http.Header.Get("Content-Type")
+// mediaType returns the media type of the answer without parameters.
+func (x *httpExchange) mediaType() string {
+	value := x.resp.Header.Get("Content-Type")
 	if value == mediaJSON || value == mediaSSE {
 		return value
 	}
@@ -159,12 +177,12 @@ func (x *exchange) media() string {
 	return media
 }
 
-// body reads a whole body within the limit. The caller owns the memory:
-// messages alias it.
-func (x *exchange) body() ([]byte, error) {
-	limit, size := x.t.limit, x.http.ContentLength
+// readBody reads a whole body within the limit. The caller owns the memory,
+// which decoded messages alias.
+func (x *httpExchange) readBody() ([]byte, error) {
+	limit, size := x.transport.maxBytes, x.resp.ContentLength
 	if size > limit {
-		return nil, x.tooLarge("body")
+		return nil, x.newTooLargeError("body")
 	}
 	// A server may claim any length: only so much is believed beforehand.
 	const believed = 64 << 10
@@ -174,10 +192,10 @@ func (x *exchange) body() ([]byte, error) {
 	}
 	buf := make([]byte, 0, min(size+1, believed, limit+1))
 	for {
-		n, err := x.http.Body.Read(buf[len(buf):cap(buf)])
+		n, err := x.resp.Body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if int64(len(buf)) > limit {
-			return nil, x.tooLarge("body")
+			return nil, x.newTooLargeError("body")
 		}
 		if err == io.EOF {
 			return buf, nil
@@ -191,71 +209,76 @@ func (x *exchange) body() ([]byte, error) {
 	}
 }
 
-func (x *exchange) tooLarge(what string) error {
-	return errPrefix.Errorf("%s: %w: more than %d bytes", what, ErrResponseTooLarge, x.t.limit)
+// newTooLargeError returns the error of a body or event above the limit.
+func (x *httpExchange) newTooLargeError(what string) error {
+	return errPrefix.Errorf(
+		"%s: %w: more than %d bytes", what, ErrResponseTooLarge, x.transport.maxBytes,
+	)
 }
 
-// excerpt reads the start of a body that is no message.
-func (x *exchange) excerpt() string {
-	body, _ := io.ReadAll(io.LimitReader(x.http.Body, maxExcerpt))
-	return clip(body)
+// readExcerpt reads the start of a body that is no message.
+func (x *httpExchange) readExcerpt() string {
+	body, _ := io.ReadAll(io.LimitReader(x.resp.Body, maxExcerpt))
+	return clipBody(body)
 }
 
-func clip(body []byte) string {
+func clipBody(body []byte) string {
 	return strings.ToValidUTF8(string(body[:min(len(body), maxExcerpt)]), "")
 }
 
-// plain turns the refusal that DecodeMessage has for a peer into an error of
-// ours: nobody said it to us.
-func plain(err error) error {
+// withoutCode turns the protocol error of a decoder into a plain error: it was
+// made for a peer, and no peer has sent it.
+func withoutCode(err error) error {
 	if e, ok := protocol.AsError(err); ok {
 		return errors.New(e.Message)
 	}
 	return err
 }
 
-// blame names what ended the exchange where that was not the network: the
-// caller's context or Close.
-func (x *exchange) blame(err error) error {
+// explainError replaces err by the cause of x.ctx if that has ended: the
+// caller's cancellation, or [ErrClosed].
+func (x *httpExchange) explainError(err error) error {
 	if err == nil || x.ctx.Err() == nil {
 		return err
 	}
 	return errPrefix.Errorf("%w", context.Cause(x.ctx))
 }
 
-// framing is what an event may need beside its message: field names, a type
-// and an id.
-const framing = 512
+// eventFraming is how many bytes an event may have besides its message: field
+// names, a type and an id.
+const eventFraming = 512
 
-// tail is how long, at most, a server has to end a stream after the response.
-const tail = time.Second
+// streamTail is how long a server may take to end a stream after the response.
+const streamTail = time.Second
 
-// finish lets go of the answer and returns err, by its right name. After a failure the connection is closed,
-// which tells the server to stop. After a success a stream is about to end;
-// waiting for that, behind the caller's back, keeps the connection for reuse.
-func (x *exchange) finish(err error) error {
-	err = x.blame(err)
-	x.unlink()
-	if err != nil || x.media() != mediaSSE {
-		x.release()
+// closeWith ends the exchange and returns err as explainError does. After a
+// failure it closes the connection, which tells the server to stop. After a
+// response on a stream it waits for the end of the stream on another goroutine,
+// so that the connection can be reused.
+func (x *httpExchange) closeWith(err error) error {
+	err = x.explainError(err)
+	x.unlinkCaller()
+	if err != nil || x.mediaType() != mediaSSE {
+		x.releaseAll()
 		return err
 	}
 	go func() {
-		timer := time.AfterFunc(tail, func() { x.cancel(nil) })
+		timer := time.AfterFunc(streamTail, func() { x.cancel(nil) })
 		defer timer.Stop()
-		_, _ = io.CopyN(io.Discard, x.http.Body, maxExcerpt)
-		x.release()
+		_, _ = io.CopyN(io.Discard, x.resp.Body, maxExcerpt)
+		x.releaseAll()
 	}()
 	return nil
 }
 
-// release gives everything back. The exchange must not be used afterwards.
-func (x *exchange) release() {
-	if x.http != nil {
-		_ = x.http.Body.Close()
+// releaseAll closes the body and releases the contexts. The exchange must not
+// be used afterwards.
+func (x *httpExchange) releaseAll() {
+	if x.resp != nil {
+		_ = x.resp.Body.Close()
 	}
-	x.unlink()
-	x.stop()
+	x.unlinkCaller()
+	x.unlinkLife()
 	x.cancel(nil)
-	x.t.running.Done()
+	x.transport.running.Done()
 }

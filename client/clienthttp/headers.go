@@ -12,16 +12,20 @@ import (
 // The headers of the transport in canonical spelling, which lets them be set
 // without further work.
 const (
+	// The headers of the transport in canonical spelling, so that they can
+	// be set in the map directly.
 	headerVersion     = "Mcp-Protocol-Version"
 	headerMethod      = "Mcp-Method"
 	headerName        = "Mcp-Name"
 	headerParamPrefix = "Mcp-Param-"
 )
 
-// header returns the headers of one request: the caller's, overruled by those
-// of the protocol (basic/transports/streamable-http, "Request Metadata").
-func (t *Transport) header(ctx context.Context, method string, mirror *protocol.Mirror) (http.Header, error) {
-	h, err := t.callers(ctx, 6+len(mirror.Params))
+// buildHeader returns the headers of one request: the caller's, overridden by
+// those of the protocol (basic/transports/streamable-http, "Request Metadata").
+func (t *Transport) buildHeader(
+	ctx context.Context, method string, mirror *protocol.Mirror,
+) (http.Header, error) {
+	h, err := t.callerHeader(ctx, 6+len(mirror.Params))
 	if err != nil {
 		return nil, err
 	}
@@ -48,10 +52,10 @@ func (t *Transport) header(ctx context.Context, method string, mirror *protocol.
 	return h, nil
 }
 
-// callers returns the caller's headers, with room for more.
-func (t *Transport) callers(ctx context.Context, more int) (http.Header, error) {
-	h := make(http.Header, len(t.fixed)+more)
-	maps.Copy(h, t.fixed)
+// callerHeader returns the caller's headers, with room for more.
+func (t *Transport) callerHeader(ctx context.Context, more int) (http.Header, error) {
+	h := make(http.Header, len(t.fixedHeader)+more)
+	maps.Copy(h, t.fixedHeader)
 	if t.authorize == nil {
 		return h, nil
 	}

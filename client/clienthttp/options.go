@@ -7,34 +7,36 @@ import (
 	"net/url"
 )
 
-// DefaultMaxResponseBytes is the largest message that a server may send when
-// [Options.MaxResponseBytes] says nothing: the size up to which our own server
-// takes requests, and far more than a model can use.
+// DefaultMaxResponseBytes is the largest message that a server may send: the
+// size up to which servers of this library accept requests, and far more than a
+// model can use.
 const DefaultMaxResponseBytes = 4 << 20
 
 // Options configure a [Transport]. The zero value, and nil, mean defaults.
 type Options struct {
-	// HTTPClient sends the requests. Its CheckRedirect is not used: redirects
-	// are refused. Its Timeout, if any, also cuts streams off. Nil: a client
-	// of the transport's own, set up like [http.DefaultTransport].
+	// HTTPClient sends the requests. Its CheckRedirect is not used:
+	// redirects are refused. Its Timeout, if any, also cuts streams off.
+	// Nil: a client of the transport's own, set up like
+	// [http.DefaultTransport].
 	HTTPClient *http.Client
-	// Header is sent with every request; headers of the protocol win over it.
-	// It is copied.
+	// Header is sent with every request. Headers of the protocol override
+	// it. It is copied.
 	Header http.Header
 	// Authorize, if not nil, returns headers for one request, for example a
-	// fresh Authorization. They win over Header. It may be called
-	// concurrently; its error fails the request before anything is sent. As
-	// it may speak for several users, a client over the transport reuses no
-	// private results unless it is told whose they are (client.CacheOptions,
-	// Partition).
+	// fresh Authorization. They override Header. It may be called
+	// concurrently. Its error fails the request before anything is sent.
+	// Since it may act for several users, a client over the transport
+	// reuses private results only if client.CacheOptions.Partition says
+	// whose they are.
 	Authorize func(context.Context) (http.Header, error)
-	// MaxResponseBytes limits one message of the server, be it a whole body or
-	// one event of a stream. Default: [DefaultMaxResponseBytes].
+	// MaxResponseBytes limits one message of the server, be it a whole body
+	// or one event of a stream. 0: [DefaultMaxResponseBytes], negative: no
+	// limit.
 	MaxResponseBytes int64
 }
 
-// parseEndpoint accepts absolute http and https URLs without credentials,
-// which would end up in logs, and without fragment.
+// parseEndpoint accepts absolute http and https URLs without fragment, and
+// without credentials, which would end up in logs.
 func parseEndpoint(endpoint string) (*url.URL, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {

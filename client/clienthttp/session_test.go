@@ -18,8 +18,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An inProcess is an http.RoundTripper that calls a handler, so that time can be
-// made up: what it is made of blocks as synctest wants it.
+// An inProcess is an http.RoundTripper that calls a handler over pipes, which
+// block in a way that synctest recognizes.
 type inProcess struct{ handler http.Handler }
 
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -73,8 +73,8 @@ func (w *pipeWriter) Write(b []byte) (int, error) {
 	return w.out.Write(b)
 }
 
-// An oldServer keeps a session as a test says.
-type oldServer struct {
+// A legacyServer is the server of one session, whose behaviour the test chooses.
+type legacyServer struct {
 	id     string
 	call   http.HandlerFunc // POST of the request
 	ping   http.HandlerFunc // POST of a ping
@@ -88,7 +88,7 @@ type oldServer struct {
 	when []time.Time
 }
 
-func (s *oldServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *legacyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var m struct {
 		ID     json.RawMessage
 		Method string
@@ -99,7 +99,8 @@ func (s *oldServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(r.Context(), idKey{}, m.ID))
 	s.mu.Lock()
 	s.seen = append(s.seen, strings.Join(slices.DeleteFunc([]string{
-		r.Method, r.Header.Get("Mcp-Session-Id"), r.Header.Get("Mcp-Protocol-Version"), r.Header.Get("Last-Event-Id"), m.Method,
+		r.Method, r.Header.Get("Mcp-Session-Id"), r.Header.Get("Mcp-Protocol-Version"),
+		r.Header.Get("Last-Event-Id"), m.Method,
 	}, func(s string) bool { return s == "" }), " "))
 	s.when = append(s.when, time.Now())
 	s.mu.Unlock()
@@ -119,7 +120,10 @@ func (s *oldServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if s.id != "" {
 			w.Header().Set("Mcp-Session-Id", s.id)
 		}
-		next = answer(200, media, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`)
+		next = answer(
+			200, media,
+			`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`,
+		)
 	case m.Method == protocol.NotifyCancelled && s.notify != nil:
 		next = s.notify
 	case m.Method == protocol.MethodPing && s.ping != nil:
@@ -131,13 +135,16 @@ func (s *oldServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // requests returns what has been seen since the session was opened.
-func (s *oldServer) requests() []string {
+func (s *legacyServer) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.seen), func(line string) bool { return strings.Contains(line, "initialize") })
+	return slices.DeleteFunc(
+		slices.Clone(s.seen), func(line string) bool { return strings.Contains(line, "initialize") },
+	)
 }
 
-// asked is the way back of a session. It answers with what is asked.
+// An asked is the BackCaller of a session. It answers requests as call does, or
+// with an empty result.
 type asked struct {
 	notes chan string
 	call  func(context.Context, *protocol.Request) (*protocol.Response, error)
@@ -157,19 +164,24 @@ func (a *asked) Call(ctx context.Context, req *protocol.Request) (*protocol.Resp
 	return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{}`)}, nil
 }
 
-// open returns a session with s. Transport and session end with the test's
-// bubble.
-func (s *oldServer) open(t *testing.T, back protocol.BackCaller) (protocol.LegacySession, *clienthttp.Transport) {
+// open returns a session with s. Transport and session end with the test.
+func (s *legacyServer) open(
+	t *testing.T, back protocol.BackCaller,
+) (protocol.LegacySession, *clienthttp.Transport) {
 	t.Helper()
 	return s.openOver(t, inProcess{s}, back)
 }
 
-// openOver is open over something that gets to s.
-func (s *oldServer) openOver(t *testing.T, over http.RoundTripper, back protocol.BackCaller) (protocol.LegacySession, *clienthttp.Transport) {
+// openOver is open over a round tripper that leads to s.
+func (s *legacyServer) openOver(
+	t *testing.T, over http.RoundTripper, back protocol.BackCaller,
+) (protocol.LegacySession, *clienthttp.Transport) {
 	t.Helper()
 	tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
 		HTTPClient: &http.Client{Transport: over},
-		Header:     http.Header{"Mcp-Session-Id": {"forged"}, "Mcp-Protocol-Version": {"forged"}, "Last-Event-Id": {}},
+		Header: http.Header{
+			"Mcp-Session-Id": {"forged"}, "Mcp-Protocol-Version": {"forged"}, "Last-Event-Id": {},
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -186,8 +198,11 @@ func (s *oldServer) openOver(t *testing.T, over http.RoundTripper, back protocol
 	return x, tr
 }
 
-// in runs a test with time of its own, in which everything must end.
-func in(t *testing.T, s *oldServer, back protocol.BackCaller, test func(*testing.T, protocol.LegacySession)) {
+// in runs a test in a synctest bubble and closes its session and transport.
+func in(
+	t *testing.T, s *legacyServer, back protocol.BackCaller,
+	test func(*testing.T, protocol.LegacySession),
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		x, tr := s.open(t, back)
@@ -203,34 +218,36 @@ func event(id, data string) string { return fmt.Sprintf("id: %s\ndata: %s\n\n", 
 
 func TestSessionOnTheWire(t *testing.T) {
 	for _, id := range []string{"", "s!~"} {
-		s := &oldServer{id: id, call: answer(200, media, result)}
-		in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
-			resp, err := x.Handle(t.Context(), request(), nil)
-			if err != nil || string(resp.Result) != `{"x":1}` {
-				t.Errorf("got %+v, %v", resp, err)
+		t.Run(fmt.Sprintf("id %q", id), func(t *testing.T) {
+			s := &legacyServer{id: id, call: answer(200, media, result)}
+			in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
+				resp, err := x.Handle(t.Context(), request(), nil)
+				if err != nil || string(resp.Result) != `{"x":1}` {
+					t.Errorf("got %+v, %v", resp, err)
+				}
+				if x.Err() != nil {
+					t.Errorf("ended: %v", x.Err())
+				}
+			})
+			const both = " 2025-06-18"
+			with := strings.TrimRight("POST "+id, " ") + both
+			want := []string{
+				"POST initialize",
+				with + " notifications/initialized",
+				strings.Replace(with, "POST", "GET", 1),
+				with + " tools/call",
 			}
-			if x.Err() != nil {
-				t.Errorf("ended: %v", x.Err())
+			if id != "" {
+				want = append(want, strings.Replace(with, "POST", "DELETE", 1))
+			}
+			if !slices.Equal(s.seen, want) {
+				t.Errorf("got %q, want %q", s.seen, want)
 			}
 		})
-		const both = " 2025-06-18"
-		with := strings.TrimRight("POST "+id, " ") + both
-		want := []string{
-			"POST initialize",
-			with + " notifications/initialized",
-			strings.Replace(with, "POST", "GET", 1),
-			with + " tools/call",
-		}
-		if id != "" {
-			want = append(want, strings.Replace(with, "POST", "DELETE", 1))
-		}
-		if !slices.Equal(s.seen, want) {
-			t.Errorf("got %q, want %q", s.seen, want)
-		}
 	}
 }
 
-// A server may end the connection and have the client come back for more
+// A server may end the connection and let the client resume the stream
 // (SEP-1699).
 func TestResume(t *testing.T) {
 	var polls int
@@ -242,7 +259,7 @@ func TestResume(t *testing.T) {
 		}
 		events(fmt.Sprintf("id: e%d\nretry: 700\ndata:\n\n", polls))(w, r)
 	}
-	s := &oldServer{id: "s", call: poll, resume: poll}
+	s := &legacyServer{id: "s", call: poll, resume: poll}
 	in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
 		back := &collect{}
 		resp, err := x.Handle(t.Context(), request(), back)
@@ -280,24 +297,61 @@ func TestResumeFails(t *testing.T) {
 		told   bool // that nobody waits any more
 		least  time.Duration
 	}{
-		{"no event id", events(fmt.Sprintf("data: "+note+"\n\n", 1)), nil, clienthttp.ErrNoResponse, 0, true, 0},
-		{"not allowed", events(first), []http.HandlerFunc{answer(405, "", "")}, clienthttp.ErrNoResponse, 1, true, time.Second / 2},
-		{"bad request", events(first), []http.HandlerFunc{answer(400, "text/plain", "no such event")}, clienthttp.ErrNoResponse, 1, true, 0},
-		{"a page", events(first), []http.HandlerFunc{answer(200, "text/html", "<html>")}, clienthttp.ErrNoResponse, 1, true, 0},
-		{"session gone", events(first), []http.HandlerFunc{answer(404, "", "")}, protocol.ErrSessionGone, 1, false, 0},
+		{
+			"no event id", events(fmt.Sprintf("data: "+note+"\n\n", 1)), nil, clienthttp.ErrNoResponse, 0,
+			true, 0,
+		},
+		{
+			"not allowed", events(first), []http.HandlerFunc{answer(405, "", "")}, clienthttp.ErrNoResponse,
+			1, true, time.Second / 2,
+		},
+		{
+			"bad request", events(first), []http.HandlerFunc{answer(400, "text/plain", "no such event")},
+			clienthttp.ErrNoResponse, 1, true, 0,
+		},
+		{
+			"a page", events(first), []http.HandlerFunc{answer(200, "text/html", "<html>")},
+			clienthttp.ErrNoResponse, 1, true, 0,
+		},
+		{
+			"session gone", events(first), []http.HandlerFunc{answer(404, "", "")}, protocol.ErrSessionGone,
+			1, false, 0,
+		},
 		{"lost, then found", lost, []http.HandlerFunc{events(event("e2", result))}, nil, 1, false, 0},
-		{"server starts anew", events(first), []http.HandlerFunc{answer(503, "", ""), answer(502, "", ""), events("data: " + result + "\n\n")}, nil, 3, false, 3 * time.Second},
-		{"never anything", events(first), []http.HandlerFunc{events("")}, clienthttp.ErrNoResponse, clienthttp.MaxResumptions, true, 10 * time.Second},
-		{"never there", events(first), []http.HandlerFunc{answer(503, "", "")}, clienthttp.ErrNoResponse, clienthttp.MaxResumptions, true, 10 * time.Second},
-		{"forbidden for a while", events(first), []http.HandlerFunc{answer(401, "", ""), events("data: " + result + "\n\n")}, nil, 2, false, 0},
-		{"waits long", events("retry: 99999999999\n" + first), []http.HandlerFunc{events(event("e2", result))}, nil, 1, false, clienthttp.MaxRetry},
-		{"wants no wait", events("retry: 0\n" + first), []http.HandlerFunc{events(event("e2", result))}, nil, 1, false, clienthttp.MinRetry},
-		{"id that fits no header", events(event(strings.Repeat("x", 2000), fmt.Sprintf(note, 1))), nil, clienthttp.ErrNoResponse, 0, true, 0},
+		{
+			"server starts anew", events(first),
+			[]http.HandlerFunc{answer(503, "", ""), answer(502, "", ""), events("data: " + result + "\n\n")},
+			nil, 3, false, 3 * time.Second,
+		},
+		{
+			"never anything", events(first), []http.HandlerFunc{events("")}, clienthttp.ErrNoResponse,
+			clienthttp.MaxResumptions, true, 10 * time.Second,
+		},
+		{
+			"never there", events(first), []http.HandlerFunc{answer(503, "", "")}, clienthttp.ErrNoResponse,
+			clienthttp.MaxResumptions, true, 10 * time.Second,
+		},
+		{
+			"forbidden for a while", events(first),
+			[]http.HandlerFunc{answer(401, "", ""), events("data: " + result + "\n\n")}, nil, 2, false, 0,
+		},
+		{
+			"waits long", events("retry: 99999999999\n" + first),
+			[]http.HandlerFunc{events(event("e2", result))}, nil, 1, false, clienthttp.MaxRetry,
+		},
+		{
+			"wants no wait", events("retry: 0\n" + first), []http.HandlerFunc{events(event("e2", result))},
+			nil, 1, false, clienthttp.MinRetry,
+		},
+		{
+			"id that fits no header", events(event(strings.Repeat("x", 2000), fmt.Sprintf(note, 1))), nil,
+			clienthttp.ErrNoResponse, 0, true, 0,
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			gets := 0
-			s := &oldServer{id: "s", call: test.call}
+			s := &legacyServer{id: "s", call: test.call}
 			s.resume = func(w http.ResponseWriter, r *http.Request) {
 				gets++
 				test.resume[min(gets, len(test.resume))-1](w, r)
@@ -326,7 +380,7 @@ func TestResumeFails(t *testing.T) {
 	}
 }
 
-// What ends a session, and what does not.
+// Which HTTP statuses end a session.
 func TestSessionStatus(t *testing.T) {
 	tests := []struct {
 		name string
@@ -336,11 +390,25 @@ func TestSessionStatus(t *testing.T) {
 		err  bool
 	}{
 		{"404", "s", answer(404, "", ""), true, true},
-		{"404 with a message", "s", answer(404, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32001,"message":"Session not found"}}`), true, true},
-		{"404 of a method", "s", answer(404, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"m"}}`), false, false},
+		{
+			"404 with a message", "s",
+			answer(
+				404, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32001,"message":"Session not found"}}`,
+			),
+			true, true,
+		},
+		{
+			"404 of a method", "s",
+			answer(404, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"m"}}`), false,
+			false,
+		},
 		{"404 without a session", "", answer(404, "", ""), false, true},
 		{"400", "s", answer(400, "", ""), false, true},
-		{"400 of a request", "s", answer(400, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"m"}}`), false, false},
+		{
+			"400 of a request", "s",
+			answer(400, media, `{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"m"}}`), false,
+			false,
+		},
 		{"500", "s", answer(500, "", ""), false, true},
 		{"another id", "s", answer(200, media, strings.Replace(result, "7", "8", 1)), false, true},
 		{"garbage", "s", answer(200, media, "<html>"), false, true},
@@ -349,7 +417,7 @@ func TestSessionStatus(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := &oldServer{id: test.id, call: test.call}
+			s := &legacyServer{id: test.id, call: test.call}
 			in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
 				resp, err := x.Handle(t.Context(), request(), nil)
 				if (err != nil) != test.err || errors.Is(err, protocol.ErrSessionGone) != test.gone {
@@ -372,7 +440,9 @@ func TestSessionStatus(t *testing.T) {
 					t.Errorf("afterwards: %v", err)
 				}
 			})
-			deleted := slices.ContainsFunc(s.seen, func(line string) bool { return strings.HasPrefix(line, "DELETE") })
+			deleted := slices.ContainsFunc(
+				s.seen, func(line string) bool { return strings.HasPrefix(line, "DELETE") },
+			)
 			if deleted != (test.id != "" && !test.gone) {
 				t.Errorf("DELETE %v: %q", deleted, s.seen)
 			}
@@ -380,33 +450,50 @@ func TestSessionStatus(t *testing.T) {
 	}
 }
 
-// Some servers refuse what comes with the id of a session that they lost with
-// 400 and no id of a request. What they refuse so in a session that they know is
-// something else: that they still serve it shows.
+// Some servers refuse requests of a lost session with 400 and no id. A server
+// that still answers a ping has refused for another reason, and the session goes
+// on.
 func TestSessionLostWithoutTheIDOfTheRequest(t *testing.T) {
 	refusals := map[string]http.HandlerFunc{
-		"no id":      answer(400, media, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`),
-		"null":       answer(400, media, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}`),
-		"another id": answer(400, media, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Missing session ID"}}`),
-		"text":       answer(400, "text/plain", "Invalid or missing session ID"),
-		"empty":      answer(400, "", ""),
+		"no id": answer(
+			400, media,
+			`{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`,
+		),
+		"null": answer(
+			400, media, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}`,
+		),
+		"another id": answer(
+			400, media,
+			`{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Missing session ID"}}`,
+		),
+		"text":  answer(400, "text/plain", "Invalid or missing session ID"),
+		"empty": answer(400, "", ""),
 	}
 	pings := map[string]struct {
 		serve http.HandlerFunc // nil: as the request
 		gone  bool
 	}{
-		"refused too":        {nil, true},
-		"not found":          {answer(404, "", ""), true},
-		"answered":           {func(w http.ResponseWriter, r *http.Request) { echoID(w, r, `"result":{}`) }, false},
+		"refused too": {nil, true},
+		"not found":   {answer(404, "", ""), true},
+		"answered": {
+			func(w http.ResponseWriter, r *http.Request) { echoID(w, r, `"result":{}`) }, false,
+		},
 		"answered on events": {events("data: {}\n\n"), false},
-		"an unknown method":  {func(w http.ResponseWriter, r *http.Request) { echoID(w, r, `"error":{"code":-32601,"message":"m"}`) }, false},
-		"silence":            {silent, false},
-		"a busy server":      {answer(503, "", ""), false},
+		"an unknown method": {
+			func(w http.ResponseWriter, r *http.Request) {
+				echoID(
+					w, r, `"error":{"code":-32601,"message":"m"}`,
+				)
+			},
+			false,
+		},
+		"silence":       {silent, false},
+		"a busy server": {answer(503, "", ""), false},
 	}
 	for name, refuse := range refusals {
 		for ping, p := range pings {
 			t.Run(name+", ping "+ping, func(t *testing.T) {
-				s := &oldServer{id: "s", call: refuse, ping: p.serve}
+				s := &legacyServer{id: "s", call: refuse, ping: p.serve}
 				if p.serve == nil {
 					s.ping = refuse
 				}
@@ -438,23 +525,29 @@ type idKey struct{}
 
 func TestSessionIDMustBeVisible(t *testing.T) {
 	for _, id := range []string{"a b", "é", "a\tb", strings.Repeat("x", 2000)} {
-		synctest.Test(t, func(t *testing.T) {
-			tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{HTTPClient: &http.Client{Transport: inProcess{&oldServer{id: id}}}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tr.Close()
-			x, _, err := tr.OpenSession(t.Context(), &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize}, &asked{})
-			if x != nil || err == nil {
-				t.Errorf("%.20q: no error", id)
-			}
+		t.Run(fmt.Sprintf("%.8q", id), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{
+					HTTPClient: &http.Client{Transport: inProcess{&legacyServer{id: id}}},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer tr.Close()
+				x, _, err := tr.OpenSession(t.Context(), &protocol.Request{
+					ID: protocol.IntID(1), Method: protocol.MethodInitialize,
+				}, &asked{})
+				if x != nil || err == nil {
+					t.Errorf("%.20q: no error", id)
+				}
+			})
 		})
 	}
 }
 
-// A closed connection tells a legacy server nothing, so it is told in words.
+// To a legacy server a closed connection is no cancellation, so it is sent one.
 func TestSessionCancel(t *testing.T) {
-	s := &oldServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
+	s := &legacyServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", stream)
 		w.WriteHeader(200)
 		<-r.Context().Done()
@@ -475,13 +568,15 @@ func TestSessionCancel(t *testing.T) {
 
 // The stream of the session comes back after the last event, more slowly the
 // more often there is nothing.
-func TestListen(t *testing.T) {
+func TestSessionStream(t *testing.T) {
 	n := 0
 	hear := func(w http.ResponseWriter, r *http.Request) {
 		n++
 		switch {
 		case n <= 2:
-			events(event(fmt.Sprintf("g%d", n), fmt.Sprintf(note, n)), "data: <html>\n\n", "data: "+result+"\n\n", "event: other\ndata: x\n\n")(w, r)
+			events(event(
+				fmt.Sprintf("g%d", n), fmt.Sprintf(note, n),
+			), "data: <html>\n\n", "data: "+result+"\n\n", "event: other\ndata: x\n\n")(w, r)
 		case n == 3:
 			answer(503, "", "")(w, r)
 		default:
@@ -490,7 +585,7 @@ func TestListen(t *testing.T) {
 			<-r.Context().Done()
 		}
 	}
-	s := &oldServer{id: "s", listen: hear, resume: hear}
+	s := &legacyServer{id: "s", listen: hear, resume: hear}
 	back := &asked{notes: make(chan string, 8)}
 	in(t, s, back, func(t *testing.T, x protocol.LegacySession) {
 		time.Sleep(time.Minute)
@@ -506,13 +601,13 @@ func TestListen(t *testing.T) {
 	})
 }
 
-func TestListenEnds(t *testing.T) {
+func TestSessionStreamEnds(t *testing.T) {
 	for _, test := range []struct {
 		status int
 		gets   int
 		gone   bool
 	}{{405, 1, false}, {400, 1, false}, {404, 1, true}, {302, 1, false}, {503, 4, false}, {429, 4, false}} {
-		s := &oldServer{id: "s", listen: answer(test.status, "", "")}
+		s := &legacyServer{id: "s", listen: answer(test.status, "", "")}
 		in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
 			time.Sleep(12 * time.Second)
 			gets := len(s.requests())
@@ -534,7 +629,7 @@ func TestSessionClose(t *testing.T) {
 		"broken":      answer(500, "", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &oldServer{id: "s", end: end, listen: func(w http.ResponseWriter, r *http.Request) {
+			s := &legacyServer{id: "s", end: end, listen: func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", stream)
 				w.WriteHeader(200)
 				<-r.Context().Done()
@@ -561,7 +656,7 @@ func TestSessionClose(t *testing.T) {
 
 // What the server asks ends with the request that it asks for, and is then not
 // answered.
-func TestAskedEndsWithTheRequest(t *testing.T) {
+func TestServerQuestionEndsWithItsRequest(t *testing.T) {
 	ended := make(chan error, 1)
 	back := &asked{}
 	back.call = func(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
@@ -569,7 +664,7 @@ func TestAskedEndsWithTheRequest(t *testing.T) {
 		ended <- context.Cause(ctx)
 		return nil, context.Cause(ctx)
 	}
-	s := &oldServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
+	s := &legacyServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", stream)
 		_, _ = io.WriteString(w, `data: {"jsonrpc":"2.0","id":"a","method":"roots/list"}`+"\n\n")
 		time.Sleep(time.Second)
@@ -590,33 +685,129 @@ func TestAskedEndsWithTheRequest(t *testing.T) {
 }
 
 // Revision 2025-03-26 has batches, and no other.
-func TestBatch(t *testing.T) {
+func TestBatchesOfRevision20250326(t *testing.T) {
 	batch := "data: [" + fmt.Sprintf(note, 1) + "," + result + "]\n\n"
 	for version, ok := range map[string]bool{"2025-03-26": true, "2025-06-18": false} {
-		inner := &oldServer{id: "s", call: events(batch)}
-		synctest.Test(t, func(t *testing.T) {
-			tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{HTTPClient: &http.Client{Transport: inProcess{
-				http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if len(inner.seen) == 0 {
-						inner.seen = append(inner.seen, "")
-						answer(200, media, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"`+version+`","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`)(w, r)
-						return
-					}
-					inner.ServeHTTP(w, r)
-				}),
-			}}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tr.Close()
-			x, _, err := tr.OpenSession(t.Context(), &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize}, &asked{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer x.Close()
-			if _, err := x.Handle(t.Context(), request(), nil); (err == nil) != ok {
-				t.Errorf("%s: got %v", version, err)
-			}
+		t.Run(version, func(t *testing.T) {
+			inner := &legacyServer{id: "s", call: events(batch)}
+			synctest.Test(t, func(t *testing.T) {
+				tr, err := clienthttp.New("http://server.test/mcp", &clienthttp.Options{HTTPClient: &http.Client{Transport: inProcess{
+					http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						if len(inner.seen) == 0 {
+							inner.seen = append(inner.seen, "")
+							answer(
+								200, media,
+								`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"`+version+`","capabilities":{},"serverInfo":{"name":"n","version":"1"}}}`,
+							)(w, r)
+							return
+						}
+						inner.ServeHTTP(w, r)
+					}),
+				}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer tr.Close()
+				x, _, err := tr.OpenSession(t.Context(), &protocol.Request{
+					ID: protocol.IntID(1), Method: protocol.MethodInitialize,
+				}, &asked{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer x.Close()
+				if _, err := x.Handle(t.Context(), request(), nil); (err == nil) != ok {
+					t.Errorf("%s: got %v", version, err)
+				}
+			})
 		})
 	}
+}
+
+// An unsteady is a round tripper that fails when an answer is posted, as the
+// test chooses.
+type unsteady struct {
+	http.RoundTripper
+	fail func(attempt int) (status int, err error) // neither: it goes through
+	when []time.Time
+}
+
+func (u *unsteady) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPost {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		if strings.Contains(string(body), `"result"`) {
+			u.when = append(u.when, time.Now())
+			status, err := u.fail(len(u.when))
+			if err != nil {
+				return nil, err
+			}
+			if status != 0 {
+				return &http.Response{
+					StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: r,
+				}, nil
+			}
+		}
+	}
+	return u.RoundTripper.RoundTrip(r)
+}
+
+// The answer of a person is not lost with a connection, and is not sent again
+// to a server that refuses it.
+func TestAnswerIsSentAgain(t *testing.T) {
+	broken := errors.New("broken")
+	for _, tc := range []struct {
+		name string
+		fail func(attempt int) (int, error)
+		want int // attempts
+	}{
+		{"taken", func(int) (int, error) { return 0, nil }, 1},
+		{"broken twice", func(n int) (int, error) {
+			if n <= 2 {
+				return 0, broken
+			}
+			return 0, nil
+		}, 3},
+		{"busy once", func(n int) (int, error) { return []int{503, 0}[n-1], nil }, 2},
+		{"refused", func(int) (int, error) { return 400, nil }, 1},
+		{"broken for good", func(int) (int, error) { return 0, broken }, 7},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				over := make(chan struct{})
+				s := &legacyServer{id: "s", call: func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Type", stream)
+					_, _ = io.WriteString(w, `data: {"jsonrpc":"2.0","id":"a","method":"roots/list"}`+"\n\n")
+					<-over
+					_, _ = io.WriteString(w, "data: "+result+"\n\n")
+				}}
+				u := &unsteady{RoundTripper: inProcess{s}, fail: tc.fail}
+				x, tr := s.openOver(t, u, &asked{})
+				time.AfterFunc(time.Minute, func() { close(over) })
+				if _, err := x.Handle(t.Context(), request(), nil); err != nil {
+					t.Error(err)
+				}
+				if len(u.when) != tc.want {
+					t.Errorf("%d attempts, want %d", len(u.when), tc.want)
+				}
+				_ = x.Close()
+				_ = tr.Close()
+			})
+		})
+	}
+}
+
+// The stream of a session that is not closed is not resumed after its transport
+// has been closed. Synctest waits for its goroutine.
+func TestCloseEndsSessionStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &legacyServer{id: "s", listen: answer(http.StatusOK, stream, "")} // breaks at once
+		_, transport := s.open(t, &asked{})
+		synctest.Wait() // it is about to try again
+		if err := transport.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,22 +17,25 @@ import (
 // A Transport carries messages to a server over Streamable HTTP, one POST a
 // message. It is a [protocol.Peer]; all methods may be called concurrently.
 type Transport struct {
-	endpoint  *url.URL
-	client    http.Client
-	own       *http.Transport // nil when the client is the caller's
-	fixed     http.Header
-	authorize func(context.Context) (http.Header, error)
-	limit     int64
+	endpoint     *url.URL
+	client       http.Client
+	ownTransport *http.Transport // nil when Options.HTTPClient is set
+	fixedHeader  http.Header     // Options.Header
+	authorize    func(context.Context) (http.Header, error)
+	maxBytes     int64 // of one message
 
-	// life ends when the transport is closed, and every request with it. It
-	// belongs to the transport and to no request, which is why it is kept.
+	// life is cancelled when the transport is closed, and with it every
+	// request. It is a field because it belongs to the transport and not to
+	// a request.
 	life    context.Context
-	end     context.CancelCauseFunc
-	mu      sync.Mutex // orders Close after the start of every running request
-	running sync.WaitGroup
+	endLife context.CancelCauseFunc
+	mu      sync.Mutex     // orders endLife after beginRequest
+	running sync.WaitGroup // requests whose connection is in use
 }
 
 var _ protocol.Peer = (*Transport)(nil)
+
+var _ protocol.LegacyPeer = (*Transport)(nil)
 
 // New returns a transport to the server at endpoint, an absolute http or https
 // URL. Nothing is sent before the first message. Nil options mean defaults.
@@ -40,85 +44,126 @@ func New(endpoint string, opts *Options) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Transport{endpoint: u, limit: DefaultMaxResponseBytes}
+	t := &Transport{endpoint: u, maxBytes: DefaultMaxResponseBytes}
 	if opts != nil {
-		if opts.MaxResponseBytes > 0 {
-			t.limit = opts.MaxResponseBytes
+		if opts.MaxResponseBytes != 0 {
+			t.maxBytes = opts.MaxResponseBytes
+		}
+		if opts.MaxResponseBytes < 0 {
+			t.maxBytes = math.MaxInt64 / 2 // sums of two do not overflow
 		}
 		t.authorize = opts.Authorize
-		t.fixed = make(http.Header, len(opts.Header))
+		t.fixedHeader = make(http.Header, len(opts.Header))
 		for name, values := range opts.Header {
 			for _, v := range values {
-				t.fixed.Add(name, v)
+				t.fixedHeader.Add(name, v)
 			}
 		}
-		// Requests share the values: a round tripper that appends to one must
-		// not write into what others read.
-		for name, values := range t.fixed {
-			t.fixed[name] = slices.Clip(values)
+		// Requests share the values: without spare capacity, a round tripper that
+		// appends to one does not write into what other requests read.
+		for name, values := range t.fixedHeader {
+			t.fixedHeader[name] = slices.Clip(values)
 		}
 	}
 	if opts != nil && opts.HTTPClient != nil {
 		t.client = *opts.HTTPClient
 	} else {
-		t.own = ownTransport()
-		t.client.Transport = t.own
+		t.ownTransport = newOwnTransport()
+		t.client.Transport = t.ownTransport
 	}
 	// A redirect would hand credentials and arguments to whoever the response
 	// names; an endpoint that moved is for the caller to look at.
-	t.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	t.life, t.end = context.WithCancelCause(context.Background())
+	t.client.CheckRedirect = func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}
+	t.life, t.endLife = context.WithCancelCause(context.Background())
 	return t, nil
 }
 
-// Handle posts a request and returns the response to it. Notifications that
-// come before it on a stream go to back in order; back may be nil. Ending ctx
-// closes the stream, which tells the server to stop
+// Handle posts a request and returns the response. Notifications that come
+// before it on a stream are passed to back in order; back may be nil. The end
+// of ctx closes the stream, which tells the server to stop
 // (basic/transports/streamable-http, "Cancellation").
 //
-// An HTTP error status whose body is an error message of the protocol is a
-// response; others are a [*StatusError].
-func (t *Transport) Handle(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
-	x, err := t.post(ctx, req, req.Method, &req.Mirror)
+// An error message of the protocol is a response, whatever the HTTP status.
+// Other error statuses are a [*StatusError].
+func (t *Transport) Handle(
+	ctx context.Context, req *protocol.Request, back protocol.Back,
+) (*protocol.Response, error) {
+	x, err := t.postMessage(ctx, req, req.Method, &req.Mirror)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := x.response(req.ID, back)
-	if err = x.finish(err); err != nil {
+	resp, err := x.readResponse(req.ID, back)
+	if err = x.closeWith(err); err != nil {
 		return nil, err
 	}
 	return resp, nil
 }
 
-// Notify posts a notification. Modern servers expect none over HTTP.
+// Probe implements [protocol.LegacyPeer]. These indicate a legacy server: a 4xx
+// status about the request itself, whose body is no error of a modern revision;
+// such a body with status 200; and a request of the server on the stream
+// (basic/transports/streamable-http, "Backward Compatibility").
+func (t *Transport) Probe(
+	ctx context.Context, req *protocol.Request,
+) (*protocol.Response, bool, error) {
+	x, err := t.postMessage(ctx, req, req.Method, &req.Mirror)
+	if err != nil {
+		return nil, false, err
+	}
+	status := x.resp.StatusCode
+	resp, err := x.readResponse(req.ID, nil)
+	if err = x.closeWith(err); err != nil {
+		return nil, ctx.Err() == nil && (isRequestFault(status) || errors.Is(err, errServerRequest)), err
+	}
+	if resp.Error == nil || resp.Error.EraEvidence() {
+		return resp, false, nil
+	}
+	return resp, status == http.StatusOK || isRequestFault(status), nil
+}
+
+// isRequestFault reports whether a status says that the request itself is
+// wrong: any 4xx, except those about credentials and timing.
+func isRequestFault(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden,
+		http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return false
+	}
+	return status >= 400 && status < 500
+}
+
+// Notify posts a notification. Modern revisions have none from client to server
+// over HTTP.
 func (t *Transport) Notify(ctx context.Context, n *protocol.Notification) error {
-	x, err := t.post(ctx, n, n.Method, &protocol.Mirror{})
+	x, err := t.postMessage(ctx, n, n.Method, &protocol.Mirror{})
 	if err != nil {
 		return err
 	}
-	return x.finish(x.accepted())
+	return x.closeWith(x.checkAccepted())
 }
 
-// Close abandons every request that is running and waits until each has let go
-// of its connection. Later requests fail with [ErrClosed].
+// Close cancels every running request and waits until each has released its
+// connection. Later requests fail with [ErrClosed].
 func (t *Transport) Close() error {
 	t.mu.Lock()
-	t.end(ErrClosed)
+	t.endLife(ErrClosed)
 	t.mu.Unlock()
 	t.running.Wait()
-	if t.own != nil {
-		t.own.CloseIdleConnections()
+	if t.ownTransport != nil {
+		t.ownTransport.CloseIdleConnections()
 	}
 	return nil
 }
 
 // CredentialsVary reports whether requests may carry the credentials of
-// different users: whether [Options.Authorize] is set. A cache must know.
+// different users, because [Options.Authorize] is set. Caches depend on it.
 func (t *Transport) CredentialsVary() bool { return t.authorize != nil }
 
-// ownTransport returns a transport like the default one, with a pool of its
-// own that fits many calls to one host.
-func ownTransport() *http.Transport {
+// newOwnTransport returns a copy of the default transport, with a pool of its
+// own that is large enough for many calls to one host.
+func newOwnTransport() *http.Transport {
 	const idle = 32
 	own := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
 	if std, ok := http.DefaultTransport.(*http.Transport); ok {
@@ -128,8 +173,8 @@ func ownTransport() *http.Transport {
 	return own
 }
 
-// start counts a request as running, unless the transport is closed.
-func (t *Transport) start() error {
+// beginRequest counts a request as running, unless the transport is closed.
+func (t *Transport) beginRequest() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.life.Err() != nil {
@@ -139,9 +184,12 @@ func (t *Transport) start() error {
 	return nil
 }
 
-// post sends one message and returns once the header of the answer is there.
-func (t *Transport) post(ctx context.Context, m protocol.Message, method string, mirror *protocol.Mirror) (*exchange, error) {
-	header, err := t.header(ctx, method, mirror)
+// postMessage sends one message and returns when the header of the answer has
+// arrived.
+func (t *Transport) postMessage(
+	ctx context.Context, m protocol.Message, method string, mirror *protocol.Mirror,
+) (*httpExchange, error) {
+	header, err := t.buildHeader(ctx, method, mirror)
 	if err != nil {
 		return nil, err
 	}
@@ -149,23 +197,27 @@ func (t *Transport) post(ctx context.Context, m protocol.Message, method string,
 	if err != nil {
 		return nil, errPrefix.Errorf("%w", err)
 	}
-	return t.do(ctx, http.MethodPost, header, body)
+	return t.sendHTTP(ctx, http.MethodPost, header, body)
 }
 
-// do sends one HTTP request and returns once the header of the answer is there.
-// A nil body is none.
-func (t *Transport) do(ctx context.Context, method string, header http.Header, body []byte) (*exchange, error) {
-	if err := t.start(); err != nil {
+// sendHTTP sends one HTTP request and returns when the header of the answer has
+// arrived. A nil body means no body. The caller must end the exchange with
+// closeWith.
+func (t *Transport) sendHTTP(
+	ctx context.Context, method string, header http.Header, body []byte,
+) (*httpExchange, error) {
+	if err := t.beginRequest(); err != nil {
 		return nil, err
 	}
-	x := &exchange{t: t}
-	// Linked to the caller's context by hand: the link is cut when the
-	// response is there, though its stream may take a moment to end.
+	x := &httpExchange{transport: t}
+	// The context is linked to the caller's by hand, because closeWith cuts the
+	// link after the response, while the end of the stream is still read.
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	x.unlink = context.AfterFunc(ctx, func() { x.cancel(context.Cause(ctx)) })
-	x.stop = context.AfterFunc(t.life, func() { x.cancel(ErrClosed) })
-	// Built by hand: http.NewRequest would parse the URL again. GetBody lets
-	// net/http send again on a fresh connection what a stale one never took.
+	x.unlinkCaller = context.AfterFunc(ctx, func() { x.cancel(context.Cause(ctx)) })
+	x.unlinkLife = context.AfterFunc(t.life, func() { x.cancel(ErrClosed) })
+	// The request is built by hand: http.NewRequest would parse the URL again.
+	// GetBody lets net/http send the request again if an idle connection was
+	// closed before it was sent.
 	hr := &http.Request{
 		Method: method,
 		URL:    t.endpoint,
@@ -179,14 +231,14 @@ func (t *Transport) do(ctx context.Context, method string, header http.Header, b
 		hr.ContentLength = int64(len(body))
 	}
 	var err error
-	x.http, err = t.client.Do(hr.WithContext(x.ctx))
+	x.resp, err = t.client.Do(hr.WithContext(x.ctx))
 	if err != nil {
 		// *url.Error repeats the URL, whose query may hold a secret.
 		if ue, ok := errors.AsType[*url.Error](err); ok {
 			err = ue.Err
 		}
-		err = errPrefix.Errorf("%w", x.blame(err))
-		x.release()
+		err = errPrefix.Errorf("%w", x.explainError(err))
+		x.releaseAll()
 		return nil, err
 	}
 	return x, nil

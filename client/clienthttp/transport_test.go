@@ -10,9 +10,13 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/growthtest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -76,17 +80,26 @@ func TestRequestOnTheWire(t *testing.T) {
 		got, body = r, string(data)
 		answer(200, media, result)(w, r)
 	}, &clienthttp.Options{
-		Header:    http.Header{"authorization": {"Bearer old"}, "X-Extra": {"a", "b"}, "accept": {"text/plain"}, "Mcp-Name": {"forged"}},
-		Authorize: func(context.Context) (http.Header, error) { return http.Header{"Authorization": {"Bearer new"}}, nil },
+		Header: http.Header{"authorization": {
+			"Bearer old",
+		}, "X-Extra": {"a", "b"}, "accept": {"text/plain"}, "Mcp-Name": {"forged"}},
+		Authorize: func(context.Context) (http.Header, error) {
+			return http.Header{
+				"Authorization": {"Bearer new"},
+			}, nil
+		},
 	})
 	req := request()
 	req.Mirror.Name = "wörld"
-	req.Mirror.Params = []protocol.MirroredParam{{Name: "Region", Value: "us-west1"}, {Name: "Text", Value: " padded "}}
+	req.Mirror.Params = []protocol.MirroredParam{
+		{Name: "Region", Value: "us-west1"}, {Name: "Text", Value: " padded "},
+	}
 	resp, err := tr.Handle(t.Context(), req, nil)
 	if err != nil || string(resp.Result) != `{"x":1}` {
 		t.Fatalf("got %+v, %v", resp, err)
 	}
-	if want := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t"}}`; body != want || got.Method != "POST" || got.URL.Path != "/mcp" {
+	if want := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t"}}`; body != want ||
+		got.Method != "POST" || got.URL.Path != "/mcp" {
 		t.Errorf("got %s %s with %s, want POST /mcp with %s", got.Method, got.URL.Path, body, want)
 	}
 	for name, want := range map[string]string{
@@ -126,18 +139,22 @@ func TestNothingIsSent(t *testing.T) {
 	h := func(http.ResponseWriter, *http.Request) { t.Error("something was sent") }
 	t.Run("authorize fails", func(t *testing.T) {
 		cause := errors.New("no token")
-		tr := serve(t, h, &clienthttp.Options{Authorize: func(context.Context) (http.Header, error) { return nil, cause }})
+		tr := serve(t, h, &clienthttp.Options{
+			Authorize: func(context.Context) (http.Header, error) { return nil, cause },
+		})
 		if _, err := tr.Handle(t.Context(), request(), nil); !errors.Is(err, cause) {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("parameter name", func(t *testing.T) {
 		for _, name := range []string{"", "a b", "a:b", "a\nX-Evil: 1", "é"} {
-			req := request()
-			req.Mirror.Params = []protocol.MirroredParam{{Name: name, Value: "x"}}
-			if _, err := serve(t, h, nil).Handle(t.Context(), req, nil); err == nil {
-				t.Errorf("%q was accepted", name)
-			}
+			t.Run(fmt.Sprintf("%q", name), func(t *testing.T) {
+				req := request()
+				req.Mirror.Params = []protocol.MirroredParam{{Name: name, Value: "x"}}
+				if _, err := serve(t, h, nil).Handle(t.Context(), req, nil); err == nil {
+					t.Errorf("%q was accepted", name)
+				}
+			})
 		}
 	})
 	t.Run("no id", func(t *testing.T) {
@@ -160,10 +177,12 @@ func TestEndpoints(t *testing.T) {
 		"": false, "/mcp": false, "ftp://example.com": false, "file:///x": false, "https://": false,
 		"https://u:hunter2@example.com": false, "https://example.com/#x": false, "https://exa mple.com/hunter2": false,
 	} {
-		_, err := clienthttp.New(endpoint, nil)
-		if (err == nil) != ok || (err != nil && strings.Contains(err.Error(), "hunter2")) {
-			t.Errorf("%q: got %v, want accepted: %v", endpoint, err, ok)
-		}
+		t.Run(fmt.Sprintf("%q", endpoint), func(t *testing.T) {
+			_, err := clienthttp.New(endpoint, nil)
+			if (err == nil) != ok || (err != nil && strings.Contains(err.Error(), "hunter2")) {
+				t.Errorf("%q: got %v, want accepted: %v", endpoint, err, ok)
+			}
+		})
 	}
 }
 
@@ -184,24 +203,47 @@ func TestResponses(t *testing.T) {
 		{"JSON", answer(200, media, result), ""},
 		{"JSON with charset", answer(200, "Application/JSON; charset=utf-8", result), ""},
 		{"stream", answer(200, stream, events(fmt.Sprintf(note, 1), result)), ""},
-		{"stream with noise", answer(200, stream+";charset=utf-8", "\ufeff: hi\r\n\r\nevent: ping\ndata: x\n\nid: 3\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"id\":7,\"result\":{\"x\":1}}\n\ndata: after\n\n"), ""},
+		{
+			"stream with noise",
+			answer(
+				200, stream+";charset=utf-8",
+				"\ufeff: hi\r\n\r\nevent: ping\ndata: x\n\nid: 3\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"id\":7,\"result\":{\"x\":1}}\n\ndata: after\n\n",
+			),
+			"",
+		},
 		{"refusal in 400", answer(400, media, refusal), ""},
 		{"refusal in 404", answer(404, media, refusal), ""},
-		{"refusal without id", answer(403, media, `{"jsonrpc":"2.0","error":{"code":1,"message":"origin"}}`), ""},
+		{
+			"refusal without id",
+			answer(403, media, `{"jsonrpc":"2.0","error":{"code":1,"message":"origin"}}`), "",
+		},
 		{"refusal on a stream", answer(200, stream, events(refusal)), ""},
 
 		{"other id", answer(200, media, strings.Replace(result, "7", "8", 1)), "id 8"},
 		{"id as text", answer(200, media, strings.Replace(result, "7", `"7"`, 1)), `id "7"`},
-		{"other id on a stream", answer(200, stream, events(strings.Replace(result, "7", "8", 1), result)), "id 8"},
+		{
+			"other id on a stream",
+			answer(200, stream, events(strings.Replace(result, "7", "8", 1), result)), "id 8",
+		},
 		{"other id in a refusal", answer(400, media, strings.Replace(refusal, "7", "8", 1)), "id 8"},
-		{"request on a stream", answer(200, stream, events(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`, result)), "server sent a request"},
-		{"request in the body", answer(200, media, `{"jsonrpc":"2.0","id":7,"method":"roots/list"}`), "not a response"},
+		{
+			"request on a stream",
+			answer(200, stream, events(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`, result)),
+			"server sent a request",
+		},
+		{
+			"request in the body", answer(200, media, `{"jsonrpc":"2.0","id":7,"method":"roots/list"}`),
+			"not a response",
+		},
 		{"notification in the body", answer(200, media, fmt.Sprintf(note, 1)), "not a response"},
 		{"batch", answer(200, media, "["+result+"]"), "one JSON object"},
 		{"batch on a stream", answer(200, stream, events("["+result+"]")), "one JSON object"},
 		{"no JSON", answer(200, media, "<html>"), "parse error"},
 		{"no JSON on a stream", answer(200, stream, events("hello")), "parse error"},
-		{"duplicate member", answer(200, media, strings.Replace(result, `"id":7`, `"id":7,"id":7`, 1)), "duplicate"},
+		{
+			"duplicate member", answer(200, media, strings.Replace(result, `"id":7`, `"id":7,"id":7`, 1)),
+			"duplicate",
+		},
 		{"empty body", answer(200, media, ""), "parse error"},
 		{"empty stream", answer(200, stream, ""), "without a response"},
 		{"only notifications", answer(200, stream, events(fmt.Sprintf(note, 1))), "without a response"},
@@ -212,8 +254,15 @@ func TestResponses(t *testing.T) {
 		{"proxy", answer(502, "text/html", "<h1>Bad Gateway</h1>"), "502"},
 		{"JSON but no message", answer(400, media, `{"error":"nope"}`), "400"},
 		{"result in a 500", answer(500, media, result), "500"},
-		{"big body", answer(200, media, strings.Replace(result, "1}", `"`+strings.Repeat("x", 2000)+`"}`, 1)), "too large"},
-		{"big event", answer(200, stream, events(fmt.Sprintf(note, 1), strings.Repeat("x", 2000))), "too large"},
+		{
+			"big body",
+			answer(200, media, strings.Replace(result, "1}", `"`+strings.Repeat("x", 2000)+`"}`, 1)),
+			"too large",
+		},
+		{
+			"big event", answer(200, stream, events(fmt.Sprintf(note, 1), strings.Repeat("x", 2000))),
+			"too large",
+		},
 		{"big refusal", answer(400, media, strings.Repeat(" ", 2000)), "too large"},
 		{"endless body", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", media)
@@ -257,31 +306,37 @@ func TestResponses(t *testing.T) {
 
 func TestStatusErrors(t *testing.T) {
 	t.Run("page", func(t *testing.T) {
-		_, err := serve(t, answer(503, "text/plain", strings.Repeat("é\xff", 1000)), nil).Handle(t.Context(), request(), nil)
+		_, err := serve(
+			t, answer(503, "text/plain", strings.Repeat("é\xff", 1000)), nil,
+		).Handle(t.Context(), request(), nil)
 		e, ok := errors.AsType[*clienthttp.StatusError](err)
-		if !ok || e.Status != 503 || e.HTTPStatus() != 503 || len(e.Excerpt) > 512 || e.Excerpt == "" || strings.Contains(e.Excerpt, "\xff") {
+		if !ok || e.Status != 503 || e.HTTPStatus() != 503 || len(e.Excerpt) > 512 || e.Excerpt == "" ||
+			strings.Contains(e.Excerpt, "\xff") {
 			t.Errorf("got %+v", e)
 		}
 	})
 	t.Run("challenge", func(t *testing.T) {
 		for _, body := range []string{"", `{"jsonrpc":"2.0","error":{"code":23224,"message":"who are you"}}`} {
-			tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("WWW-Authenticate", `Bearer scope="x"`)
-				answer(401, media, body)(w, r)
-			}, nil)
-			_, err := tr.Handle(t.Context(), request(), nil)
-			e, ok := errors.AsType[*clienthttp.StatusError](err)
-			if !ok || e.Header.Get("WWW-Authenticate") != `Bearer scope="x"` {
-				t.Errorf("got %v", err)
-			}
-			if _, said := protocol.AsError(err); said != (body != "") {
-				t.Errorf("got %v for body %q", err, body)
-			}
+			t.Run(fmt.Sprintf("with a message %v", body != ""), func(t *testing.T) {
+				tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("WWW-Authenticate", `Bearer scope="x"`)
+					answer(401, media, body)(w, r)
+				}, nil)
+				_, err := tr.Handle(t.Context(), request(), nil)
+				e, ok := errors.AsType[*clienthttp.StatusError](err)
+				if !ok || e.Header.Get("WWW-Authenticate") != `Bearer scope="x"` {
+					t.Errorf("got %v", err)
+				}
+				if _, said := protocol.AsError(err); said != (body != "") {
+					t.Errorf("got %v for body %q", err, body)
+				}
+			})
 		}
 	})
 	t.Run("network", func(t *testing.T) {
 		tr := serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, nil)
-		if _, err := tr.Handle(t.Context(), request(), nil); err == nil || strings.Contains(err.Error(), "127.0.0.1") && strings.Contains(err.Error(), "/mcp") {
+		if _, err := tr.Handle(t.Context(), request(), nil); err == nil ||
+			strings.Contains(err.Error(), "127.0.0.1") && strings.Contains(err.Error(), "/mcp") {
 			t.Errorf("got %v, want an error without the URL", err)
 		}
 	})
@@ -306,7 +361,7 @@ func TestNotificationsInOrder(t *testing.T) {
 	}
 }
 
-func TestEnding(t *testing.T) {
+func TestRequestEndsWithContextOrTransport(t *testing.T) {
 	// The server sends one notification and then nothing, until it sees that
 	// the client has gone.
 	start := func(t *testing.T) (tr *clienthttp.Transport, begun, gone chan struct{}) {
@@ -352,8 +407,8 @@ func TestEnding(t *testing.T) {
 	})
 }
 
-// A server that keeps its stream open after the response delays nobody, and
-// Close does not wait for it.
+// A server that keeps its stream open after the response delays neither the call
+// nor Close.
 func TestStreamLeftOpen(t *testing.T) {
 	gone := make(chan struct{})
 	tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -397,19 +452,25 @@ func TestConnectionsAreReused(t *testing.T) {
 }
 
 func TestNotify(t *testing.T) {
-	n := &protocol.Notification{Method: "notifications/cancelled", Params: json.RawMessage(`{"requestId":7}`)}
+	n := &protocol.Notification{
+		Method: "notifications/cancelled", Params: json.RawMessage(`{"requestId":7}`),
+	}
 	for status, ok := range map[int]bool{202: true, 200: true, 400: false, 307: false} {
-		err := serve(t, answer(status, "", ""), nil).Notify(t.Context(), n)
-		if (err == nil) != ok {
-			t.Errorf("status %d: got %v", status, err)
-		}
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			err := serve(t, answer(status, "", ""), nil).Notify(t.Context(), n)
+			if (err == nil) != ok {
+				t.Errorf("status %d: got %v", status, err)
+			}
+		})
 	}
 }
 
-// A notification that is refused is not delivered, whatever the refusal says and
-// whether there is a session.
+// A refused notification is an error, with every kind of body, with and without
+// a session.
 func TestRefusedNotificationIsNotDelivered(t *testing.T) {
-	n := &protocol.Notification{Method: "notifications/cancelled", Params: json.RawMessage(`{"requestId":7}`)}
+	n := &protocol.Notification{
+		Method: "notifications/cancelled", Params: json.RawMessage(`{"requestId":7}`),
+	}
 	for _, status := range []int{400, 404, 500} {
 		for name, body := range map[string]string{
 			"error without id": `{"jsonrpc":"2.0","error":{"code":-32602,"message":"m"}}`,
@@ -424,11 +485,12 @@ func TestRefusedNotificationIsNotDelivered(t *testing.T) {
 				if !ok || refused.Status != status {
 					t.Errorf("modern: got %v, want status %d", err, status)
 				}
-				s := &oldServer{id: "s", notify: answer(status, media, body)}
+				s := &legacyServer{id: "s", notify: answer(status, media, body)}
 				in(t, s, &asked{}, func(t *testing.T, x protocol.LegacySession) {
 					err := x.Notify(t.Context(), n)
 					refused, ok := errors.AsType[*clienthttp.StatusError](err)
-					if !ok || refused.Status != status || errors.Is(err, protocol.ErrSessionGone) != (status == 404) {
+					if !ok || refused.Status != status ||
+						errors.Is(err, protocol.ErrSessionGone) != (status == 404) {
 						t.Errorf("in a session: got %v, want status %d", err, status)
 					}
 				})
@@ -455,10 +517,224 @@ func TestMaxResponseBytesIsExact(t *testing.T) {
 				_, _ = io.WriteString(w, body)
 			},
 		} {
-			_, err := serve(t, handler, &clienthttp.Options{MaxResponseBytes: 1000}).Handle(t.Context(), request(), nil)
-			if errors.Is(err, clienthttp.ErrResponseTooLarge) != (over > 0) || over == 0 && err != nil {
-				t.Errorf("%s, %d bytes: got %v", name, len(body), err)
+			t.Run(fmt.Sprintf("%s, %d over", name, over), func(t *testing.T) {
+				_, err := serve(
+					t, handler, &clienthttp.Options{MaxResponseBytes: 1000},
+				).Handle(t.Context(), request(), nil)
+				if errors.Is(err, clienthttp.ErrResponseTooLarge) != (over > 0) || over == 0 && err != nil {
+					t.Errorf("%s, %d bytes: got %v", name, len(body), err)
+				}
+			})
+		}
+	}
+}
+
+// A hostile server answers a request over HTTP. The cost includes the server of
+// the test.
+func TestResponseCostIsLinear(t *testing.T) {
+	const head, tail = `{"jsonrpc":"2.0","id":7,"result":{"x":`, `}}`
+	for _, tt := range []struct {
+		name, media string
+		status      int
+		inputs      []growthtest.Input
+	}{
+		{"body", media, 200, growthtest.Values(head, tail)},
+		{"error body", media, 400, refusedAll(growthtest.Values(head, tail))},
+		{"event", stream, 200, growthtest.Values("data: "+head, tail+"\n\n")},
+		{"stream", stream, 200, []growthtest.Input{
+			{Name: "CR", Make: growthtest.Repeat("", "\r", "data: "+result+"\n\n")},
+			{Name: "comments", Make: growthtest.Repeat("", ":\n", "data: "+result+"\n\n")},
+			{
+				Name: "other events",
+				Make: growthtest.Repeat("", "event: x\ndata: y\n\n", "data: "+result+"\n\n"),
+			},
+			{
+				Name: "notifications",
+				Make: growthtest.Repeat(
+					"", `data: {"jsonrpc":"2.0","method":"notifications/message","params":{}}`+"\n\n",
+					"data: "+result+"\n\n",
+				),
+			},
+			{Name: "never a response", Make: growthtest.Repeat("", "data: \r\r", ""), Refused: true},
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var text string
+			tr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				answer(
+					tt.status, tt.media, text,
+				)(w, r)
+			}, nil)
+			growthtest.Test(t, growthtest.Reader{
+				Read: func(input []byte) bool {
+					text = string(input)
+					_, err := tr.Handle(t.Context(), request(), nil)
+					return err == nil
+				},
+				BytesPerByte: 30, ObjectsPerByte: 0.3,
+			}, tt.inputs...)
+		})
+	}
+}
+
+func refusedAll(inputs []growthtest.Input) []growthtest.Input {
+	for i := range inputs {
+		inputs[i].Refused = true // a result does not go with the status
+	}
+	return inputs
+}
+
+// A server that sends without end, after an event that makes the buffer large,
+// cannot hold a call beyond its deadline.
+func TestDeadlineWithinEndlessStream(t *testing.T) {
+	const deadline, hangs = 100 * time.Millisecond, 10 * time.Second
+	for name, part := range map[string]string{
+		"CR": strings.Repeat("\r", 1<<20), "comments": strings.Repeat(
+			":\r", 1<<19,
+		), "events": strings.Repeat("event: x\rdata: y\r\r", 64<<10),
+	} {
+		endless := func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", stream)
+			text := "event: x\ndata: " + strings.Repeat("x", 1<<20) + "\n\n"
+			for r.Context().Err() == nil {
+				if _, err := io.WriteString(w, text); err != nil {
+					return
+				}
+				text = part
 			}
 		}
+		expires := func(t *testing.T, call func(ctx context.Context) error) {
+			ctx, cancel := context.WithTimeout(t.Context(), deadline)
+			defer cancel()
+			ended := make(chan error, 1)
+			go func() { ended <- call(ctx) }()
+			select {
+			case err := <-ended:
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v, want the deadline", err)
+				}
+			case <-time.After(hangs):
+				t.Fatalf("a call with a deadline of %v has not returned after %v", deadline, hangs)
+			}
+		}
+		t.Run("modern "+name, func(t *testing.T) {
+			tr := serve(t, endless, nil)
+			expires(t, func(ctx context.Context) error {
+				_, err := tr.Handle(ctx, request(), nil)
+				return err
+			})
+		})
+		t.Run("legacy "+name, func(t *testing.T) {
+			ts := httptest.NewServer(&legacyServer{id: "s", call: endless})
+			defer ts.Close()
+			x, tr := (&legacyServer{}).openOver(t, redirected{ts}, &asked{})
+			expires(t, func(ctx context.Context) error {
+				_, err := x.Handle(ctx, request(), nil)
+				return err
+			})
+			if err := errors.Join(x.Close(), tr.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A redirected is a round tripper that sends every request to a server.
+type redirected struct{ ts *httptest.Server }
+
+func (r redirected) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.URL.Host = r.ts.Listener.Addr().String()
+	return r.ts.Client().Transport.RoundTrip(req)
+}
+
+// Many calls run at a time, each with a question, over bodies and over streams.
+// The server gives every call a state of its own and requires it back.
+func TestConcurrentCallsWithQuestions(t *testing.T) {
+	for _, kind := range []string{media, stream} {
+		t.Run(kind, func(t *testing.T) {
+			tr := serve(t, func(w http.ResponseWriter, r *http.Request) { twoLegs(t, kind, w, r) }, nil)
+			c, err := client.New(tr, &client.Options{
+				Era: protocol.Modern,
+				ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+					return client.Accept(map[string]any{"ok": true})
+				},
+				Notification: func(context.Context, *protocol.Notification) {},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var wait sync.WaitGroup
+			for range 16 {
+				wait.Go(func() {
+					r, err := c.CallTool(t.Context(), "deploy", nil)
+					if err != nil || len(r.Content) != 1 {
+						t.Errorf("got %+v, %v", r, err)
+					}
+				})
+			}
+			wait.Wait()
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func twoLegs(t *testing.T, kind string, w http.ResponseWriter, r *http.Request) {
+	data, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	m, err := protocol.DecodeMessage(data)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	req := m.(*protocol.Request)
+	p, err := protocol.DecodeParams(req.Method, req.Params)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	call := p.(*protocol.CallToolParams)
+	answer := `{"resultType":"complete","content":[{"type":"text","text":"done"}]}`
+	switch state, present := call.RequestState.Text(); {
+	case !present:
+		answer = fmt.Sprintf(
+			`{"resultType":"input_required","requestState":"for %s","inputRequests":{"sure":{"method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean"}}}}}}}`,
+			req.ID,
+		)
+	case state == "for "+req.ID.String() || !strings.HasPrefix(state, "for ") ||
+		string(call.InputResponses.Get("sure")) != `{"action":"accept","content":{"ok":true}}`:
+		t.Errorf("request %s has state %q and answers %s", req.ID, state, call.InputResponses)
+	}
+	body := `{"jsonrpc":"2.0","id":` + req.ID.String() + `,"result":` + answer + `}`
+	w.Header().Set("Content-Type", kind)
+	if kind == stream {
+		body = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\ndata: " + body + "\n\n"
+	}
+	_, _ = io.WriteString(w, body)
+}
+
+func TestNegativeMaxResponseBytesIsNoLimit(t *testing.T) {
+	long := strings.Replace(
+		result, "1}", `"`+strings.Repeat("x", clienthttp.DefaultMaxResponseBytes+1<<10)+`"}`, 1,
+	)
+	for name, handler := range map[string]http.HandlerFunc{
+		"body":   answer(200, media, long),
+		"stream": answer(200, stream, "data: "+long+"\n\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := serve(t, handler, nil).Handle(t.Context(), request(), nil)
+			if !errors.Is(err, clienthttp.ErrResponseTooLarge) {
+				t.Errorf("default: got %v, want too large", err)
+			}
+			unlimited := serve(t, handler, &clienthttp.Options{MaxResponseBytes: -1})
+			if _, err := unlimited.Handle(t.Context(), request(), nil); err != nil {
+				t.Errorf("negative: got %v", err)
+			}
+		})
 	}
 }

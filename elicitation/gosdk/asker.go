@@ -13,9 +13,11 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An asker puts questions to the client of a session, on the stream of the
-// request that its context comes from.
+// An asker puts questions to the client of a session, and delivers progress to it,
+// on the stream of the request that its context comes from.
 type asker struct{ session *mcp.ServerSession }
+
+var _ elicitation.ProgressDeliverer = asker{}
 
 // Ask implements [elicitation.Asker].
 func (a asker) Ask(ctx context.Context, q elicitation.Asked, _ func()) (json.RawMessage, error) {

@@ -28,6 +28,29 @@
 // so that one call is on it at a time. When neither is done and two calls are
 // on a connection, the router refuses their questions: it does not guess.
 //
+// # Progress
+//
+// A client that gave its request a progress token hears on it, while a person is asked,
+// that the request is alive ([elicitation.Options].Heartbeat). What the upstream reports
+// about the call has to go the same way, so that values rise. Give the call upstream a
+// token of the gateway's own and pass its notifications to [RelayProgress], and to
+// nothing else:
+//
+//	relay := func(ctx context.Context, req *mcp.ProgressNotificationClientRequest) {
+//		_ = gosdk.RelayProgress(ctx, call, req.Params)
+//	}
+//	base := &mcp.ClientOptions{ProgressNotificationHandler: relay}
+//	client := mcp.NewClient(impl, gosdk.ClientOptions(router, call, key, base))
+//	...
+//	if !call.Origin().ProgressToken.IsZero() { // else the client wants none
+//		params.SetProgressToken("call")
+//	}
+//
+// On a connection that calls share each has a token of its own, by which the handler
+// finds the call. After [elicitation.Call.End] nothing is passed on. Clients of servers
+// that answer in JSON alone (mcp.StreamableHTTPOptions.JSONResponse) hear of progress
+// on the standing stream of their session, if they opened it.
+//
 // # What the SDK's own types make impossible
 //
 // The SDK decodes questions and answers before this package sees them. The

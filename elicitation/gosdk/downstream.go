@@ -64,7 +64,8 @@ func tokenUser(req mcp.Request) elicitation.Principal {
 // Begin says that a request of a client, such as an [*mcp.CallToolRequest], is
 // about to be served on the upstream connection named by key. Questions that
 // come on it go to that client, on the stream of that request, until
-// [elicitation.Call.End], which must be called.
+// [elicitation.Call.End], which must be called before the request is answered. A
+// client that gave a progress token hears on it that its request waits for a person.
 //
 // ctx must be the context of the SDK's handler: it holds the stream.
 func (d *Downstream) Begin(ctx context.Context, req mcp.Request, key elicitation.UpstreamKey) (*elicitation.Call, error) {
@@ -81,7 +82,10 @@ func (d *Downstream) Begin(ctx context.Context, req mcp.Request, key elicitation
 	if err != nil {
 		return nil, err
 	}
-	return d.router.Begin(ctx, elicitation.Origin{Session: session, Principal: principal, Capabilities: &caps}, elicitation.Asks(asker{ss}), key)
+	origin := elicitation.Origin{
+		Session: session, Principal: principal, Capabilities: &caps, ProgressToken: progressToken(req),
+	}
+	return d.router.Begin(ctx, origin, elicitation.Asks(asker{ss}), key)
 }
 
 // attach returns the router's session of ss, and makes it if there is none.

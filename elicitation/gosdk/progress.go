@@ -58,15 +58,62 @@ func tellProgress(ctx context.Context, upstream *mcp.ClientSession) func(*protoc
 		if p.Token.IsZero() {
 			return
 		}
-		told := &mcp.ProgressNotificationParams{Message: p.Message, Progress: p.Progress}
-		if json.Unmarshal([]byte(p.Token.String()), &told.ProgressToken) != nil {
+		told, err := sdkProgress(p)
+		if err != nil {
 			return
-		}
-		if p.Total != nil {
-			told.Total = *p.Total
 		}
 		ctx, cancel := context.WithTimeout(ctx, progressTimeout)
 		defer cancel()
 		_ = upstream.NotifyProgress(ctx, told) // the answer will tell it, too
 	}
+}
+
+// sdkProgress spells progress for the SDK.
+func sdkProgress(p *protocol.Progress) (*mcp.ProgressNotificationParams, error) {
+	out := &mcp.ProgressNotificationParams{Message: p.Message, Progress: p.Progress}
+	if p.Total != nil {
+		out.Total = *p.Total
+	}
+	return out, json.Unmarshal([]byte(p.Token.String()), &out.ProgressToken)
+}
+
+// progressToken returns the token of a request, zero for none. The SDK hands on
+// whatever JSON the client sent; what is no token counts as none.
+func progressToken(req mcp.Request) protocol.ProgressToken {
+	with, ok := req.GetParams().(mcp.RequestParams)
+	if !ok {
+		return protocol.ProgressToken{}
+	}
+	data, err := json.Marshal(with.GetProgressToken())
+	if err != nil {
+		return protocol.ProgressToken{}
+	}
+	token, err := protocol.ParseID(data)
+	if err != nil {
+		return protocol.ProgressToken{}
+	}
+	return token
+}
+
+// DeliverProgress implements [elicitation.ProgressDeliverer].
+func (a asker) DeliverProgress(ctx context.Context, p *protocol.Progress) error {
+	params, err := sdkProgress(p)
+	if err != nil {
+		return err
+	}
+	return a.session.NotifyProgress(ctx, params)
+}
+
+// RelayProgress passes on to the client of call what the upstream reports about it,
+// as [elicitation.Call.RelayProgress] does. It is for the ProgressNotificationHandler
+// of the upstream connection. Relay nothing for a call whose Origin has no
+// ProgressToken: its client wants none.
+func RelayProgress(
+	ctx context.Context, call *elicitation.Call, p *mcp.ProgressNotificationParams,
+) error {
+	relayed := &protocol.Progress{Progress: p.Progress, Message: p.Message}
+	if total := p.Total; total != 0 {
+		relayed.Total = &total
+	}
+	return call.RelayProgress(ctx, relayed)
 }

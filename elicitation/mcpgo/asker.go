@@ -18,11 +18,16 @@ import (
 )
 
 // An asker puts questions to the client of the request that its context comes
-// from.
-type asker struct{ server *server.MCPServer }
+// from, and delivers progress to it. It is for one call.
+type asker struct {
+	server *server.MCPServer
+	queued *queuedProgress // the last progress that was delivered, nil: none
+}
+
+var _ elicitation.ProgressDeliverer = (*asker)(nil)
 
 // Ask implements [elicitation.Asker].
-func (a asker) Ask(ctx context.Context, q elicitation.Asked, _ func()) (json.RawMessage, error) {
+func (a *asker) Ask(ctx context.Context, q elicitation.Asked, _ func()) (json.RawMessage, error) {
 	var params mcp.ElicitationParams
 	if err := json.Unmarshal(q.Params, &params); err != nil { // the router's own bytes
 		return nil, fmt.Errorf("elicitation: asking the client: %w", err)

@@ -32,7 +32,40 @@
 // or give each its own, with a key of its own. When neither is done and two
 // calls are on it, the router refuses their questions: it does not guess.
 //
-// # Progress
+// # Progress of a call
+//
+// A client that gave its request a progress token hears on it, while a person is asked,
+// that the request is alive ([elicitation.Options].Heartbeat). What the upstream reports
+// about the call has to go the same way, so that values rise. Give the call upstream a
+// token of the gateway's own and pass its notifications to [RelayProgress], and to
+// nothing else:
+//
+//	upstream.OnNotification(func(n mcp.JSONRPCNotification) {
+//		_ = mcpgo.RelayProgress(ctx, call, n)
+//	})
+//	...
+//	if !call.Origin().ProgressToken.IsZero() { // else the client wants none
+//		request.Params.Meta = &mcp.Meta{ProgressToken: "call"}
+//	}
+//
+// On a connection that calls share each has a token of its own, by which the handler
+// finds the call: mcp-go keeps handlers as long as the connection. The token is found
+// in the context of handlers of tools, prompts and resources, by middleware that
+// [NewDownstream] adds. After [elicitation.Call.End] nothing is passed on.
+//
+// mcp-go queues notifications. Each waits until mcp-go is about to write it, a second at
+// most, so that the answer to the call, which does not pass the queue, comes after. Three
+// things limit this:
+//
+//   - On standard input and output mcp-go encodes a message before it takes its turn to
+//     write. An answer that follows within that instant may be written first.
+//   - All HTTP streams of a session write from one queue. In a session with several
+//     calls at a time, or with a standing stream, progress may come on another stream
+//     than that of its call, and what follows within an instant may be read before it.
+//   - In a process, and in sessions of the host's make, the queue is read by others, and
+//     progress may come after the answer.
+//
+// # Progress on a question
 //
 // A client that reports progress on a question is waited for. The token is the
 // one that came with the question; the upstream hears of it with its own, if it

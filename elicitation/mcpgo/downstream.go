@@ -46,8 +46,8 @@ type Downstream struct {
 type attached struct{ session *elicitation.Session } // nil until its first call
 
 // NewDownstream makes the sessions of s known to router, each when its first
-// call begins and until mcp-go forgets it. It adds hooks to s, which must come
-// before clients do.
+// call begins and until mcp-go forgets it. It adds hooks and middleware to s, which
+// must come before clients do.
 func NewDownstream(router *elicitation.Router, s *server.MCPServer, opts *Options) *Downstream {
 	d := &Downstream{router: router, server: s, sessions: make(map[server.ClientSession]*attached)}
 	if opts != nil {
@@ -63,6 +63,7 @@ func NewDownstream(router *elicitation.Router, s *server.MCPServer, opts *Option
 	})
 	s.GetHooks().AddOnUnregisterSession(func(_ context.Context, session server.ClientSession) { d.forget(session) })
 	s.AddNotificationHandler(protocol.NotifyProgress, d.hearProgress)
+	keepTokens(s)
 	return d
 }
 
@@ -79,7 +80,8 @@ func (d *Downstream) forget(session server.ClientSession) {
 // Begin says that the request of a client whose handler has ctx is about to be
 // served on the upstream connection named by key. Questions that come on it go
 // to that client, on the stream of that request, until [elicitation.Call.End],
-// which must be called.
+// which must be called before the request is answered. A client that gave a progress
+// token hears on it that its request waits for a person.
 //
 // ctx must be the context of mcp-go's handler: it holds the session and the
 // stream. [WithCall] hands the call on.
@@ -100,7 +102,9 @@ func (d *Downstream) Begin(ctx context.Context, key elicitation.UpstreamKey) (*e
 	if err != nil {
 		return nil, err
 	}
-	return d.router.Begin(ctx, elicitation.Origin{Session: to, Principal: principal, Capabilities: &caps}, elicitation.Asks(asker{d.server}), key)
+	origin := elicitation.Origin{Session: to, Principal: principal, Capabilities: &caps}
+	origin.ProgressToken, _ = ctx.Value(tokenKey{}).(protocol.ProgressToken)
+	return d.router.Begin(ctx, origin, elicitation.Asks(&asker{server: d.server}), key)
 }
 
 // attach returns the router's session, and makes it if there is none. One that

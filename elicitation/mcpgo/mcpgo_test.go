@@ -92,6 +92,7 @@ type setting struct {
 	listen    bool              // the gateway opens a GET stream
 	downLines bool              // clients come over lines
 	opts      *mcpgo.Options
+	heartbeat time.Duration
 }
 
 // A gateway passes calls on.
@@ -107,7 +108,7 @@ type gateway struct {
 func newGateway(t *testing.T, set setting) *gateway {
 	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
-	router, err := elicitation.New(&elicitation.Options{Logger: zap.New(core), Timeout: set.timeout})
+	router, err := elicitation.New(&elicitation.Options{Logger: zap.New(core), Timeout: set.timeout, Heartbeat: set.heartbeat})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,6 +156,9 @@ func newGateway(t *testing.T, set setting) *gateway {
 		}
 		var on mcp.CallToolRequest
 		on.Params.Name, on.Params.Arguments = r.Params.Name, r.GetArguments()
+		if !call.Origin().ProgressToken.IsZero() {
+			return callWithProgress(ctx, upstream, call, on)
+		}
 		return upstream.CallTool(mcpgo.WithCall(ctx, call), on)
 	}
 	for _, name := range []string{"form", "visit", "slow"} {
@@ -276,6 +280,9 @@ func connect(t *testing.T, over transport.Interface, revision string, declared *
 	return func(ctx context.Context, tool, env string) (string, error) {
 		var r mcp.CallToolRequest
 		r.Params.Name, r.Params.Arguments = tool, map[string]any{"env": env}
+		if token := ctx.Value(progressKey{}); token != nil {
+			r.Params.Meta = &mcp.Meta{ProgressToken: token}
+		}
 		got, err := c.CallTool(ctx, r)
 		if err != nil {
 			return "", err
@@ -290,9 +297,12 @@ func (g *gateway) rondo(t *testing.T, f func(message string) string) person {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := rondo.New(over, &rondo.Options{Era: protocol.Legacy, ElicitForm: func(_ context.Context, q *rondo.FormQuestion) (*protocol.ElicitResult, error) {
+	c, err := rondo.New(over, &rondo.Options{Era: protocol.Legacy, ElicitForm: func(_ context.Context, q *rondo.FormQuestion) (*protocol.ElicitResult, error) {
 		return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(`{"reason":"` + f(q.Message) + `"}`)}, nil
 	}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = c.Close() })
 	return func(ctx context.Context, tool, env string) (string, error) {
 		got, err := c.CallTool(ctx, tool, map[string]any{"env": env})

@@ -34,7 +34,9 @@ func benchmarkReply(b *testing.B, servers []*natsserver.Server) {
 // BenchmarkSend is what it takes to find an owner and get its answer.
 func BenchmarkSend(b *testing.B) {
 	for name, servers := range map[string]func() []*natsserver.Server{
-		"one server":    func() []*natsserver.Server { return []*natsserver.Server{natstest.Start(b, b.TempDir(), 0)} },
+		"one server": func() []*natsserver.Server {
+			return []*natsserver.Server{natstest.Start(b, b.TempDir(), 0)}
+		},
 		"three servers": func() []*natsserver.Server { return natstest.StartCluster(b, 3) },
 	} {
 		b.Run(name, func(b *testing.B) {

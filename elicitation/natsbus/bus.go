@@ -11,37 +11,42 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/natskv"
 )
 
-// maxAnswerTime is how long an answer may take. Owners answer from memory;
-// who has not done so by then has lost the message or hangs.
-const maxAnswerTime = 30 * time.Second
+// maxResponseTime is how long the response to a request may take. Owners respond
+// from memory; one that needs longer has lost the request or hangs.
+const maxResponseTime = 30 * time.Second
+
+// handler is what a router gives to Listen.
+type handler func(ctx context.Context, key string, message []byte) []byte
 
 // A Bus is one replica's end of an [elicitation.Bus] over NATS. It may be used
 // concurrently. Two goroutines of its own run until Close.
 type Bus struct {
-	opts    Options
-	bucket  *bucket
-	barrier *barrier
-	nc      *nats.Conn
-	id      replicaID
+	opts   Options
+	bucket *natskv.Bucket // the directory
+	marks  *sharedWrite   // to the directory, by findEntry
+	js     jetstream.JetStream
+	nc     *nats.Conn
+	id     replicaID
 
 	life     context.Context // ends when the bus closes
-	end      context.CancelFunc
-	tasks    sync.WaitGroup // its own goroutines, and answers on their way
+	endLife  context.CancelFunc
+	tasks    sync.WaitGroup // the two goroutines, and handlers that run
 	releases chan release
-	slots    chan struct{} // taken by answers on their way
+	slots    chan struct{} // one is taken by each handler that runs
 
 	mu        sync.Mutex
 	closed    bool
-	answer    func(ctx context.Context, key string, message []byte) []byte
-	questions *nats.Subscription
-	answers   *nats.Subscription
-	held      map[string]held
-	waiting   map[string]*waiter // by the last word of the reply subject
+	handler   handler // nil before Listen
+	requests  *nats.Subscription
+	responses *nats.Subscription
+	held      map[string]heldClaim // by key
+	waiting   map[string]*waiter   // by the last token of the reply subject
 
-	failing sync.Mutex // so that calls of Options.Failed do not overlap
-	partial partials   // used by the callback of questions alone
+	failedMu sync.Mutex // held while Options.Failed is called
+	partials partials   // used by the callback of requests alone
 }
 
 var _ elicitation.Bus = (*Bus)(nil)
@@ -57,34 +62,42 @@ func New(ctx context.Context, js jetstream.JetStream, opts *Options) (*Bus, erro
 	}
 	const leastPayload = 4 << 10 // MaxBusMessage in maxParts, and frames
 	if n := js.Conn().MaxPayload(); n < leastPayload {
-		return nil, fmt.Errorf("natsbus: the server takes messages of %d bytes, want at least %d", n, leastPayload)
+		return nil, fmt.Errorf("natsbus: the server takes messages of %d bytes, want at least %d",
+			n, leastPayload)
 	}
 	bucket, err := openBucket(ctx, js, o)
 	if err != nil {
 		return nil, fmt.Errorf("natsbus: %w", err)
 	}
 	b := &Bus{
-		opts: o, bucket: bucket, barrier: newBarrier(), nc: js.Conn(), id: newReplicaID(),
+		opts: o, bucket: bucket, marks: newSharedWrite(),
+		js: js, nc: js.Conn(), id: newReplicaID(),
 		releases: make(chan release, maxReleases), slots: make(chan struct{}, MaxAnswering),
-		held: make(map[string]held), waiting: make(map[string]*waiter), partial: make(partials),
+		held: make(map[string]heldClaim), waiting: make(map[string]*waiter),
+		partials: make(partials),
 	}
-	b.life, b.end = context.WithCancel(context.WithoutCancel(ctx))
-	if _, err := b.renew(ctx); err != nil {
-		b.end()
+	b.life, b.endLife = context.WithCancel(context.WithoutCancel(ctx))
+	if _, err := b.renewLease(ctx); err != nil {
+		b.endLife()
 		return nil, fmt.Errorf("natsbus: lease: %w", err)
 	}
-	if b.answers, err = b.nc.Subscribe(b.answerSubject("*"), b.onAnswer); err != nil {
-		b.end()
+	b.responses, err = b.nc.Subscribe(b.responseSubject("*"), b.receiveResponse)
+	if err != nil {
+		b.endLife()
 		return nil, fmt.Errorf("natsbus: %w", err)
 	}
-	b.tasks.Go(b.live)
-	b.tasks.Go(b.work)
+	b.tasks.Go(b.keepLease)
+	b.tasks.Go(b.removeReleased)
 	return b, nil
 }
 
-func (b *Bus) questionSubject(id replicaID) string { return b.opts.Prefix + ".q." + id.String() }
-func (b *Bus) answerSubject(last string) string {
-	return b.opts.Prefix + ".a." + b.id.String() + "." + last
+// requestSubject is where a replica receives requests.
+func (b *Bus) requestSubject(id replicaID) string { return b.opts.Prefix + ".q." + id.String() }
+
+// responseSubject is where this replica receives the response to the request that
+// has the token given.
+func (b *Bus) responseSubject(token string) string {
+	return b.opts.Prefix + ".a." + b.id.String() + "." + token
 }
 
 // Listen implements [elicitation.Bus].
@@ -96,12 +109,13 @@ func (b *Bus) Listen(answer func(ctx context.Context, key string, message []byte
 		return elicitation.ErrBusClosed
 	case answer == nil:
 		return errors.New("natsbus: listen: there is no function")
-	case b.answer != nil:
+	case b.handler != nil:
 		return errors.New("natsbus: listen: this end has a router already")
 	}
-	sub, err := b.nc.Subscribe(b.questionSubject(b.id), b.onQuestion)
+	sub, err := b.nc.Subscribe(b.requestSubject(b.id), b.receiveRequest)
 	if err == nil {
-		// A claim must not be found before its owner is.
+		// The server must know of the subscription before a claim can be found:
+		// otherwise it would say that the owner is gone.
 		err = b.nc.FlushTimeout(b.opts.Timeout)
 	}
 	if err != nil {
@@ -110,13 +124,13 @@ func (b *Bus) Listen(answer func(ctx context.Context, key string, message []byte
 		}
 		return fmt.Errorf("natsbus: listen: %w", err)
 	}
-	b.answer, b.questions = answer, sub
+	b.handler, b.requests = answer, sub
 	return nil
 }
 
-// Close implements [elicitation.Bus]. It waits for answers that are being
-// made, and tells the others that this replica is gone, for which it takes no
-// longer than [Options].Timeout. The claims end with it.
+// Close implements [elicitation.Bus]. It waits for responses that are being
+// made, and then removes the lease, so that the other replicas know that this one
+// is gone; that takes [Options].Timeout at most. The claims end with the lease.
 func (b *Bus) Close() error {
 	b.mu.Lock()
 	if b.closed {
@@ -124,27 +138,27 @@ func (b *Bus) Close() error {
 		return nil
 	}
 	b.closed = true
-	_ = b.answers.Unsubscribe() // fails when the connection is closed
-	if b.questions != nil {
-		_ = b.questions.Unsubscribe()
+	_ = b.responses.Unsubscribe() // fails when the connection is closed
+	if b.requests != nil {
+		_ = b.requests.Unsubscribe()
 	}
 	b.mu.Unlock()
 
-	b.end()
+	b.endLife()
 	b.tasks.Wait()
 	if !b.nc.IsConnected() {
 		return nil // the lease ends by itself
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), b.opts.Timeout)
 	defer cancel()
-	if err := b.bucket.kv.Purge(ctx, leaseKey(b.id), jetstream.PurgeTTL(markerTTL)); err != nil {
+	if err := b.bucket.Remove(ctx, leaseKey(b.id), 0); err != nil {
 		return fmt.Errorf("natsbus: close: lease: %w", err)
 	}
 	return nil
 }
 
-// usable refuses calls that make no sense.
-func (b *Bus) usable(ctx context.Context, key string) error {
+// checkCall refuses a call of Claim or Send that cannot succeed.
+func (b *Bus) checkCall(ctx context.Context, key string) error {
 	b.mu.Lock()
 	closed := b.closed
 	b.mu.Unlock()
@@ -160,26 +174,27 @@ func (b *Bus) usable(ctx context.Context, key string) error {
 	return nil
 }
 
-// bound limits a use of the directory, which also ends with the bus.
-func (b *Bus) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+// withTimeout limits a use of the directory, which also ends with the bus.
+func (b *Bus) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, b.opts.Timeout)
 	stop := context.AfterFunc(b.life, cancel)
 	return ctx, func() { stop(); cancel() }
 }
 
-// failure says what a caller gets to see.
-func (b *Bus) failure(what string, err error) error {
+// wrapError returns the error that a caller of the bus gets.
+func (b *Bus) wrapError(operation string, err error) error {
 	if b.life.Err() != nil {
 		return elicitation.ErrBusClosed
 	}
 	if errors.Is(err, elicitation.ErrClaimed) {
 		return err
 	}
-	return fmt.Errorf("natsbus: %s: %w", what, err)
+	return fmt.Errorf("natsbus: %s: %w", operation, err)
 }
 
-func (b *Bus) failed(err error) {
-	b.failing.Lock()
-	defer b.failing.Unlock()
+// reportFailure reports an error of a goroutine of the bus.
+func (b *Bus) reportFailure(err error) {
+	b.failedMu.Lock()
+	defer b.failedMu.Unlock()
 	b.opts.Failed(err)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/natskv"
 )
 
 // The directory says which replica owns which key, and which replicas are
@@ -19,8 +20,8 @@ import (
 //	c.<digest of the key>   format, 1; replica, 16 bytes; random, 16 bytes
 //	l.<replica>             the lease, nothing in it
 //
-// A claim counts as long as the key is there. When its replica has no lease
-// any more, another may take the claim over.
+// A claim counts as long as its key is there. Another replica may take it over
+// when the lease of its replica has ended.
 const (
 	claimFormat = 1
 	idSize      = 16
@@ -44,8 +45,8 @@ func claimKey(key string) string {
 
 func leaseKey(id replicaID) string { return "l." + id.String() }
 
-// newClaim is the value of a claim, unlike any other: whose acknowledgement
-// got lost knows its own again.
+// newClaim returns the value of a claim. It differs from all others, so that a
+// replica recognizes its own when the acknowledgement was lost.
 func newClaim(id replicaID) []byte {
 	value := append([]byte{claimFormat}, id[:]...)
 	nonce := newReplicaID()
@@ -59,13 +60,7 @@ func ownerOf(value []byte) (replicaID, error) {
 	return replicaID(value[1 : 1+idSize]), nil
 }
 
-// held is a claim of this end.
-type held struct {
-	revision uint64
-	until    time.Time
-}
-
-// checkKey holds a key against the contract of [elicitation.Bus].
+// checkKey checks a key against the contract of [elicitation.Bus].
 func checkKey(key string) error {
 	if key == "" || len(key) > 64 {
 		return fmt.Errorf("a key has %d bytes, want 1 to 64", len(key))
@@ -78,61 +73,70 @@ func checkKey(key string) error {
 	return nil
 }
 
+// A heldClaim is a claim of this replica.
+type heldClaim struct {
+	revision uint64
+	until    time.Time
+}
+
 // Claim implements [elicitation.Bus]. It ends with ctx, and after
 // [Options].Timeout.
 func (b *Bus) Claim(ctx context.Context, key string, ttl time.Duration) error {
-	if err := b.usable(ctx, key); err != nil {
+	if err := b.checkCall(ctx, key); err != nil {
 		return err
 	}
-	ctx, cancel := b.bound(ctx)
+	ctx, cancel := b.withTimeout(ctx)
 	defer cancel()
 	value := newClaim(b.id)
 	var revision uint64
-	err := b.bucket.keep(ctx, func() (err error) {
-		revision, err = b.claim(ctx, key, value, ttl)
+	err := b.bucket.Retry(ctx, func() (err error) {
+		revision, err = b.tryClaim(ctx, key, value, ttl)
 		return err
 	})
 	if err != nil {
-		return b.failure("claim", err)
+		return b.wrapError("claim", err)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return elicitation.ErrBusClosed
 	}
-	b.held[key] = held{revision, time.Now().Add(ttl)}
+	b.held[key] = heldClaim{revision, time.Now().Add(ttl)}
 	return nil
 }
 
-// claim makes one attempt.
-func (b *Bus) claim(ctx context.Context, key string, value []byte, ttl time.Duration) (uint64, error) {
+// tryClaim makes one attempt at storing a claim. Where there is one already it
+// replaces it, if it may.
+func (b *Bus) tryClaim(
+	ctx context.Context, key string, value []byte, ttl time.Duration,
+) (revision uint64, err error) {
 	name := claimKey(key)
-	revision, err := b.bucket.swap(ctx, name, value, 0, ttl)
-	if !conflict(err) {
+	revision, err = b.bucket.PutAfter(ctx, name, value, 0, ttl)
+	if !natskv.IsConflict(err) {
 		return revision, err
 	}
-	found, err := b.bucket.get(ctx, name)
+	found, err := b.bucket.Get(ctx, name)
 	if err != nil {
 		return 0, err
 	}
-	if bytes.Equal(found.value, value) && !found.gone {
-		return found.revision, nil
+	if bytes.Equal(found.Value, value) && !found.Gone {
+		return found.Revision, nil // of an attempt whose acknowledgement was lost
 	}
-	if !found.gone {
-		if err := b.free(ctx, found.value); err != nil {
+	if !found.Gone {
+		if err := b.checkReplaceable(ctx, found.Value); err != nil {
 			return 0, err
 		}
 	}
-	revision, err = b.bucket.swap(ctx, name, value, found.revision, ttl)
-	if conflict(err) {
-		return 0, errMoved
+	revision, err = b.bucket.PutAfter(ctx, name, value, found.Revision, ttl)
+	if natskv.IsConflict(err) {
+		return 0, natskv.ErrChanged
 	}
 	return revision, err
 }
 
-// free says whether a claim may be replaced: one's own, or that of a replica
-// whose lease has ended.
-func (b *Bus) free(ctx context.Context, value []byte) error {
+// checkReplaceable returns an error unless a claim may be replaced: it is this
+// replica's own, or the lease of its replica has ended for certain.
+func (b *Bus) checkReplaceable(ctx context.Context, value []byte) error {
 	owner, err := ownerOf(value)
 	if err != nil {
 		return err
@@ -140,65 +144,89 @@ func (b *Bus) free(ctx context.Context, value []byte) error {
 	if owner == b.id {
 		return nil
 	}
-	lease, err := b.find(ctx, leaseKey(owner))
+	lease, err := b.findEntry(ctx, leaseKey(owner))
 	if err != nil {
 		return err
 	}
-	if !lease.gone {
+	if !lease.Gone {
 		return elicitation.ErrClaimed
 	}
 	return nil
 }
 
-// find reads a key until ctx ends, and says that it is gone only when that is
-// certain: a server that does not know yet that it leads no more, or that has
-// just begun to, may not have seen what is there, and goes on answering for as
-// long as a second.
-func (b *Bus) find(ctx context.Context, key string) (found item, err error) {
-	err = b.bucket.keep(ctx, func() (err error) {
-		found, err = b.bucket.get(ctx, key)
-		return err
+// findEntry reads a key of the directory and retries until ctx ends. It returns
+// an entry that is gone only if that is certain. For that the lease is written,
+// which has to be renewed anyway.
+func (b *Bus) findEntry(ctx context.Context, key string) (natskv.Entry, error) {
+	return b.bucket.Find(ctx, key, func(ctx context.Context) (uint64, error) {
+		return b.marks.share(ctx, b.renewLease)
 	})
-	if err != nil || !found.gone {
-		return found, err
-	}
-	revision, err := b.barrier.pass(ctx, b.renew)
-	if err != nil {
-		return item{}, err
-	}
-	err = b.bucket.keep(ctx, func() (err error) {
-		found, err = b.bucket.getSince(ctx, key, revision)
-		return err
-	})
-	return found, err
 }
 
-// owner looks up who owns a key, and the revision of the claim.
-func (b *Bus) owner(ctx context.Context, key string) (id replicaID, revision uint64, err error) {
-	ctx, cancel := b.bound(ctx)
+// sharedWrite lets concurrent callers of findEntry share a write. Anybody may send
+// replies to questions that do not exist; without it each of them would cost a
+// write.
+type sharedWrite struct {
+	turn     chan struct{} // holds one while a write is under way
+	began    time.Time     // when the last write that succeeded began; guarded by turn
+	revision uint64        // its revision; guarded by turn
+}
+
+func newSharedWrite() *sharedWrite { return &sharedWrite{turn: make(chan struct{}, 1)} }
+
+// share returns the revision of a write that began after the call. It waits for
+// two writes at most, and until ctx ends. Only success is shared: a write may fail
+// because the context of its caller ended.
+func (w *sharedWrite) share(
+	ctx context.Context, write func(context.Context) (uint64, error),
+) (revision uint64, err error) {
+	called := time.Now()
+	select {
+	case w.turn <- struct{}{}:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	defer func() { <-w.turn }()
+	if !w.began.After(called) {
+		began := time.Now()
+		revision, err := write(ctx)
+		if err != nil {
+			return 0, err
+		}
+		w.began, w.revision = began, revision
+	}
+	return w.revision, nil
+}
+
+// findOwner looks up which replica owns a key, and the revision of its claim.
+func (b *Bus) findOwner(
+	ctx context.Context, key string,
+) (id replicaID, revision uint64, err error) {
+	ctx, cancel := b.withTimeout(ctx)
 	defer cancel()
-	found, err := b.find(ctx, claimKey(key))
+	found, err := b.findEntry(ctx, claimKey(key))
 	switch {
 	case err != nil:
-		return id, 0, b.failure("directory", err)
-	case found.gone:
+		return id, 0, b.wrapError("directory", err)
+	case found.Gone:
 		return id, 0, elicitation.ErrUnclaimed
 	}
-	id, err = ownerOf(found.value)
+	id, err = ownerOf(found.Value)
 	if err != nil {
-		return id, 0, b.failure("directory", err)
+		return id, 0, b.wrapError("directory", err)
 	}
-	return id, found.revision, nil
+	return id, found.Revision, nil
 }
 
-// alive says whether a replica has a lease. One that cannot be asked about
-// counts as alive.
-func (b *Bus) alive(ctx context.Context, id replicaID) bool {
-	lease, err := b.bucket.get(ctx, leaseKey(id))
-	return err != nil || !lease.gone
+// hasLease reports whether a replica has a lease. It makes one attempt, and if
+// that fails the replica counts as alive.
+func (b *Bus) hasLease(ctx context.Context, id replicaID) bool {
+	lease, err := b.bucket.Get(ctx, leaseKey(id))
+	return err != nil || !lease.Gone
 }
 
-// Release implements [elicitation.Bus].
+// Release implements [elicitation.Bus]. A goroutine of the bus removes the claim
+// from the directory.
 func (b *Bus) Release(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -207,35 +235,50 @@ func (b *Bus) Release(key string) {
 		return
 	}
 	delete(b.held, key)
-	select {
-	case b.releases <- release{claimKey(key), h.revision}:
-	default: // it ends with its ttl
-	}
+	b.queueRelease(claimKey(key), h.revision)
 }
 
-// release is a claim that is to be taken out of the directory.
+// release is a claim that is to be removed from the directory.
 type release struct {
 	key      string
 	revision uint64
 }
 
-// maxReleases is how many claims may wait to be released: as many as end at
-// once when a router with many questions shuts down.
+// maxReleases is how many claims may wait to be removed: as many as end at once
+// when a router with many questions shuts down.
 const maxReleases = 1024
 
-// work releases claims, one after the other, until the bus closes. A server
-// that does not answer costs one attempt each; what is left then expires.
-func (b *Bus) work() {
+// queueRelease has a claim removed. If the queue is full the claim ends with its
+// time to live.
+func (b *Bus) queueRelease(key string, revision uint64) {
+	select {
+	case b.releases <- release{key, revision}:
+	default:
+	}
+}
+
+// removeReleased is a goroutine. It removes released claims one after the other
+// until the bus closes. If the server does not answer, each costs one attempt and
+// ends with its time to live.
+func (b *Bus) removeReleased() {
 	for {
 		select {
 		case <-b.life.Done():
 			return
 		case r := <-b.releases:
-			ctx, cancel := b.bound(b.life)
-			if err := b.bucket.remove(ctx, r.key, r.revision); err != nil && b.life.Err() == nil {
-				b.failed(fmt.Errorf("natsbus: release: %w", err))
+			if err := b.removeClaim(r); err != nil && b.life.Err() == nil {
+				b.reportFailure(fmt.Errorf("natsbus: release: %w", err))
 			}
-			cancel()
 		}
 	}
+}
+
+func (b *Bus) removeClaim(r release) error {
+	ctx, cancel := context.WithTimeout(b.life, b.bucket.AttemptTimeout())
+	defer cancel()
+	err := b.bucket.Remove(ctx, r.key, r.revision)
+	if natskv.IsConflict(err) {
+		return nil // another replica has taken the claim over
+	}
+	return err
 }

@@ -9,37 +9,37 @@
 //	...
 //	router, err := elicitation.New(&elicitation.Options{Bus: bus})
 //
-// In the end: [elicitation.Router.Shutdown], then [Bus.Close], then nc.Close.
+// To shut down, call [elicitation.Router.Shutdown], then [Bus.Close], then nc.Close.
 //
 // # How it works
 //
 // A directory in a JetStream key-value bucket says which replica waits for the
-// reply to which question. A claim is one conditional write, and stands when
-// the leader of the bucket and a majority have it. A replica that gets a reply
-// to a question it did not put reads there whose it is, and sends the reply to
-// that replica's subject. So a question costs a write and a background removal,
-// and a reply that arrives elsewhere a read and a request; one that arrives at
-// home costs nothing.
+// reply to which question. A claim is one conditional write, decided by the leader
+// of the bucket and stored by a majority. A replica that receives a reply to a
+// question of another replica looks up the owner of the question and sends the
+// reply to the owner's subject. So a question costs a write and a removal in the
+// background. A reply costs a read and a request if it arrives at another replica,
+// and nothing if it arrives at the owner.
 //
-// Messages longer than the server takes travel in parts, so that servers with
+// Messages longer than the server accepts are sent in parts, so that servers with
 // the default max_payload carry what [elicitation.MaxBusMessage] allows.
 //
 // # Replicas that die, networks that break
 //
-// Every replica holds a lease, which it renews. That a replica is gone is seen
-// in two ways. When its connection is closed, which the server notices at once
-// if the process ended, there is nobody to take the message: Send returns
+// Every replica holds a lease, which it renews. That a replica is gone is detected
+// in two ways. If its connection is closed, which the server notices at once when
+// the process ends, nobody subscribes to its subject any more: Send returns
 // [elicitation.ErrOwnerGone], after [Options].Grace if the lease still stands,
-// because the replica may just be moving to another server. When packets only
-// get lost, Send ends with another error as soon as the lease has: the message
-// may have arrived. The claims of a replica without a lease may be taken over,
-// and are removed when their time to live ends.
+// because the replica may be reconnecting to another server. If packets only get
+// lost, Send returns another error when the lease has ended: the message may have
+// arrived. Other replicas may take over the claims of a replica without a lease;
+// otherwise these end with their time to live.
 //
 // A replica that is cut off from the majority of a JetStream cluster can neither
-// claim nor say that a question is unknown; both fail within [Options].Timeout.
-// When the network is whole again, questions that are still pending can be
-// answered as before. A directory that was lost is written anew by the
-// replicas.
+// claim nor report that a question is unknown; both fail within [Options].Timeout.
+// When the partition has ended, questions that are still pending can be answered
+// as before. If the directory is lost, the replicas create it again and restore
+// their claims.
 //
 // # What an operator has to do
 //
@@ -51,9 +51,8 @@
 // to come from the leader.
 //
 // Whoever may publish on the subjects of the bus can answer any question, and
-// whoever may subscribe to them reads the answers that pass. NATS tells the
-// replicas from everybody else, nothing else does; so give them an account, or
-// a user, of their own:
+// whoever may subscribe to them can read the answers. Only NATS authenticates the
+// replicas, so give them an account, or a user, of their own:
 //
 //	publish    rondo.bus.>
 //	           $KV.rondo_bus.>
@@ -63,9 +62,9 @@
 //	subscribe  rondo.bus.>
 //	           _INBOX.>
 //
-// and use TLS between servers that others can listen to. The directory itself
-// holds digests and random names of replicas, no keys and no messages. Messages
-// are not logged, here or by [Options].Failed. All that arrives is checked in
-// size and shape all the same, a replica answers no more than [MaxAnswering]
-// messages at a time, and only ever on subjects of the bus.
+// and use TLS where others can read the network. The directory holds digests and
+// random names of replicas, no keys and no messages. Messages are not logged, nor
+// passed to [Options].Failed. Everything that arrives is checked in size and shape
+// all the same. A replica answers no more than [MaxAnswering] messages at a time,
+// and publishes answers on subjects of the bus only.
 package natsbus

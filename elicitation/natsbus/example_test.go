@@ -26,8 +26,10 @@ func ExampleNew() {
 	defer leave()
 
 	session, err := asks.Attach(elicitation.SessionInfo{
-		ID:           "session-1",
-		Capabilities: protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}},
+		ID: "session-1",
+		Capabilities: protocol.ClientCapabilities{
+			Elicitation: &protocol.ElicitationCapability{Form: true},
+		},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -50,7 +52,10 @@ func ExampleNew() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		reply := &protocol.Response{ID: <-wire, Result: json.RawMessage(`{"action":"accept","content":{"reason":"it is tested"}}`)}
+		reply := &protocol.Response{
+			ID:     <-wire,
+			Result: json.RawMessage(`{"action":"accept","content":{"reason":"it is tested"}}`),
+		}
 		disposition, err := answers.Complete(context.Background(), session.From(), reply)
 		fmt.Println("the other replica:", disposition, err)
 	}()

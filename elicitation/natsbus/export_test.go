@@ -2,35 +2,35 @@ package natsbus
 
 // What tests of the frames need to see.
 
-// MaxPartial is how many messages in parts may be incomplete.
-const MaxPartial = maxPartial
+// MaxPartials is how many messages in parts may be incomplete.
+const MaxPartials = maxPartials
 
-// NewQuestion makes a frame.
-func NewQuestion(part, parts uint16, revision uint64, key string, chunk []byte) []byte {
-	q := question{span{part, parts}, revision, key, chunk}
-	return q.append(nil)
+// EncodeRequest returns a frame.
+func EncodeRequest(part, parts uint16, revision uint64, key string, chunk []byte) []byte {
+	r := request{span{part, parts}, revision, key, chunk}
+	return r.appendFrame(nil)
 }
 
-// NewAnswer makes a frame.
-func NewAnswer(s byte, part, parts uint16, chunk []byte) []byte {
-	a := answer{span{part, parts}, status(s), chunk}
-	return a.append(nil)
+// EncodeResponse returns a frame.
+func EncodeResponse(s byte, part, parts uint16, chunk []byte) []byte {
+	r := response{span{part, parts}, status(s), chunk}
+	return r.appendFrame(nil)
 }
 
-// DecodeQuestion decodes a frame and encodes it again.
-func DecodeQuestion(b []byte) ([]byte, error) {
-	q, err := decodeQuestion(b)
+// RecodeRequest decodes a frame and encodes it again.
+func RecodeRequest(b []byte) ([]byte, error) {
+	r, err := decodeRequest(b)
 	if err != nil {
 		return nil, err
 	}
-	return q.append(nil), nil
+	return r.appendFrame(nil), nil
 }
 
-// DecodeAnswer decodes a frame and encodes it again.
-func DecodeAnswer(b []byte) ([]byte, error) {
-	a, err := decodeAnswer(b)
+// RecodeResponse decodes a frame and encodes it again.
+func RecodeResponse(b []byte) ([]byte, error) {
+	r, err := decodeResponse(b)
 	if err != nil {
 		return nil, err
 	}
-	return a.append(nil), nil
+	return r.appendFrame(nil), nil
 }

@@ -8,23 +8,24 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 )
 
-// What replicas send each other. Everything that arrives is checked: NATS
-// vouches for the account of the sender and for nothing else.
+// Frames are what replicas send each other. Everything that arrives is checked:
+// NATS authenticates the account of the sender and nothing else.
 //
-//	question   format, 1; part and parts, 2 bytes each; revision of the claim,
+//	request    format, 1; part and parts, 2 bytes each; revision of the claim,
 //	           8 bytes; length of the key, 1 byte; key; bytes of the message
-//	answer     format, 1; status; part and parts, 2 bytes each; bytes of the
+//	response   format, 1; status; part and parts, 2 bytes each; bytes of the
 //	           answer
 //
-// A message that is longer than the server takes comes in parts, in order, on
+// A message that is longer than the server accepts is sent in parts, in order, on
 // one subject with one reply subject.
 const (
 	frameFormat = 1
-	// maxParts bounds what a long message is cut into.
+	// maxParts is into how many parts a message is divided at most.
 	maxParts = 1024
-	// frameRoom is what a frame and its subjects take, generously.
+	// frameRoom is more than a frame and its subjects take beside the bytes of
+	// the message.
 	frameRoom = 512
-	// leastChunk is the shortest part that a message is cut into: maxParts of
+	// leastChunk is the length of the shortest part but the last: maxParts of
 	// them make the longest message.
 	leastChunk = elicitation.MaxBusMessage / maxParts
 )
@@ -33,87 +34,94 @@ type status byte
 
 const (
 	statusDone    status = 1 // handled, the answer follows
-	statusMoved   status = 2 // not handled: the claim is not the one that was read
-	statusBusy    status = 3 // not handled: too much to do
+	statusMoved   status = 2 // not handled: the claim has changed since it was read
+	statusBusy    status = 3 // not handled: too many requests at a time
 	statusRefused status = 4 // not handled: malformed
-	statusFailed  status = 5 // handled, but the answer cannot be sent
+	statusFailed  status = 5 // handled, but the answer is too long
 )
 
 var errFrame = errors.New("malformed frame")
 
-// span is where a part belongs.
+// A span is the place of a part in its message.
 type span struct{ part, parts uint16 }
 
-func (s span) valid() bool { return s.parts >= 1 && s.parts <= maxParts && s.part < s.parts }
+func (s span) isValid() bool { return s.parts >= 1 && s.parts <= maxParts && s.part < s.parts }
 
-type question struct {
+// A request carries a message, or a part of one, to the owner of a key.
+type request struct {
 	span
-	revision uint64
+	revision uint64 // of the claim as the sender has read it
 	key      string
 	chunk    []byte
 }
 
-func (q *question) append(b []byte) []byte {
+func (r *request) appendFrame(b []byte) []byte {
 	b = append(b, frameFormat)
-	b = binary.BigEndian.AppendUint16(b, q.part)
-	b = binary.BigEndian.AppendUint16(b, q.parts)
-	b = binary.BigEndian.AppendUint64(b, q.revision)
-	b = append(b, byte(len(q.key)))
-	b = append(b, q.key...)
-	return append(b, q.chunk...)
+	b = binary.BigEndian.AppendUint16(b, r.part)
+	b = binary.BigEndian.AppendUint16(b, r.parts)
+	b = binary.BigEndian.AppendUint64(b, r.revision)
+	b = append(b, byte(len(r.key)))
+	b = append(b, r.key...)
+	return append(b, r.chunk...)
 }
 
-func decodeQuestion(b []byte) (question, error) {
+func decodeRequest(b []byte) (request, error) {
 	const fixed = 1 + 2 + 2 + 8 + 1
 	if len(b) < fixed || b[0] != frameFormat || len(b) < fixed+int(b[fixed-1]) {
-		return question{}, errFrame
+		return request{}, errFrame
 	}
 	end := fixed + int(b[fixed-1])
-	q := question{
+	r := request{
 		span:     span{binary.BigEndian.Uint16(b[1:]), binary.BigEndian.Uint16(b[3:])},
 		revision: binary.BigEndian.Uint64(b[5:]),
 		key:      string(b[fixed:end]),
 		chunk:    b[end:],
 	}
-	if !q.valid() {
-		return question{}, errFrame
+	if !r.isValid() {
+		return request{}, errFrame
 	}
-	if err := checkKey(q.key); err != nil {
-		return question{}, fmt.Errorf("%w: %w", errFrame, err)
+	if err := checkKey(r.key); err != nil {
+		return request{}, fmt.Errorf("%w: %w", errFrame, err)
 	}
-	return q, nil
+	return r, nil
 }
 
-type answer struct {
+// A response carries the answer of the owner, or a part of it, or says why there
+// is none.
+type response struct {
 	span
 	status status
 	chunk  []byte
 }
 
-func (a *answer) append(b []byte) []byte {
-	b = append(b, frameFormat, byte(a.status))
-	b = binary.BigEndian.AppendUint16(b, a.part)
-	b = binary.BigEndian.AppendUint16(b, a.parts)
-	return append(b, a.chunk...)
+func (r *response) appendFrame(b []byte) []byte {
+	b = append(b, frameFormat, byte(r.status))
+	b = binary.BigEndian.AppendUint16(b, r.part)
+	b = binary.BigEndian.AppendUint16(b, r.parts)
+	return append(b, r.chunk...)
 }
 
-func decodeAnswer(b []byte) (answer, error) {
+func decodeResponse(b []byte) (response, error) {
 	const fixed = 1 + 1 + 2 + 2
 	if len(b) < fixed || b[0] != frameFormat {
-		return answer{}, errFrame
+		return response{}, errFrame
 	}
-	a := answer{span{binary.BigEndian.Uint16(b[2:]), binary.BigEndian.Uint16(b[4:])}, status(b[1]), b[fixed:]}
-	known := a.status >= statusDone && a.status <= statusFailed
-	bare := a.parts == 1 && len(a.chunk) == 0
-	if !a.valid() || !known || a.status != statusDone && !bare {
-		return answer{}, errFrame
+	r := response{
+		span:   span{binary.BigEndian.Uint16(b[2:]), binary.BigEndian.Uint16(b[4:])},
+		status: status(b[1]),
+		chunk:  b[fixed:],
 	}
-	return a, nil
+	known := r.status >= statusDone && r.status <= statusFailed
+	bare := r.parts == 1 && len(r.chunk) == 0
+	if !r.isValid() || !known || r.status != statusDone && !bare {
+		return response{}, errFrame
+	}
+	return r, nil
 }
 
-// cut divides a message into chunks that go into messages of at most payload
+// splitMessage divides a message into chunks whose frames have at most payload
 // bytes. An empty message is one empty chunk.
-func cut(message []byte, payload int64) (chunks [][]byte) {
+func splitMessage(message []byte, payload int64) (chunks [][]byte) {
 	size := max(int(payload)-frameRoom, leastChunk)
 	for len(message) > size {
 		chunks = append(chunks, message[:size])
@@ -122,18 +130,20 @@ func cut(message []byte, payload int64) (chunks [][]byte) {
 	return append(chunks, message)
 }
 
-// assembly puts parts together again.
+// An assembly puts the parts of a message together.
 type assembly struct {
 	parts, next uint16
 	data        []byte
 }
 
-// add takes the next part and says whether it was the last one.
-func (a *assembly) add(s span, chunk []byte) (done bool, err error) {
+// addPart adds the next part and reports whether it was the last one. Parts out of
+// order are an error: NATS keeps the order of one sender.
+func (a *assembly) addPart(s span, chunk []byte) (done bool, err error) {
 	if a.next == 0 {
 		a.parts = s.parts
 	}
-	if s.parts != a.parts || s.part != a.next || len(a.data)+len(chunk) > elicitation.MaxBusMessage {
+	if s.parts != a.parts || s.part != a.next ||
+		len(a.data)+len(chunk) > elicitation.MaxBusMessage {
 		return false, errFrame
 	}
 	a.next++

@@ -6,6 +6,7 @@ require (
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
 	github.com/rondo-mcp/rondo v0.0.0
+	github.com/rondo-mcp/rondo/internal/natskv v0.0.0
 	github.com/rondo-mcp/rondo/internal/natstest v0.0.0
 )
 
@@ -37,5 +38,6 @@ require (
 
 replace (
 	github.com/rondo-mcp/rondo => ../..
+	github.com/rondo-mcp/rondo/internal/natskv => ../../internal/natskv
 	github.com/rondo-mcp/rondo/internal/natstest => ../../internal/natstest
 )

@@ -3,6 +3,7 @@ package natsbus
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -10,23 +11,25 @@ import (
 // lost message does not end it.
 const renewals = 3
 
-// renew writes the lease again and returns its revision.
-func (b *Bus) renew(ctx context.Context) (revision uint64, err error) {
-	ctx, cancel := b.bound(ctx)
+// renewLease writes the lease again and returns its revision. It retries until
+// [Options].Timeout has passed.
+func (b *Bus) renewLease(ctx context.Context) (revision uint64, err error) {
+	ctx, cancel := b.withTimeout(ctx)
 	defer cancel()
-	err = b.bucket.keep(ctx, func() (err error) {
-		revision, err = b.bucket.put(ctx, leaseKey(b.id), nil, b.opts.Lease)
+	err = b.bucket.Retry(ctx, func() (err error) {
+		revision, err = b.bucket.Put(ctx, leaseKey(b.id), nil, b.opts.Lease)
 		return err
 	})
 	return revision, err
 }
 
-// live keeps the lease until the bus closes. After an outage that was longer
-// than the lease, the directory may have lost claims along with it.
-func (b *Bus) live() {
+// keepLease is a goroutine. It renews the lease until the bus closes. If that
+// failed for longer than the lease lasts, the directory may have lost the claims,
+// too, and they are restored.
+func (b *Bus) keepLease() {
 	tick := time.NewTicker(b.opts.Lease / renewals)
 	defer tick.Stop()
-	renewed, due := time.Now(), false
+	renewed, restore := time.Now(), false
 	for {
 		select {
 		case <-b.life.Done():
@@ -34,74 +37,70 @@ func (b *Bus) live() {
 		case <-tick.C:
 		}
 		began := time.Now()
-		if _, err := b.renew(b.life); err != nil {
+		if _, err := b.renewLease(b.life); err != nil {
 			if b.life.Err() == nil {
-				b.failed(fmt.Errorf("natsbus: lease: %w", err))
-				// Should the whole bucket be gone, one replica makes it anew.
-				_, _ = openBucket(b.life, b.bucket.js, b.opts)
+				b.reportFailure(fmt.Errorf("natsbus: lease: %w", err))
+				// If the whole bucket is gone this creates it again. Only the
+				// bucket on the server matters: b.bucket goes on using it.
+				_, _ = openBucket(b.life, b.js, b.opts)
 			}
 			continue
 		}
-		if due = due || began.Sub(renewed) > b.opts.Lease; due {
-			due = !b.restore()
+		if restore = restore || began.Sub(renewed) > b.opts.Lease; restore {
+			restore = !b.restoreClaims()
 		}
 		renewed = began
-		b.expire(began)
+		b.dropExpired(began)
 	}
 }
 
-// restore claims again what is not in the directory any more. What somebody
-// else has taken over stays theirs. It reports whether that is settled for all
-// claims.
-func (b *Bus) restore() (done bool) {
+// restoreClaims stores the claims again that are no longer in the directory. It
+// leaves those to other replicas that they have taken over. It reports whether it
+// has dealt with all claims.
+func (b *Bus) restoreClaims() (done bool) {
 	b.mu.Lock()
-	mine := make(map[string]held, len(b.held))
-	for key, h := range b.held {
-		mine[key] = h
-	}
+	held := maps.Clone(b.held)
 	b.mu.Unlock()
 	done = true
-	for key, h := range mine {
-		if err := b.restoreOne(key, h); err != nil && b.life.Err() == nil {
-			b.failed(fmt.Errorf("natsbus: lease: restoring a claim: %w", err))
+	for key, h := range held {
+		if err := b.restoreClaim(key, h); err != nil && b.life.Err() == nil {
+			b.reportFailure(fmt.Errorf("natsbus: lease: restoring a claim: %w", err))
 			done = false
 		}
 	}
 	return done
 }
 
-func (b *Bus) restoreOne(key string, h held) error {
-	ctx, cancel := b.bound(b.life)
+func (b *Bus) restoreClaim(key string, h heldClaim) error {
+	ctx, cancel := b.withTimeout(b.life)
 	defer cancel()
-	found, err := b.bucket.get(ctx, claimKey(key))
-	if err != nil || time.Until(h.until) <= 0 {
+	name := claimKey(key)
+	found, err := b.bucket.Get(ctx, name)
+	ttl := time.Until(h.until)
+	if err != nil || ttl <= 0 {
 		return err
 	}
-	revision := found.revision
-	switch id, _ := ownerOf(found.value); {
-	case found.gone:
-		revision, err = b.bucket.swap(ctx, claimKey(key), newClaim(b.id), found.revision, time.Until(h.until))
-	case id != b.id:
+	revision := found.Revision
+	if found.Gone {
+		revision, err = b.bucket.PutAfter(ctx, name, newClaim(b.id), found.Revision, ttl)
+		if err != nil {
+			return err
+		}
+	} else if id, _ := ownerOf(found.Value); id != b.id {
 		return nil
-	} // else it is there, restored perhaps by an attempt whose acknowledgement got lost
-	if err != nil {
-		return err
-	}
+	} // else it was not lost, or an attempt before has restored it
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if now, ok := b.held[key]; ok && now == h {
-		b.held[key] = held{revision, h.until}
-	} else { // released meanwhile
-		select {
-		case b.releases <- release{claimKey(key), revision}:
-		default:
-		}
+		b.held[key] = heldClaim{revision, h.until}
+	} else { // it was released meanwhile
+		b.queueRelease(name, revision)
 	}
 	return nil
 }
 
-// expire forgets claims whose time is over: the directory has done so, too.
-func (b *Bus) expire(now time.Time) {
+// dropExpired forgets claims whose time to live has ended in the directory, too.
+func (b *Bus) dropExpired(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for key, h := range b.held {

@@ -15,10 +15,11 @@ import (
 // than it may, and when the network is whole again so is the bus.
 func TestPartition(t *testing.T) {
 	t.Parallel()
-	c := natstest.StartWired(t, 3)
+	c := natstest.StartWiredCluster(t, 3)
 	opts := &natsbus.Options{Lease: natsbus.MinLease, Timeout: 2 * time.Second}
 	// The bucket is made with patience, and used without.
-	open(t, natstest.Connect(t, c.Servers[0].ClientURL()), &natsbus.Options{Timeout: natstest.Patience})
+	patient := &natsbus.Options{Timeout: natstest.Patience}
+	open(t, natstest.Connect(t, c.Servers[0].ClientURL()), patient)
 	var rs []*replica
 	for i, name := range []string{"ada", "bob", "eve"} {
 		rs = append(rs, newReplica(t, name, c.Servers[i:i+1], 0, opts)) // which stays with its server
@@ -26,7 +27,8 @@ func TestPartition(t *testing.T) {
 	near, far := rs[0].ask(t), rs[2].ask(t)
 
 	c.Isolate(2)
-	natstest.Eventually(t, "the server is alone", func() bool { return c.Routed(2) == 0 && c.Routed(0) == 1 })
+	alone := func() bool { return c.Routed(2) == 0 && c.Routed(0) == 1 }
+	natstest.Eventually(t, "the server is alone", alone)
 
 	bounded(t, "a reply to the far side", func() {
 		natstest.Eventually(t, "the majority knows that the owner is gone", func() bool {

@@ -11,14 +11,15 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 )
 
-// What may wait for its last part: enough for the longest messages of a small
-// fleet, and little enough to be filled by whoever may.
+// Bounds of the messages of which not all parts have arrived: enough for the
+// longest messages of a small fleet, and few, because anybody who may publish on
+// the bus can use them up.
 const (
-	maxPartial     = 16
+	maxPartials    = 16
 	maxPartialTime = 10 * time.Second
 )
 
-// partials are messages of which not all parts have come, by reply subject.
+// partials are the messages of which not all parts have arrived, by reply subject.
 type partials map[string]*partial
 
 type partial struct {
@@ -28,60 +29,67 @@ type partial struct {
 
 var errTooMany = errors.New("too many messages in parts")
 
-// add takes a part and returns the message when it is complete.
-func (p partials) add(reply string, q question, now time.Time) (message []byte, done bool, err error) {
-	if q.parts == 1 {
-		return q.chunk, true, nil
+// addPart adds a part and returns the message when it is complete.
+func (p partials) addPart(
+	reply string, r request, now time.Time,
+) (message []byte, done bool, err error) {
+	if r.parts == 1 {
+		return r.chunk, true, nil
 	}
 	a := p[reply]
 	if a == nil {
-		if q.part != 0 {
+		if r.part != 0 {
 			return nil, false, errFrame
 		}
-		for other, a := range p {
-			if now.Sub(a.began) > maxPartialTime {
-				delete(p, other)
-			}
-		}
-		if len(p) >= maxPartial {
+		p.dropExpired(now)
+		if len(p) >= maxPartials {
 			return nil, false, errTooMany
 		}
 		a = &partial{began: now}
 		p[reply] = a
 	}
-	done, err = a.assembly.add(q.span, q.chunk)
+	done, err = a.assembly.addPart(r.span, r.chunk)
 	if done || err != nil {
 		delete(p, reply)
 	}
 	return a.data, done, err
 }
 
-// onQuestion takes what other replicas send. Calls do not overlap.
-func (b *Bus) onQuestion(m *nats.Msg) {
-	if !b.isReply(m.Reply) {
-		return // whoever that is must not choose where this replica publishes
-	}
-	q, err := decodeQuestion(m.Data)
-	if err != nil {
-		b.tell(m.Reply, statusRefused)
-		return
-	}
-	message, done, err := b.partial.add(m.Reply, q, time.Now())
-	switch {
-	case errors.Is(err, errTooMany):
-		b.tell(m.Reply, statusBusy)
-	case err != nil:
-		b.tell(m.Reply, statusRefused)
-	case done && len(message) > elicitation.MaxBusMessage:
-		b.tell(m.Reply, statusRefused)
-	case done:
-		b.handle(m.Reply, q, message)
+func (p partials) dropExpired(now time.Time) {
+	for reply, a := range p {
+		if now.Sub(a.began) > maxPartialTime {
+			delete(p, reply)
+		}
 	}
 }
 
-// isReply accepts the reply subjects that a bus makes: two words of 32
-// hexadecimal digits after the prefix.
-func (b *Bus) isReply(subject string) bool {
+// receiveRequest is the callback for requests of other replicas. Calls do not
+// overlap.
+func (b *Bus) receiveRequest(m *nats.Msg) {
+	if !b.isResponseSubject(m.Reply) {
+		return // a sender must not choose where else this replica publishes
+	}
+	r, err := decodeRequest(m.Data)
+	if err != nil {
+		b.respondStatus(m.Reply, statusRefused)
+		return
+	}
+	message, done, err := b.partials.addPart(m.Reply, r, time.Now())
+	switch {
+	case errors.Is(err, errTooMany):
+		b.respondStatus(m.Reply, statusBusy)
+	case err != nil:
+		b.respondStatus(m.Reply, statusRefused)
+	case done && len(message) > elicitation.MaxBusMessage:
+		b.respondStatus(m.Reply, statusRefused)
+	case done:
+		b.startHandler(m.Reply, r, message)
+	}
+}
+
+// isResponseSubject accepts the subjects that responseSubject returns on any
+// replica: two words of 32 hexadecimal digits after the prefix.
+func (b *Bus) isResponseSubject(subject string) bool {
 	rest, ok := strings.CutPrefix(subject, b.opts.Prefix+".a.")
 	if !ok || len(rest) != 2*32+1 || rest[32] != '.' {
 		return false
@@ -94,51 +102,51 @@ func (b *Bus) isReply(subject string) bool {
 	return true
 }
 
-// handle has a message answered in a goroutine of its own.
-func (b *Bus) handle(reply string, q question, message []byte) {
+// startHandler has the router answer a message, in a goroutine of its own.
+func (b *Bus) startHandler(reply string, r request, message []byte) {
 	select {
 	case b.slots <- struct{}{}:
 	default:
-		b.tell(reply, statusBusy)
+		b.respondStatus(reply, statusBusy)
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// A newer revision is that of a claim made again whose acknowledgement got
-	// lost: the directory names this end all the same.
-	if h, ok := b.held[q.key]; b.closed || ok && q.revision < h.revision {
+	// The revision may be newer than that of the held claim. Then the claim was
+	// stored again and the acknowledgement lost; it is this replica's all the same.
+	if h, ok := b.held[r.key]; b.closed || ok && r.revision < h.revision {
 		<-b.slots
 		if !b.closed {
-			b.tell(reply, statusMoved)
+			b.respondStatus(reply, statusMoved)
 		}
 		return
 	}
-	// A key that is not held was released a moment ago: the router says what
-	// became of it.
-	answer := b.answer
+	// If the key is not held it was released a moment ago, and the router knows
+	// the outcome of the question.
+	handler := b.handler
 	b.tasks.Go(func() {
 		defer func() { <-b.slots }()
-		ctx, cancel := context.WithTimeout(b.life, maxAnswerTime)
+		ctx, cancel := context.WithTimeout(b.life, maxResponseTime)
 		defer cancel()
-		b.reply(reply, answer(ctx, q.key, message))
+		b.respondAnswer(reply, handler(ctx, r.key, message))
 	})
 }
 
-// reply sends an answer, in parts if need be. What goes wrong here the other
-// side sees as silence.
-func (b *Bus) reply(subject string, data []byte) {
-	if len(data) > elicitation.MaxBusMessage {
-		b.tell(subject, statusFailed)
+// respondAnswer sends an answer, in parts if need be. If that fails the other
+// replica gets no response.
+func (b *Bus) respondAnswer(subject string, answer []byte) {
+	if len(answer) > elicitation.MaxBusMessage {
+		b.respondStatus(subject, statusFailed)
 		return
 	}
-	chunks := cut(data, b.nc.MaxPayload())
+	chunks := splitMessage(answer, b.nc.MaxPayload())
 	for i, chunk := range chunks {
-		a := answer{span{uint16(i), uint16(len(chunks))}, statusDone, chunk}
-		_ = b.nc.Publish(subject, a.append(nil))
+		r := response{span{uint16(i), uint16(len(chunks))}, statusDone, chunk}
+		_ = b.nc.Publish(subject, r.appendFrame(nil))
 	}
 }
 
-func (b *Bus) tell(subject string, s status) {
-	a := answer{span{0, 1}, s, nil}
-	_ = b.nc.Publish(subject, a.append(nil))
+func (b *Bus) respondStatus(subject string, s status) {
+	r := response{span{0, 1}, s, nil}
+	_ = b.nc.Publish(subject, r.appendFrame(nil))
 }

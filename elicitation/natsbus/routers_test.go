@@ -29,21 +29,28 @@ type replica struct {
 	session *elicitation.Session
 }
 
-func newReplica(t testing.TB, name string, servers []*natsserver.Server, first int, opts *natsbus.Options) *replica {
+func newReplica(
+	t testing.TB, name string, servers []*natsserver.Server, first int, opts *natsbus.Options,
+) *replica {
 	t.Helper()
 	var urls []string
 	for i := range servers {
 		urls = append(urls, servers[(first+i)%len(servers)].ClientURL())
 	}
-	js := natstest.Connect(t, strings.Join(urls, ","), nats.DontRandomize(), nats.ReconnectJitter(0, 0))
+	inOrder := []nats.Option{nats.DontRandomize(), nats.ReconnectJitter(0, 0)}
+	js := natstest.Connect(t, strings.Join(urls, ","), inOrder...)
 	r := &replica{bus: open(t, js, opts)}
 	var err error
-	if r.Router, err = elicitation.New(&elicitation.Options{Bus: r.bus, Timeout: 5 * time.Minute}); err != nil {
+	r.Router, err = elicitation.New(&elicitation.Options{Bus: r.bus, Timeout: 5 * time.Minute})
+	if err != nil {
 		t.Fatal(err)
 	}
 	r.session, err = r.Attach(elicitation.SessionInfo{
-		ID: "session-" + name, Principal: elicitation.Principal{Issuer: "https://id.example", Subject: name},
-		Capabilities: protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true, URL: true}},
+		ID:        "session-" + name,
+		Principal: elicitation.Principal{Issuer: "https://id.example", Subject: name},
+		Capabilities: protocol.ClientCapabilities{
+			Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -66,16 +73,19 @@ type question struct {
 	outcome chan elicitation.Outcome
 }
 
-const ask = `{"message":"Deploy?","requestedSchema":{"type":"object","properties":{"reason":{"type":"string"}}}}`
+const ask = `{"message":"Deploy?",
+	"requestedSchema":{"type":"object","properties":{"reason":{"type":"string"}}}}`
 
 // try puts a question, for a call that the caller ends.
 func (r *replica) try() (*question, *elicitation.Call, error) {
-	call, err := r.Begin(context.Background(), elicitation.Origin{Session: r.session}, elicitation.Via{}, "")
+	origin := elicitation.Origin{Session: r.session}
+	call, err := r.Begin(context.Background(), origin, elicitation.Via{}, "")
 	if err != nil {
 		return nil, nil, err
 	}
 	q := &question{from: r.session.From(), outcome: make(chan elicitation.Outcome, 1)}
-	offered, err := call.Offer(context.Background(), json.RawMessage(ask), nil, func(o elicitation.Outcome) { q.outcome <- o })
+	done := func(o elicitation.Outcome) { q.outcome <- o }
+	offered, err := call.Offer(context.Background(), json.RawMessage(ask), nil, done)
 	if err != nil {
 		call.End()
 		return nil, nil, err
@@ -152,26 +162,29 @@ func TestThreeRouters(t *testing.T) {
 	// What is said about strangers' replies is said by the owner.
 	q := rs[0].ask(t)
 	forged := &question{id: q.id, from: rs[1].session.From()}
-	if d, err := rs[1].answer(forged, "mine"); d != elicitation.WrongSession || err != nil || !q.pending() {
+	d, err := rs[1].answer(forged, "mine")
+	if d != elicitation.WrongSession || err != nil || !q.pending() {
 		t.Errorf("a reply from another session is %v, %v", d, err)
 	}
 	other := q.from
 	other.Principal.Subject = "mallory"
-	if d, err := rs[2].answer(&question{id: q.id, from: other}, "mine"); d != elicitation.WrongPrincipal || err != nil || !q.pending() {
+	d, err = rs[2].answer(&question{id: q.id, from: other}, "mine")
+	if d != elicitation.WrongPrincipal || err != nil || !q.pending() {
 		t.Errorf("a reply from another principal is %v, %v", d, err)
 	}
 	rs[2].accepted(t, q, "first")
 	if d, err := rs[1].answer(q, "second"); d == elicitation.Accepted || err != nil {
 		t.Errorf("a second reply is %v, %v", d, err)
 	}
-	if d, err := rs[1].answer(&question{id: protocol.StringID(strings.Repeat("0", 32)), from: q.from}, "x"); d != elicitation.Unknown || err != nil {
+	unknown := &question{id: protocol.StringID(strings.Repeat("0", 32)), from: q.from}
+	if d, err := rs[1].answer(unknown, "x"); d != elicitation.Unknown || err != nil {
 		t.Errorf("a reply to nothing is %v, %v", d, err)
 	}
 }
 
-// TestKill takes away first the server that a replica is connected to, then
-// the replica itself.
-func TestKill(t *testing.T) {
+// TestServerAndReplicaDie takes away first the server that a replica is connected
+// to, then the replica itself.
+func TestServerAndReplicaDie(t *testing.T) {
 	t.Parallel()
 	servers := natstest.StartCluster(t, 3)
 	opts := &natsbus.Options{Lease: natsbus.MinLease, Timeout: natstest.Patience}
@@ -197,7 +210,8 @@ func TestKill(t *testing.T) {
 	rs[0].bus.Kill()
 	began := time.Now()
 	d, err = rs[1].answer(orphan, "too late")
-	if err != nil && !errors.Is(err, elicitation.ErrOwnerGone) && time.Since(began) < 2*natsbus.MinLease {
+	if err != nil && !errors.Is(err, elicitation.ErrOwnerGone) &&
+		time.Since(began) < 2*natsbus.MinLease {
 		// The servers had not told each other yet that its connection is closed, and
 		// one passed the reply on: it may have been handled, until the lease ends.
 		t.Logf("at the same moment: %v", err)

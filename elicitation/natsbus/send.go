@@ -10,85 +10,84 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/natskv"
 )
 
-// Why a message was not handled, or may not have been.
-var (
-	errNobody   = errors.New("nobody listens where the owner should be")
-	errMovedOn  = errors.New("the claim is another one by now")
-	errBusy     = errors.New("the owner has too much to do")
-	errRefused  = errors.New("the owner refused the message")
-	errNoAnswer = errors.New("the owner's answer cannot be sent")
-	errSilent   = errors.New("the owner does not answer any more")
-)
-
-// Send implements [elicitation.Bus]. Whether the owner is gone is known at
-// once from its connection, which the servers of NATS watch, and within
-// [Options].Lease where a network only loses packets.
+// Send implements [elicitation.Bus]. If the connection of the owner is closed, the
+// servers of NATS know at once that the owner is gone. If a network only loses
+// packets, it is known within [Options].Lease.
 func (b *Bus) Send(ctx context.Context, key string, message []byte) ([]byte, error) {
-	if err := b.usable(ctx, key); err != nil {
+	if err := b.checkCall(ctx, key); err != nil {
 		return nil, err
 	}
 	if len(message) > elicitation.MaxBusMessage {
-		return nil, fmt.Errorf("natsbus: send: message of %d bytes, more than %d", len(message), elicitation.MaxBusMessage)
+		return nil, fmt.Errorf("natsbus: send: message of %d bytes, more than %d",
+			len(message), elicitation.MaxBusMessage)
 	}
-	const pause = 25 * time.Millisecond
-	for began, moved := time.Now(), 0; ; {
-		id, revision, err := b.owner(ctx, key)
+	const (
+		retryInterval = 25 * time.Millisecond
+		maxMoves      = 3 // of the claim, while this message is sent
+	)
+	for began, moves := time.Now(), 0; ; {
+		id, revision, err := b.findOwner(ctx, key)
 		if err != nil {
 			return nil, err
 		}
 		if id == b.id {
-			return b.sendHere(ctx, key, message)
+			return b.answerLocally(ctx, key, message)
 		}
-		reply, err := b.ask(ctx, id, question{revision: revision, key: key}, message)
+		answer, err := b.sendRequest(ctx, id, request{revision: revision, key: key}, message)
 		switch {
 		case err == nil:
-			return reply, nil
-		case errors.Is(err, errMovedOn) && moved < 3:
-			moved++
-		case errors.Is(err, errNobody) && (time.Since(began) >= b.opts.Grace || !b.alive(ctx, id)):
+			return answer, nil
+		case errors.Is(err, errMoved) && moves < maxMoves:
+			moves++
+		case errors.Is(err, errNobody) &&
+			(time.Since(began) >= b.opts.Grace || !b.hasLease(ctx, id)):
 			return nil, elicitation.ErrOwnerGone
 		case !errors.Is(err, errNobody):
-			return nil, b.failure("send", err)
+			return nil, b.wrapError("send", err)
 		}
-		if err := wait(ctx, pause); err != nil {
-			return nil, b.failure("send", err)
+		if err := natskv.Sleep(ctx, retryInterval); err != nil {
+			return nil, b.wrapError("send", err)
 		}
 	}
 }
 
-// sendHere answers a message to oneself.
-func (b *Bus) sendHere(ctx context.Context, key string, message []byte) ([]byte, error) {
+// answerLocally has this replica's own router answer a message.
+func (b *Bus) answerLocally(ctx context.Context, key string, message []byte) ([]byte, error) {
 	b.mu.Lock()
 	_, ok := b.held[key]
-	answer := b.answer
+	handler := b.handler
 	b.mu.Unlock()
-	if !ok || answer == nil {
+	if !ok || handler == nil {
 		return nil, elicitation.ErrUnclaimed
 	}
-	reply := answer(ctx, key, message)
-	if len(reply) > elicitation.MaxBusMessage {
+	answer := handler(ctx, key, message)
+	if len(answer) > elicitation.MaxBusMessage {
 		return nil, fmt.Errorf("natsbus: send: %w", errNoAnswer)
 	}
-	return reply, nil
+	return answer, nil
 }
 
-// A waiter is a message whose answer has not come.
+// A waiter is a request that has no response yet.
 type waiter struct {
-	got  chan outcome // takes one
-	data assembly     // used by the callback of answers alone
+	done     chan result // has room for one
+	assembly assembly    // used by the callback of responses alone
 }
 
-type outcome struct {
-	reply []byte
-	err   error
+// A result is what a request ends with.
+type result struct {
+	answer []byte
+	err    error
 }
 
-// ask sends a message to one replica and waits for its answer.
-func (b *Bus) ask(ctx context.Context, to replicaID, q question, message []byte) ([]byte, error) {
+// sendRequest sends a message to one replica and waits for the answer.
+func (b *Bus) sendRequest(
+	ctx context.Context, to replicaID, r request, message []byte,
+) (answer []byte, err error) {
 	token := newReplicaID().String()
-	w := &waiter{got: make(chan outcome, 1)}
+	w := &waiter{done: make(chan result, 1)}
 	b.mu.Lock()
 	b.waiting[token] = w
 	b.mu.Unlock()
@@ -97,26 +96,29 @@ func (b *Bus) ask(ctx context.Context, to replicaID, q question, message []byte)
 		delete(b.waiting, token)
 		b.mu.Unlock()
 	}()
-	chunks := cut(message, b.nc.MaxPayload())
+	subject, reply := b.requestSubject(to), b.responseSubject(token)
+	chunks := splitMessage(message, b.nc.MaxPayload())
 	for i, chunk := range chunks {
-		q.span, q.chunk = span{uint16(i), uint16(len(chunks))}, chunk
-		m := &nats.Msg{Subject: b.questionSubject(to), Reply: b.answerSubject(token), Data: q.append(nil)}
+		r.span, r.chunk = span{uint16(i), uint16(len(chunks))}, chunk
+		m := &nats.Msg{Subject: subject, Reply: reply, Data: r.appendFrame(nil)}
 		if err := b.nc.PublishMsg(m); err != nil {
 			return nil, err
 		}
 	}
-	return b.await(ctx, to, w)
+	return b.awaitResult(ctx, to, w)
 }
 
-func (b *Bus) await(ctx context.Context, to replicaID, w *waiter) ([]byte, error) {
-	limit := time.NewTimer(maxAnswerTime)
+// awaitResult waits for the end of a request. It gives up when the lease of the
+// other replica has ended.
+func (b *Bus) awaitResult(ctx context.Context, to replicaID, w *waiter) ([]byte, error) {
+	limit := time.NewTimer(maxResponseTime)
 	defer limit.Stop()
 	look := time.NewTicker(b.opts.Lease / 2)
 	defer look.Stop()
 	for {
 		select {
-		case o := <-w.got:
-			return o.reply, o.err
+		case r := <-w.done:
+			return r.answer, r.err
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-b.life.Done():
@@ -124,51 +126,63 @@ func (b *Bus) await(ctx context.Context, to replicaID, w *waiter) ([]byte, error
 		case <-limit.C:
 			return nil, errSilent
 		case <-look.C:
-			if !b.alive(ctx, to) {
+			if !b.hasLease(ctx, to) {
 				return nil, errSilent
 			}
 		}
 	}
 }
 
-// onAnswer takes what comes back. Calls do not overlap.
-func (b *Bus) onAnswer(m *nats.Msg) {
+// receiveResponse is the callback for responses. Calls do not overlap.
+func (b *Bus) receiveResponse(m *nats.Msg) {
 	token := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
 	b.mu.Lock()
 	w := b.waiting[token]
 	b.mu.Unlock()
 	if w == nil {
-		return // too late, or never asked for
+		return // the request has ended, or there was none
 	}
-	if done, o := w.take(m); done {
+	if r, done := w.addResponse(m); done {
 		select {
-		case w.got <- o:
-		default: // one answer is enough
+		case w.done <- r:
+		default: // the request has a result already
 		}
 	}
 }
 
-func (w *waiter) take(m *nats.Msg) (done bool, o outcome) {
+// addResponse adds a response, and returns the result of the request if the
+// response was the last one.
+func (w *waiter) addResponse(m *nats.Msg) (r result, done bool) {
 	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
-		return true, outcome{err: errNobody}
+		return result{err: errNobody}, true // from the server: nobody subscribes
 	}
-	a, err := decodeAnswer(m.Data)
+	p, err := decodeResponse(m.Data)
 	if err != nil {
-		return true, outcome{err: err}
+		return result{err: err}, true
 	}
-	switch a.status {
+	switch p.status {
 	case statusMoved:
-		return true, outcome{err: errMovedOn}
+		return result{err: errMoved}, true
 	case statusBusy:
-		return true, outcome{err: errBusy}
+		return result{err: errBusy}, true
 	case statusRefused:
-		return true, outcome{err: errRefused}
+		return result{err: errRefused}, true
 	case statusFailed:
-		return true, outcome{err: errNoAnswer}
+		return result{err: errNoAnswer}, true
 	}
-	done, err = w.data.add(a.span, a.chunk)
+	done, err = w.assembly.addPart(p.span, p.chunk)
 	if err != nil {
-		return true, outcome{err: err}
+		return result{err: err}, true
 	}
-	return done, outcome{reply: w.data.data}
+	return result{answer: w.assembly.data}, done
 }
+
+// Why a message was not handled, or may not have been.
+var (
+	errNobody   = errors.New("nobody listens where the owner should be")
+	errMoved    = errors.New("the claim is another one by now")
+	errBusy     = errors.New("the owner has too much to do")
+	errRefused  = errors.New("the owner refused the message")
+	errNoAnswer = errors.New("the owner's answer cannot be sent")
+	errSilent   = errors.New("the owner does not answer any more")
+)

@@ -26,9 +26,10 @@ import (
 func TestSoak(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	c := natstest.StartWired(t, 3)
+	c := natstest.StartWiredCluster(t, 3)
 	opts := &natsbus.Options{Lease: 3 * time.Second, Timeout: 2 * time.Second}
-	open(t, natstest.Connect(t, c.Servers[0].ClientURL()), &natsbus.Options{Timeout: natstest.Patience})
+	patient := &natsbus.Options{Timeout: natstest.Patience}
+	open(t, natstest.Connect(t, c.Servers[0].ClientURL()), patient)
 	rs := threeReplicas(t, c.Servers, opts)
 	s := &soak{cluster: c, replicas: rs, stop: make(chan struct{})}
 	var wg sync.WaitGroup
@@ -44,7 +45,8 @@ func TestSoak(t *testing.T) {
 	// A short soak may pass without a leader for most of the time; what counts
 	// is that work goes on.
 	before := s.answered.Load()
-	natstest.Eventually(t, "questions are answered after the trouble", func() bool { return s.answered.Load() >= before+100 })
+	answered := func() bool { return s.answered.Load() >= before+100 }
+	natstest.Eventually(t, "questions are answered after the trouble", answered)
 	stop()
 	t.Logf("%d questions answered, %d refused, %d attempts failed, %d disturbances",
 		s.answered.Load(), s.refused.Load(), s.failed.Load(), s.disturbances)
@@ -66,7 +68,7 @@ func TestSoak(t *testing.T) {
 }
 
 type soak struct {
-	cluster      *natstest.Wired
+	cluster      *natstest.WiredCluster
 	replicas     []*replica
 	stop         chan struct{}
 	disturbances int
@@ -170,9 +172,7 @@ func (s *soak) trouble(t *testing.T, random *rand.Rand, total time.Duration) {
 		case 2:
 			_ = s.replicas[i].bus.nc.ForceReconnect()
 		}
-		natstest.Eventually(t, "the servers are together", func() bool {
-			return s.cluster.Routed(0)+s.cluster.Routed(1)+s.cluster.Routed(2) == 6
-		})
+		s.cluster.AwaitConnected(t)
 		<-time.After(2 * time.Second)
 	}
 }

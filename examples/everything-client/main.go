@@ -49,7 +49,10 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	c := client.New(transport, options())
+	c, err := client.New(transport, options())
+	if err != nil {
+		return err
+	}
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

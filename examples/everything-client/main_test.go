@@ -19,7 +19,10 @@ func connect(t *testing.T) (*client.Client, *server.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := client.New(srv, options())
+	c, err := client.New(srv, options())
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { c.Close() })
 	return c, srv
 }

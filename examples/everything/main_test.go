@@ -24,7 +24,7 @@ func connect(t *testing.T, answers map[string]*protocol.ElicitResult) *client.Cl
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := client.New(srv, &client.Options{
+	c, err := client.New(srv, &client.Options{
 		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 			return answers[q.Key], nil
 		},
@@ -36,6 +36,9 @@ func connect(t *testing.T, answers map[string]*protocol.ElicitResult) *client.Cl
 			return []protocol.Root{{URI: "file:///a"}, {URI: "file:///b"}}, nil
 		},
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -93,7 +96,10 @@ func connectIn(t *testing.T, era protocol.Era, opts client.Options) *client.Clie
 	served := make(chan error, 1)
 	go func() { served <- srv.ServeStream(context.WithoutCancel(t.Context()), requests, responses, nil) }()
 	opts.Era = era
-	c := client.New(client.NewStream(fromServer, toServer, nil), &opts)
+	c, err := client.New(client.NewStream(fromServer, toServer, nil), &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		_ = c.Close()
 		if err := <-served; err != nil {
@@ -271,7 +277,10 @@ func TestWithoutCapabilities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := client.New(srv, nil)
+	c, err := client.New(srv, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer c.Close()
 	got, err := c.CallTool(t.Context(), "test_input_required_result_capabilities", nil)
 	if err != nil || text(got.Content) != "There is nothing that you could be asked." {

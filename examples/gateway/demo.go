@@ -71,7 +71,7 @@ func user(ctx context.Context, gateway, name string, table *table) error {
 		return err
 	}
 	var seen []string
-	c := client.New(transport, &client.Options{
+	c, err := client.New(transport, &client.Options{
 		Info: protocol.Implementation{Name: name, Version: "1.0.0"},
 		Era:  protocol.Legacy,
 		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
@@ -86,6 +86,9 @@ func user(ctx context.Context, gateway, name string, table *table) error {
 			return client.Accept(map[string]string{"name": map[string]string{"alice": "eu", "bob": "us"}[name]})
 		},
 	})
+	if err != nil {
+		return err
+	}
 	defer c.Close()
 	for _, call := range []struct {
 		tool string

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -34,18 +33,18 @@ type gateway struct {
 	registry *prometheus.Registry
 }
 
-func newGateway(ctx context.Context, upstreams map[string]string, logs io.Writer) (*gateway, error) {
-	opts, err := elicitation.OptionsFromEnv(os.LookupEnv)
+func newGateway(
+	ctx context.Context, opts elicitation.Options, upstreams map[string]string, logs io.Writer,
+) (*gateway, error) {
+	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
+	opts.Logger = zap.New(zapcore.NewCore(encoder, zapcore.AddSync(logs), zap.InfoLevel))
+	registry := prometheus.NewRegistry()
+	opts.Registerer = registry
+	router, err := elicitation.New(&opts)
 	if err != nil {
 		return nil, err
 	}
-	encoder := zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig())
-	opts.Logger = zap.New(zapcore.NewCore(encoder, zapcore.AddSync(logs), zap.InfoLevel))
-	g := &gateway{registry: prometheus.NewRegistry()}
-	opts.Registerer = g.registry
-	if g.router, err = elicitation.New(&opts); err != nil {
-		return nil, err
-	}
+	g := &gateway{router: router, registry: registry}
 	g.server = mcp.NewServer(&mcp.Implementation{Name: "gateway", Version: "1.0.0"}, nil)
 	g.clients = gosdk.NewDownstream(g.router, g.server, &gosdk.Options{
 		LogName: clientName,
@@ -99,15 +98,13 @@ func (g *gateway) passTo(name, url, tool string) mcp.ToolHandler {
 			return nil, err
 		}
 		defer call.End()
-		relay := newProgressRelay(ctx, req)
-		session, err := connect(ctx, url, gosdk.ClientOptions(g.router, call, key, relay.clientOptions()))
+		session, err := connect(ctx, url, gosdk.ClientOptions(g.router, call, key, progressOptions(call)))
 		if err != nil {
 			return nil, err
 		}
 		defer session.Close()
-		defer relay.end()
 		params := &mcp.CallToolParams{Name: tool}
-		if relay != nil {
+		if wantsProgress(call) {
 			params.SetProgressToken(upstreamToken)
 		}
 		if req.Params.Arguments != nil { // a nil RawMessage would be sent as null

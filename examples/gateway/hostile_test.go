@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/rondo-mcp/rondo/elicitation"
 )
 
 // TestClientWithoutAName calls a tool as a client that does not say what it is
@@ -17,7 +19,7 @@ func TestClientWithoutAName(t *testing.T) {
 	}
 	up := httptest.NewServer(upstream)
 	defer up.Close()
-	g, err := newGateway(t.Context(), map[string]string{"data": up.URL + "/mcp"}, io.Discard)
+	g, err := newGateway(t.Context(), elicitation.Options{}, map[string]string{"data": up.URL + "/mcp"}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

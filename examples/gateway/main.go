@@ -28,6 +28,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/rondo-mcp/rondo/elicitation"
 )
 
 func main() {
@@ -62,7 +64,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		return listen(ctx, *rondo, handler, func() {}, stdout)
 	case *serve != "":
-		g, err := newGateway(ctx, upstreams, stderr)
+		opts, err := elicitation.OptionsFromEnv(os.LookupEnv)
+		if err != nil {
+			return err
+		}
+		g, err := newGateway(ctx, opts, upstreams, stderr)
 		if err != nil {
 			return err
 		}

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
-	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/elicitation/gosdk"
 )
 
 // upstreamToken is what upstreams report progress under. A connection serves one
@@ -12,58 +14,23 @@ import (
 // clients do not send.
 const upstreamToken = "call"
 
-// A progressRelay passes what an upstream reports about a call on to the client
-// that made the call and asked for progress. A nil relay passes nothing on.
-type progressRelay struct {
-	ctx     context.Context // of the call: it holds the stream that reports go out on
-	session *mcp.ServerSession
-	token   any
+// wantsProgress reports whether the client of a call gave a progress token.
+func wantsProgress(call *elicitation.Call) bool { return !call.Origin().ProgressToken.IsZero() }
 
-	mu    sync.Mutex
-	ended bool
-}
-
-// newProgressRelay returns nil for a client that does not want progress.
-func newProgressRelay(ctx context.Context, req *mcp.CallToolRequest) *progressRelay {
-	token := req.Params.GetProgressToken()
-	if token == nil {
+// progressOptions returns the options of the connection that the call goes on: what
+// the upstream reports about it is passed on to the client, by the router, which sends
+// heartbeats on the same token while a person is asked. It drops what the SDK hands
+// over after the call has ended. Relaying waits for the client, so that reports stay
+// in order.
+func progressOptions(call *elicitation.Call) *mcp.ClientOptions {
+	if !wantsProgress(call) {
 		return nil
 	}
-	return &progressRelay{ctx: ctx, session: req.Session, token: token}
-}
-
-// clientOptions returns the options of the connection that the call goes on.
-func (r *progressRelay) clientOptions() *mcp.ClientOptions {
-	if r == nil {
-		return nil
+	relay := func(ctx context.Context, req *mcp.ProgressNotificationClientRequest) {
+		if req.Params.ProgressToken == upstreamToken {
+			// A client that is gone hears nothing; the end of the call shows it.
+			_ = gosdk.RelayProgress(ctx, call, req.Params)
+		}
 	}
-	return &mcp.ClientOptions{
-		ProgressNotificationHandler: func(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
-			r.report(req.Params)
-		},
-	}
-}
-
-// report passes one report on, unless the call is over: nothing may follow its
-// result, and the SDK may hand over the last reports after that. It waits for the client, so that reports stay in order.
-func (r *progressRelay) report(p *mcp.ProgressNotificationParams) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ended || p.ProgressToken != upstreamToken {
-		return
-	}
-	// A client that is gone hears nothing; the end of the call shows it.
-	_ = r.session.NotifyProgress(r.ctx, &mcp.ProgressNotificationParams{
-		ProgressToken: r.token, Progress: p.Progress, Total: p.Total, Message: p.Message,
-	})
-}
-
-// end stops the relay before the call has its result.
-func (r *progressRelay) end() {
-	if r == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ended = true
+	return &mcp.ClientOptions{ProgressNotificationHandler: relay}
 }

@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -21,7 +23,8 @@ func through(t *testing.T, upstream http.Handler, opts client.Options) *client.C
 	t.Helper()
 	up := httptest.NewServer(upstream)
 	t.Cleanup(up.Close)
-	g, err := newGateway(t.Context(), map[string]string{"up": up.URL}, io.Discard)
+	routing := elicitation.Options{Heartbeat: 5 * time.Millisecond}
+	g, err := newGateway(t.Context(), routing, map[string]string{"up": up.URL}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +36,10 @@ func through(t *testing.T, upstream http.Handler, opts client.Options) *client.C
 		t.Fatal(err)
 	}
 	opts.Era = protocol.Legacy
-	c := client.New(transport, &opts)
+	c, err := client.New(transport, &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -110,5 +116,61 @@ func TestProgressIsPassedOn(t *testing.T) {
 				t.Errorf("got %+v, %v, want %q", result, err, want)
 			}
 		})
+	}
+}
+
+// While a person thinks, the client hears that its call is alive; what the upstream
+// reports afterwards is more than that, and nothing follows the result.
+func TestCallsThatWaitShowIt(t *testing.T) {
+	srv := mcp.NewServer(&mcp.Implementation{Name: "asks", Version: "1"}, nil)
+	heard := make(chan *protocol.Progress, 1000)
+	srv.AddTool(&mcp.Tool{Name: "ask", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		report := func(progress float64) error {
+			return req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: progress})
+		}
+		if err := report(1); err != nil {
+			return nil, err
+		}
+		answer, err := req.Session.Elicit(ctx, &mcp.ElicitParams{Message: "Sure?", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)})
+		if err != nil {
+			return nil, err
+		}
+		if err := report(2); err != nil {
+			return nil, err
+		}
+		for last := 0.0; last < 2; { // the SDK may hand a result over before reports that came first
+			p := <-heard
+			if p.Progress <= last {
+				t.Errorf("%v follows %v", p.Progress, last)
+			}
+			last = p.Progress
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: answer.Action}}}, nil
+	})
+	beats := make(chan struct{}, 1000)
+	c := through(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil), client.Options{
+		Progress: func(_ context.Context, p *protocol.Progress) {
+			heard <- p
+			if p.Message == "waiting for an answer" {
+				beats <- struct{}{}
+			}
+		},
+		ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
+			for range 3 {
+				select {
+				case <-beats:
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			}
+			return client.Accept(nil)
+		},
+	})
+	result, err := c.CallTool(t.Context(), "up_ask", nil)
+	if err != nil || result.Content[0].(*protocol.TextContent).Text != "accept" {
+		t.Errorf("got %+v, %v", result, err)
+	}
+	if n := len(heard); n > 0 {
+		t.Errorf("%d reports after the last of the upstream, the first is %+v", n, <-heard)
 	}
 }

@@ -106,10 +106,13 @@ func call(ctx context.Context, url string, wire *wire, elicit elicit) error {
 	if err != nil {
 		return err
 	}
-	c := client.New(transport, &client.Options{
+	c, err := client.New(transport, &client.Options{
 		Info:       protocol.Implementation{Name: "quickstart-client", Version: "1.0.0"},
 		ElicitForm: elicit,
 	})
+	if err != nil {
+		return err
+	}
 	defer c.Close()
 	result, err := c.CallTool(ctx, "deploy", Deploy{Env: "production"})
 	if err != nil {

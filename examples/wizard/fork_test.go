@@ -20,9 +20,12 @@ func TestForkedOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := client.New(srv, &client.Options{Era: protocol.Modern, ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+	c, err := client.New(srv, &client.Options{Era: protocol.Modern, ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 		return nil, errors.New("Begin and Resume ask nobody")
 	}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = c.Close(); _ = srv.Close() })
 	resume := func(p *client.Pending, key, content string) (protocol.Result, *client.Pending) {
 		t.Helper()

@@ -80,7 +80,10 @@ func connect(ctx context.Context, s *shop, era protocol.Era, use func(*client.Cl
 	clientIn, serverOut := io.Pipe()
 	over := make(chan error, 1)
 	go func() { over <- srv.ServeStream(ctx, serverIn, serverOut, nil) }()
-	c := client.New(client.NewStream(clientIn, clientOut, nil), &client.Options{Era: era, ElicitForm: elicit})
+	c, err := client.New(client.NewStream(clientIn, clientOut, nil), &client.Options{Era: era, ElicitForm: elicit})
+	if err != nil {
+		return err
+	}
 	err = use(c)
 	c.Close()
 	clientOut.Close()

@@ -215,7 +215,7 @@ func buy(t *testing.T, proxy string) (string, *multiplier) {
 		t.Fatal(err)
 	}
 	answers := []string{`{"name":"us"}`, `{"gigabytes":500}`, `{"change":"region"}`, `{"name":"eu"}`, `{}`, `{"change":"nothing"}`}
-	c := client.New(transport, &client.Options{
+	c, err := client.New(transport, &client.Options{
 		Era: protocol.Modern,
 		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			answer := answers[0]
@@ -223,6 +223,9 @@ func buy(t *testing.T, proxy string) (string, *multiplier) {
 			return &protocol.ElicitResult{Action: protocol.ActionAccept, Content: json.RawMessage(answer)}, nil
 		},
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer c.Close()
 	result, err := c.CallTool(t.Context(), "provision", Order{Name: "books"})
 	if err != nil {

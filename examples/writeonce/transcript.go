@@ -38,7 +38,7 @@ type transcript struct {
 
 // take has a client call the tool, and its person answer.
 func (t *transcript) take(ctx context.Context, peer protocol.Peer, era protocol.Era, p person) error {
-	c := client.New(peer, &client.Options{
+	c, err := client.New(peer, &client.Options{
 		Era: era,
 		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 			t.lines = append(t.lines, "asked    "+q.Message)
@@ -51,6 +51,9 @@ func (t *transcript) take(ctx context.Context, peer protocol.Peer, era protocol.
 			return client.Accept(json.RawMessage(answer))
 		},
 	})
+	if err != nil {
+		return err
+	}
 	defer c.Close()
 	result, err := c.CallTool(ctx, "book", Booking{Name: "Ada"})
 	if err != nil {

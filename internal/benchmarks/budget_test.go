@@ -35,7 +35,7 @@ const budgetHead = `# Allocations of one operation, those of the driver included
 func budgeted() []measure.Op {
 	var ops []measure.Op
 	rows := []string{
-		cases.EchoRow, cases.Leg1Row, cases.Leg2Row, cases.TwoLegsRow,
+		cases.EchoRow, cases.Leg1Row, cases.Leg2Row, cases.ObservedEchoRow, cases.ObservedFlowRow, cases.TwoLegsRow,
 		cases.SessionEchoRow, cases.PushRow, cases.PushInPlaceRow, cases.ElicitationRow,
 	}
 	for _, op := range cases.Ops() {

@@ -24,7 +24,10 @@ func TestVisitsAreWaitedFor(t *testing.T) {
 		"json": eraOverHTTP, "events": eraOverHTTP, "lines": eraOverLines,
 		"in process": func(t *testing.T, srv *server.Server, opts client.Options) (*client.Client, func() []wiretest.Message) {
 			peer := &recordedPeer{Peer: srv, t: t}
-			c := client.New(peer, &opts)
+			c, err := client.New(peer, &opts)
+			if err != nil {
+				t.Fatal(err)
+			}
 			t.Cleanup(func() { _ = c.Close() })
 			return c, peer.log.Messages
 		},

@@ -110,7 +110,10 @@ func eraOverHTTP(t *testing.T, srv *server.Server, opts client.Options) (*client
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := client.New(peer, &opts)
+	c, err := client.New(peer, &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c, recorder.Messages
 }
@@ -123,7 +126,10 @@ func eraOverLines(t *testing.T, srv *server.Server, opts client.Options) (*clien
 	go func() {
 		over <- srv.ServeStream(context.Background(), io.TeeReader(serverIn, log.Lines(wiretest.Client, io.Discard)), log.Lines(wiretest.Server, serverOut), nil)
 	}()
-	c := client.New(client.NewStream(clientIn, clientOut, nil), &opts)
+	c, err := client.New(client.NewStream(clientIn, clientOut, nil), &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		_ = c.Close()
 		_ = clientOut.Close()

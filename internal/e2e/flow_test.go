@@ -194,7 +194,10 @@ func TestStraightLineCodeInProcess(t *testing.T) {
 	for _, f := range straightFlows() {
 		t.Run(f.name, func(t *testing.T) {
 			peer := &recordedPeer{Peer: newFlows(t, nil), t: t}
-			c := client.New(peer, f.person.options())
+			c, err := client.New(peer, f.person.options())
+			if err != nil {
+				t.Fatal(err)
+			}
 			t.Cleanup(func() { _ = c.Close() })
 			got, err := f.call(within(t, patience), c)
 			if err != nil || got != f.want {

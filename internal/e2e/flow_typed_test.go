@@ -26,7 +26,10 @@ func TestZeroOfATypedHandler(t *testing.T) {
 		return database{Region: where.Name, Cores: 4711}, nil
 	})
 	peer := &recordedPeer{Peer: srv, t: t}
-	c := client.New(peer, person{"region": `{"name":"eu"}`}.options())
+	c, err := client.New(peer, person{"region": `{"name":"eu"}`}.options())
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = c.Close() })
 	got, err := tool("provision", `{}`)(within(t, patience), c)
 	if want := `{"region":"eu","cores":4711}`; err != nil || got != want || runs != 2 {

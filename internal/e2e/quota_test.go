@@ -30,11 +30,14 @@ func TestAPrincipalAtItsShareHindersNobody(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				c := client.New(peer, &client.Options{Era: era, ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+				c, err := client.New(peer, &client.Options{Era: era, ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 					e := ctx.Value(entryKey{}).(entry)
 					e.Word = map[string]string{"Well": "first ", "And,": "second "}[q.Message[:4]] + e.Word
 					return client.Accept(e)
 				}})
+				if err != nil {
+					return err
+				}
 				t.Cleanup(func() { _ = c.Close() })
 				d := &diarist{user: user, client: c}
 				return d.write(within(t, patience), entry{"word", 1})

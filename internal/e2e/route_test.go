@@ -73,7 +73,10 @@ func reportProgress(next server.Handler) server.Handler {
 func openInProcess(t *testing.T, opts *client.Options) (*client.Client, func() []wiretest.Message) {
 	srv, _ := mustServe(t, nil)
 	peer := &recordedPeer{Peer: srv, t: t}
-	c := client.New(peer, opts)
+	c, err := client.New(peer, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c, peer.log.Messages
 }
@@ -131,7 +134,10 @@ func connect(t testing.TB, url string, via *clienthttp.Options, opts *client.Opt
 		modern = *opts
 	}
 	modern.Era = protocol.Modern
-	c := client.New(peer, &modern)
+	c, err := client.New(peer, &modern)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

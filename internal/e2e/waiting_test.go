@@ -96,7 +96,10 @@ func callAs(t *testing.T, url, user string, opts client.Options) *client.Client 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := client.New(peer, &opts)
+	c, err := client.New(peer, &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

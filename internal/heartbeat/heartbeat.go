@@ -33,13 +33,13 @@ const part = 1024
 // whoever reports them. The zero value is ready. It is not safe for concurrent
 // use: who sends holds a lock, for values must leave in their order.
 type Sequence struct {
-	begun  bool    // something was sent
-	sent   float64 // the last value that was
+	sent   float64 // the last value that was sent
 	author float64 // the last value of the author's, 0 before the first
-	told   bool    // the author has reported something
 	total  float64 // of the author's last report, 0: not known
 	step   float64 // the smallest by which the author has advanced, at most 1; 0: it has not
 	beats  int     // since the author's last report
+	begun  bool    // something was sent
+	told   bool    // the author has reported something
 	beaten bool    // there was a heartbeat
 }
 

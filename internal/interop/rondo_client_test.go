@@ -74,7 +74,10 @@ func newRondo(t *testing.T, transport protocol.Peer, who *person, mute bool, opt
 			return roots, nil
 		}
 	}
-	c := client.New(transport, opts)
+	c, err := client.New(transport, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = c.Close() })
 	return rondo{c, who}
 }

@@ -71,13 +71,14 @@ func appendEscape(dst []byte, c byte) []byte {
 
 // plainIn is [plain] for strings as well.
 func plainIn[T string | []byte](s T, i int) int {
-	for ; i+8 <= len(s); i += 8 {
+	for i >= 0 && i <= len(s)-8 {
 		w := s[i : i+8]
 		m := stops(uint64(w[0]) | uint64(w[1])<<8 | uint64(w[2])<<16 | uint64(w[3])<<24 |
 			uint64(w[4])<<32 | uint64(w[5])<<40 | uint64(w[6])<<48 | uint64(w[7])<<56)
 		if m != 0 {
 			return i + bits.TrailingZeros64(m)/8
 		}
+		i += 8
 	}
 	for i < len(s) && isPlain(s[i]) {
 		i++

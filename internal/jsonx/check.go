@@ -1,6 +1,7 @@
 package jsonx
 
 import (
+	"slices"
 	"strconv"
 	"sync"
 )
@@ -15,16 +16,29 @@ import (
 // whatever the document looks like. It allocates only where an object has more
 // than sixteen members or an escape in a name, and then mostly from a pool.
 func Check(data []byte) error {
-	if len(data) > MaxSize {
-		return syntaxError(MaxSize, "document too long")
-	}
 	s := scanners.Get().(*scanner)
-	s.data = data
-	err := s.scanDocument()
-	s.data = nil
-	s.names.reset()
-	scanners.Put(s)
-	return err
+	defer s.returnToPool()
+	return s.checkDocument(data)
+}
+
+// CheckMembers is [Check], and then [Members] for a document that is an object. For any other
+// document it does not call f. Check records where the members of a small object are, so that they
+// need not be searched again.
+func CheckMembers(data []byte, f func(key, value []byte) error) error {
+	s := scanners.Get().(*scanner)
+	defer s.returnToPool()
+	if err := s.checkDocument(data); err != nil {
+		return err
+	}
+	if s.top.more {
+		return Members(data, f)
+	}
+	for _, m := range s.top.members[:s.top.count] {
+		if err := f(slices.Clip(m.name.bytesIn(data)), slices.Clip(m.value.bytesIn(data))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // scanners holds idle scanners. A scanner
@@ -37,6 +51,49 @@ type scanner struct {
 	depth  int
 	frames [MaxDepth]frame
 	names  nameSet
+	top    topMembers
+}
+
+// topMembers are the places of the document's own members, if it is an object.
+type topMembers struct {
+	members [8]topMember
+	count   int
+	more    bool // there are more, or one whose name has escapes
+}
+
+type topMember struct{ name, value span }
+
+// beginMember records the name of a member and where its value begins.
+func (t *topMembers) beginMember(name span, escaped bool, value int) {
+	if escaped || t.count == len(t.members) {
+		t.more = true
+	}
+	if !t.more {
+		t.members[t.count] = topMember{name, span{start: int32(value)}}
+		t.count++
+	}
+}
+
+// endMember records where the value of the last member ends.
+func (t *topMembers) endMember(i int) {
+	if !t.more && t.count > 0 {
+		t.members[t.count-1].value.end = int32(i)
+	}
+}
+
+func (s *scanner) checkDocument(data []byte) error {
+	if len(data) > MaxSize {
+		return syntaxError(MaxSize, "document too long")
+	}
+	s.data = data
+	return s.scanDocument()
+}
+
+// returnToPool puts the scanner back for another document.
+func (s *scanner) returnToPool() {
+	s.data = nil
+	s.names.reset()
+	scanners.Put(s)
 }
 
 // frame is an open array or object.
@@ -48,7 +105,7 @@ type frame struct {
 // scanDocument turns once for each value: its beginning, and if it is complete with
 // that, the ends and the separator that lead to the next one.
 func (s *scanner) scanDocument() error {
-	s.depth = 0
+	s.depth, s.top.count, s.top.more = 0, 0, false
 	i := skipSpace(s.data, 0)
 	for {
 		opened, err := false, error(nil)
@@ -120,6 +177,9 @@ func (s *scanner) beginValue(i int) (next int, opened bool, err error) {
 func (s *scanner) finishValue(i int) (next int, done bool, err error) {
 	data := s.data
 	for {
+		if s.depth == 1 {
+			s.top.endMember(i)
+		}
 		i = skipSpace(data, i)
 		if s.depth == 0 {
 			if i < len(data) {
@@ -159,15 +219,20 @@ func (s *scanner) scanName(f *frame, i int) (next int, err error) {
 	if reason != "" {
 		return end, syntaxError(end, reason)
 	}
-	if !s.names.addName(data, &f.names, span{int32(i + 1), int32(end - 1)}, escaped) {
-		name, _ := TextBytes(data[i:end])
-		return i, syntaxError(i, "duplicate member "+strconv.Quote(clip(name)))
+	name := span{int32(i + 1), int32(end - 1)}
+	if !s.names.addName(data, &f.names, name, escaped) {
+		text, _ := TextBytes(data[i:end])
+		return i, syntaxError(i, "duplicate member "+strconv.Quote(clip(text)))
 	}
 	i = skipSpace(data, end)
 	if i >= len(data) || data[i] != ':' {
 		return i, syntaxError(i, "missing colon")
 	}
-	return skipSpace(data, i+1), nil
+	i = skipSpace(data, i+1)
+	if s.depth == 1 {
+		s.top.beginMember(name, escaped, i)
+	}
+	return i, nil
 }
 
 // scanLiteral reads true, false or null.

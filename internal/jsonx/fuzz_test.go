@@ -4,6 +4,7 @@ import (
 	"bytes"
 	stdjson "encoding/json"
 	"errors"
+	"fmt"
 	"math/big"
 	"strings"
 	"testing"
@@ -43,6 +44,13 @@ func FuzzCheck(f *testing.F) {
 		if (got == nil) != want && !tooDeep {
 			t.Errorf("Check(%q) = %v, jsontext says %v", doc, got, want)
 		}
+		if want, err := spelled(doc, jsonx.Members); got == nil && jsonx.KindOf(doc) == jsonx.Object {
+			if members, checked := spelled(doc, jsonx.CheckMembers); err != nil || checked != nil || members != want {
+				t.Errorf("CheckMembers(%q) gives %s, %v, Members gives %s, %v", doc, members, checked, want, err)
+			}
+		} else if members, checked := spelled(doc, jsonx.CheckMembers); members != "" || (checked == nil) != (got == nil) {
+			t.Errorf("CheckMembers(%q) gives %s, %v, Check says %v", doc, members, checked, got)
+		}
 		err := walk(doc, 0)
 		if got == nil && err != nil {
 			t.Errorf("accepted, but walking %q: %v", doc, err)
@@ -64,6 +72,15 @@ func FuzzCheck(f *testing.F) {
 			t.Error("the input was modified")
 		}
 	})
+}
+
+// spelled returns the members that a walk calls its function with.
+func spelled(doc []byte, walk func([]byte, func(key, value []byte) error) error) (members string, err error) {
+	err = walk(doc, func(key, value []byte) error {
+		members += fmt.Sprintf("%q=%q/%d,%d;", key, value, cap(key)-len(key), cap(value)-len(value))
+		return nil
+	})
+	return members, err
 }
 
 // walk visits every value in doc by all readers.

@@ -20,18 +20,23 @@ func stops(w uint64) uint64 {
 	return ((w - 0x20*ones) | ((w ^ '"'*ones) - ones) | ((w ^ '\\'*ones) - ones) | w) & highs
 }
 
-// quotes marks the quote and the backslash alone.
+// quotes marks the quote and the backslash alone. Bytes beyond ASCII, which
+// have the top bit as well, are masked out.
 func quotes(w uint64) uint64 {
 	q, b := w^'"'*ones, w^'\\'*ones
-	return ((q-ones)&^q | (b-ones)&^b) & highs
+	return ((q - ones) | (b - ones)) &^ w & highs
 }
 
 // plain returns the first position from i on that [stops] marks, or len(data).
 func plain(data []byte, i int) int {
-	for ; i+8 <= len(data); i += 8 {
-		if m := stops(binary.LittleEndian.Uint64(data[i:])); m != 0 {
+	// That i is not negative is said for the compiler, which then leaves the
+	// bounds checks out: this loop and that of toQuote see every byte of a message
+	// several times.
+	for i >= 0 && i <= len(data)-8 {
+		if m := stops(binary.LittleEndian.Uint64(data[i : i+8])); m != 0 {
 			return i + bits.TrailingZeros64(m)/8
 		}
+		i += 8
 	}
 	for i < len(data) && isPlain(data[i]) {
 		i++

@@ -50,6 +50,16 @@ func Members(data []byte, f func(key, value []byte) error) error {
 	}
 }
 
+// HasMember reports whether data is an object with a member of this name. data
+// must have passed [Check], as for [Members].
+func HasMember(data []byte, name string) (found bool) {
+	_ = Members(data, func(key, _ []byte) error {
+		found = found || string(key) == name
+		return nil
+	})
+	return found
+}
+
 // memberName returns the member name whose opening quote is at i, without escapes,
 // and the position after it.
 func memberName(data []byte, i int) (name []byte, end int, err error) {
@@ -66,10 +76,11 @@ func memberName(data []byte, i int) (name []byte, end int, err error) {
 // toQuote returns the position of the first quote or backslash from i on, or
 // len(data).
 func toQuote(data []byte, i int) int {
-	for ; i+8 <= len(data); i += 8 {
-		if m := quotes(binary.LittleEndian.Uint64(data[i:])); m != 0 {
+	for i >= 0 && i <= len(data)-8 { // see plain
+		if m := quotes(binary.LittleEndian.Uint64(data[i : i+8])); m != 0 {
 			return i + bits.TrailingZeros64(m)/8
 		}
+		i += 8
 	}
 	for i < len(data) && data[i] != '"' && data[i] != '\\' {
 		i++
@@ -183,24 +194,15 @@ func endsScalar(c byte) bool {
 // skipString returns the position after the string whose opening quote is at
 // i-1, or -1 if it does not end.
 func skipString(data []byte, i int) int {
-	for i < len(data) {
-		if i+8 <= len(data) {
-			m := quotes(binary.LittleEndian.Uint64(data[i:]))
-			if m == 0 {
-				i += 8
-				continue
-			}
-			i += bits.TrailingZeros64(m) / 8
+	for {
+		if i = toQuote(data, i); i >= len(data) {
+			return -1
 		}
-		switch data[i] {
-		case '"':
+		if data[i] == '"' {
 			return i + 1
-		case '\\':
-			i++
 		}
-		i++
+		i += 2 // a backslash and what it escapes
 	}
-	return -1
 }
 
 // skipBrackets returns the position after the bracket that closes the one at

@@ -23,6 +23,32 @@ func TestMembers(t *testing.T) {
 	}
 }
 
+// CheckMembers has the members of small objects from the check, and seeks those of
+// others.
+func TestCheckMembers(t *testing.T) {
+	for _, doc := range []string{
+		`{}`, `{"a":1}`, " { \"a\" : [ 1 , {\"b\":2} ] , \"c\" : {} , \"d\":\"}\\\"\",\"e\":[]\n} ", `{"a":{"b":{"c":1},"d":2},"e":3}`,
+		`{"\u0061":1,"b":2}`, `{"b":2,"\u0061":1}`, object(8, numbered), object(9, numbered), object(100, numbered),
+	} {
+		want, err := spelled([]byte(doc), jsonx.Members)
+		got, checked := spelled([]byte(doc), jsonx.CheckMembers)
+		if err != nil || checked != nil || got != want {
+			t.Errorf("%.60s: got %s, %v, want %s, %v", doc, got, checked, want, err)
+		}
+	}
+	for _, doc := range []string{`[{"a":1}]`, `"a"`, `1`, ``, `{"a":1`, `{"a":1,"a":2}`, `{"a":{"b":1,"b":2}}`, `{"a":tru}`} {
+		got, err := spelled([]byte(doc), jsonx.CheckMembers)
+		if want := jsonx.Check([]byte(doc)); got != "" || fmt.Sprint(err) != fmt.Sprint(want) {
+			t.Errorf("%s: got %s, %v, want nothing and %v", doc, got, err, want)
+		}
+	}
+	stop, calls := errors.New("stop"), 0
+	err := jsonx.CheckMembers([]byte(`{"a":1,"b":2}`), func(_, _ []byte) error { calls++; return stop })
+	if err != stop || calls != 1 {
+		t.Errorf("got %v after %d calls, want the error of the first", err, calls)
+	}
+}
+
 func TestElements(t *testing.T) {
 	var got []string
 	err := jsonx.Elements([]byte(` [ 1 ,"a,]" , [ [2],3 ] ,true] `), func(i int, value []byte) error {

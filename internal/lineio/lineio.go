@@ -1,5 +1,5 @@
-// Package lineio frames messages as lines: one JSON value, one newline
-// (basic/transports/stdio). It knows nothing of what the lines say.
+// Package lineio reads and writes messages as lines: one JSON value, one
+// newline (basic/transports/stdio). It does not look into the lines.
 package lineio
 
 import (
@@ -11,11 +11,11 @@ import (
 	"sync"
 )
 
-// ErrTooLong reports a line over the limit. The line has been skipped and the
-// stream goes on with the next one.
+// ErrTooLong reports a line over the limit. The line has been skipped; the next
+// call returns the line after it.
 var ErrTooLong = errors.New("line: too long")
 
-// A Reader reads lines. It is for one goroutine.
+// A Reader reads lines. It must not be used concurrently.
 type Reader struct {
 	buf *bufio.Reader
 	max int
@@ -27,12 +27,12 @@ func NewReader(r io.Reader, max int) *Reader {
 }
 
 // Next returns the next line that is not blank, without its end (\n or \r\n).
-// The bytes belong to the caller. A last line without an end counts. It
-// returns [ErrTooLong] for a line over the limit, after which Next goes on
-// behind it, and io.EOF or the error of the stream at its end.
+// The caller may keep the bytes. A last line without an end counts. It returns
+// [ErrTooLong] for a line over the limit, and io.EOF or the error of the stream
+// at its end.
 func (r *Reader) Next() ([]byte, error) {
 	for {
-		line, err := r.line()
+		line, err := r.readLine()
 		line = bytes.TrimSpace(line)
 		if len(line) > 0 || err != nil {
 			return line, err
@@ -40,15 +40,15 @@ func (r *Reader) Next() ([]byte, error) {
 	}
 }
 
-func (r *Reader) line() ([]byte, error) {
+func (r *Reader) readLine() ([]byte, error) {
 	var line []byte
 	for {
 		part, err := r.buf.ReadSlice('\n')
 		if len(line)+len(part) > r.max+2 { // room for \r\n
-			return nil, r.skip(err)
+			return nil, r.skipLine(err)
 		}
 		if err == nil && len(line) == 0 && len(bytes.TrimSpace(part)) == 0 {
-			continue // a blank line is no memory worth
+			continue // do not allocate for a blank line
 		}
 		line = append(line, part...)
 		switch {
@@ -59,12 +59,12 @@ func (r *Reader) line() ([]byte, error) {
 		case len(bytes.TrimRight(line, "\r\n")) > r.max:
 			return nil, ErrTooLong
 		}
-		return line, nil // at the end, the next call finds it again
+		return line, nil // after io.EOF the next call returns it again
 	}
 }
 
-// skip reads to the end of an overlong line, keeping none of it.
-func (r *Reader) skip(err error) error {
+// skipLine reads to the end of a line over the limit without keeping it.
+func (r *Reader) skipLine(err error) error {
 	for errors.Is(err, bufio.ErrBufferFull) {
 		_, err = r.buf.ReadSlice('\n')
 	}
@@ -74,7 +74,7 @@ func (r *Reader) skip(err error) error {
 	return ErrTooLong
 }
 
-// A Writer writes lines. Calls may overlap; lines do not.
+// A Writer writes lines. It may be used concurrently; the lines do not mix.
 type Writer struct {
 	mu  sync.Mutex
 	w   io.Writer
@@ -84,9 +84,10 @@ type Writer struct {
 // NewWriter returns a writer of lines.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
-// Write writes one line, with a single call of the underlying writer. A line
-// that contains a newline would be two messages and is refused. After a failed
-// write every later one fails too: part of a line may be out.
+// Write writes one line, with a single call of the underlying writer. It
+// refuses a line that contains a newline, which would be two messages. After a
+// failed write every later one fails too, since part of a line may have been
+// written.
 func (w *Writer) Write(line []byte) error {
 	if bytes.IndexByte(line, '\n') >= 0 {
 		return errors.New("line: contains a newline")

@@ -1,6 +1,7 @@
-// Package natstest runs real NATS servers in tests: one, or a cluster, within
-// the test's own process, and the network between them, which a test can
-// break. What it starts ends with the test, goroutines included.
+// Package natstest runs real NATS servers in the process of a test: one, or a
+// cluster. A test can break the network between them ([Wire], [WiredCluster]) and
+// falsify what JetStream answers ([Relay]). Everything ends with the test,
+// goroutines included.
 //
 // Helpers that take a [testing.TB] fail the test when something cannot be
 // started, so call them on the goroutine of the test.

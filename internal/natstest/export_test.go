@@ -1,4 +1,4 @@
 package natstest
 
-// TakenSoon is the port that is taken next.
-func TakenSoon() int { return firstPort + portOrder[portsGiven.Load()%portCount] }
+// PeekPort returns the port that is given to the next server.
+func PeekPort() int { return firstPort + portOrder[portsGiven.Load()%portCount] }

@@ -15,7 +15,8 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 // soon is how long a test waits for what must not happen.
 const soon = 100 * time.Millisecond
 
-// TestWire delivers, keeps and refuses what it is told to.
+// TestWire delivers while it is whole, delays while it is blocked, and disconnects
+// while it is cut.
 func TestWire(t *testing.T) {
 	srv := natstest.Start(t, t.TempDir(), 0)
 	wire := natstest.NewWire(t, srv.Addr().String())
@@ -28,63 +29,65 @@ func TestWire(t *testing.T) {
 	if err := near.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	say := func(word string) {
+	send := func(word string) {
 		t.Helper()
 		if err := far.Publish("word", []byte(word)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	heard := func(want string) {
+	receive := func(want string) {
 		t.Helper()
 		if m, err := sub.NextMsg(natstest.Patience); err != nil || string(m.Data) != want {
-			t.Fatalf("heard %v, %v; want %q", m, err, want)
+			t.Fatalf("received %v, %v; want %q", m, err, want)
 		}
 	}
 
-	say("whole")
-	heard("whole")
+	send("whole")
+	receive("whole")
 	wire.Block()
-	say("blocked")
+	send("blocked")
 	if m, err := sub.NextMsg(soon); err == nil {
-		t.Errorf("heard %q over a blocked wire", m.Data)
+		t.Errorf("received %q over a blocked wire", m.Data)
 	}
 	if !far.IsConnected() {
 		t.Error("a blocked wire closes connections")
 	}
 	wire.Mend()
-	heard("blocked")
+	receive("blocked")
 
 	wire.Cut()
 	natstest.Eventually(t, "the connection is closed", func() bool { return !far.IsConnected() })
 	if nc, err := nats.Connect("nats://"+wire.Address(), nats.Timeout(soon)); err == nil {
 		nc.Close()
-		t.Error("a wire that is cut lets somebody connect")
+		t.Error("a wire that is cut accepts a connection")
 	}
 	wire.Mend()
 	natstest.Eventually(t, "the connection is back", far.IsConnected)
-	say("mended")
-	heard("mended")
+	send("mended")
+	receive("mended")
 }
 
-// TestWired takes servers away from a cluster and brings them back.
-func TestWired(t *testing.T) {
-	c := natstest.StartWired(t, 3)
-	together := func() bool { return c.Routed(0)+c.Routed(1)+c.Routed(2) == 6 }
-	natstest.Eventually(t, "the servers are together", together)
+// TestWiredCluster takes servers away from a cluster and brings them back.
+func TestWiredCluster(t *testing.T) {
+	c := natstest.StartWiredCluster(t, 3)
+	c.AwaitConnected(t)
 
 	c.Isolate(2)
-	natstest.Eventually(t, "one is alone", func() bool { return c.Routed(2) == 0 && c.Routed(0) == 1 && c.Routed(1) == 1 })
+	natstest.Eventually(t, "one is alone", func() bool {
+		return c.Routed(2) == 0 && c.Routed(0) == 1 && c.Routed(1) == 1
+	})
 	c.Rejoin(2)
-	natstest.Eventually(t, "the servers are together again", together)
+	c.AwaitConnected(t)
 
 	url := c.Servers[1].ClientURL()
 	natstest.Stop(c.Servers[1])
-	natstest.Eventually(t, "one is missing", func() bool { return c.Routed(0) == 1 && c.Routed(2) == 1 })
+	missing := func() bool { return c.Routed(0) == 1 && c.Routed(2) == 1 }
+	natstest.Eventually(t, "one is missing", missing)
 	c.Restart(t, 1)
 	if got := c.Servers[1].ClientURL(); got != url {
 		t.Errorf("the server comes back at %s, was at %s", got, url)
 	}
-	natstest.Eventually(t, "all servers are there", together)
+	c.AwaitConnected(t)
 }
 
 func TestForExample(t *testing.T) {
@@ -102,10 +105,14 @@ func TestForExample(t *testing.T) {
 }
 
 func TestSoakTime(t *testing.T) {
-	for text, want := range map[string]time.Duration{"": time.Minute, "90s": 90 * time.Second, "8m": 8 * time.Minute} {
-		t.Setenv("RONDO_SOAK", text)
-		if got := natstest.SoakTime(t); got != want {
-			t.Errorf("%q: %v, want %v", text, got, want)
-		}
+	for text, want := range map[string]time.Duration{
+		"": time.Minute, "90s": 90 * time.Second, "8m": 8 * time.Minute,
+	} {
+		t.Run("RONDO_SOAK="+text, func(t *testing.T) {
+			t.Setenv("RONDO_SOAK", text)
+			if got := natstest.SoakTime(t); got != want {
+				t.Errorf("%v, want %v", got, want)
+			}
+		})
 	}
 }

@@ -7,16 +7,16 @@ import (
 	"syscall"
 )
 
-// The ports of servers lie below those that outgoing connections take, so that
-// a server that was stopped can be started on its port again.
+// The ports of servers lie below those of outgoing connections, so that no
+// connection takes the port of a stopped server before it is started again.
 const (
 	firstPort = 10_000
 	portCount = 20_000
 )
 
-// A process gives each port to one server, in an order of its own: one that
-// another test has stopped for a while keeps its port, and two processes seldom
-// want the same.
+// A process gives each port to one server, so that a server that is stopped for a
+// while keeps its port. The order is random, so that two processes seldom choose
+// the same port.
 var (
 	portOrder  = rand.Perm(portCount)
 	portsGiven atomic.Uint64
@@ -27,8 +27,8 @@ func nextPort() int {
 	return firstPort + portOrder[n%portCount]
 }
 
-// onFreePorts calls start, which takes new ports each time, until none of them
-// is somebody else's. Whether one is free only who listens on it can tell.
+// onFreePorts calls start, which must take new ports each time, until all of them
+// are free. Only listening on a port shows whether it is.
 func onFreePorts(start func() error) (err error) {
 	const attempts = 100
 	for range attempts {

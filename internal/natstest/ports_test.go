@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/natstest"
 )
 
-// take listens on a port until the end of the test.
-func take(t *testing.T, port int) {
+// takePort listens on a port until the end of the test.
+func takePort(t *testing.T, port int) {
 	t.Helper()
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
@@ -23,22 +23,21 @@ func take(t *testing.T, port int) {
 	t.Cleanup(func() { _ = l.Close() })
 }
 
-// TestTakenPort is left to who has it.
-func TestTakenPort(t *testing.T) {
+func TestServersAvoidTakenPorts(t *testing.T) {
 	for name, start := range map[string]func() []*natsserver.Server{
 		"one server": func() []*natsserver.Server {
 			return []*natsserver.Server{natstest.Start(t, t.TempDir(), 0)}
 		},
 		"a cluster": func() []*natsserver.Server { return natstest.StartCluster(t, 3) },
 		"a cluster on wires": func() []*natsserver.Server {
-			c := natstest.StartWired(t, 3)
-			natstest.Eventually(t, "the servers are together", func() bool { return c.Routed(0)+c.Routed(1)+c.Routed(2) == 6 })
+			c := natstest.StartWiredCluster(t, 3)
+			c.AwaitConnected(t)
 			return c.Servers
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			port := natstest.TakenSoon()
-			take(t, port)
+			port := natstest.PeekPort()
+			takePort(t, port)
 			for _, srv := range start() {
 				if got := srv.Addr().(*net.TCPAddr).Port; got == port {
 					t.Errorf("a server is on port %d, which is taken", got)
@@ -48,8 +47,8 @@ func TestTakenPort(t *testing.T) {
 	}
 }
 
-// TestStartOnTakenPort says so, and soon, where no other will do.
-func TestStartOnTakenPort(t *testing.T) {
+// TestGivenPortIsTaken fails soon, with an error that says so.
+func TestGivenPortIsTaken(t *testing.T) {
 	port := natstest.Start(t, t.TempDir(), 0).Addr().(*net.TCPAddr).Port
 	began := time.Now()
 	srv, err := natstest.Serve(t.TempDir(), port)

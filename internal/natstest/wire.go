@@ -6,9 +6,10 @@ import (
 	"testing"
 )
 
-// A Wire is a TCP proxy that can be cut, which closes what is connected and
-// lets nothing connect, and blocked, which keeps what is sent to itself, until
-// it is mended. Its methods may be called at the same time.
+// A Wire is a TCP proxy that a test can break. A wire that is cut closes its
+// connections and accepts no new ones. A wire that is blocked keeps its connections
+// and delays what is sent on them. Both last until it is mended. Its methods may be
+// called concurrently.
 type Wire struct {
 	listener net.Listener
 	to       string
@@ -21,8 +22,8 @@ type Wire struct {
 	conns   map[net.Conn]bool
 }
 
-// NewWire returns a wire to an address, host and port, that is whole. It is gone
-// at the end of the test.
+// NewWire returns a wire to an address, host and port. It closes at the end of the
+// test.
 func NewWire(t testing.TB, to string) *Wire {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -31,7 +32,7 @@ func NewWire(t testing.TB, to string) *Wire {
 	}
 	w := &Wire{listener: l, to: to, conns: make(map[net.Conn]bool)}
 	w.changed = sync.NewCond(&w.mu)
-	w.wg.Go(w.accept)
+	w.wg.Go(w.acceptConns)
 	t.Cleanup(func() {
 		_ = l.Close()
 		w.Cut()
@@ -40,10 +41,11 @@ func NewWire(t testing.TB, to string) *Wire {
 	return w
 }
 
-// Address is the host and port to connect to instead of the other end.
+// Address returns the host and port of the near end of the wire.
 func (w *Wire) Address() string { return w.listener.Addr().String() }
 
-func (w *Wire) accept() {
+// acceptConns is a goroutine. It ends when the listener is closed.
+func (w *Wire) acceptConns() {
 	for {
 		a, err := w.listener.Accept()
 		if err != nil {
@@ -54,16 +56,16 @@ func (w *Wire) accept() {
 			_ = a.Close()
 			continue
 		}
-		if !w.keep(a, b) {
+		if !w.addConns(a, b) {
 			continue
 		}
-		w.wg.Go(func() { w.copy(a, b) })
-		w.wg.Go(func() { w.copy(b, a) })
+		w.wg.Go(func() { w.copyBytes(a, b) })
+		w.wg.Go(func() { w.copyBytes(b, a) })
 	}
 }
 
-// keep notes two connections, or closes them if the wire is cut.
-func (w *Wire) keep(conns ...net.Conn) bool {
+// addConns adds connections, or closes them and returns false if the wire is cut.
+func (w *Wire) addConns(conns ...net.Conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range conns {
@@ -76,7 +78,8 @@ func (w *Wire) keep(conns ...net.Conn) bool {
 	return !w.isCut
 }
 
-func (w *Wire) copy(to, from net.Conn) {
+// copyBytes is a goroutine. It closes both connections when either fails.
+func (w *Wire) copyBytes(to, from net.Conn) {
 	defer func() {
 		_, _ = to.Close(), from.Close()
 		w.mu.Lock()
@@ -87,7 +90,7 @@ func (w *Wire) copy(to, from net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
-		if err != nil || !w.pass() {
+		if err != nil || !w.awaitUnblocked() {
 			return
 		}
 		if _, err := to.Write(buf[:n]); err != nil {
@@ -96,8 +99,9 @@ func (w *Wire) copy(to, from net.Conn) {
 	}
 }
 
-// pass waits until the wire is not blocked, and says whether it is whole.
-func (w *Wire) pass() bool {
+// awaitUnblocked waits until the wire is not blocked, and reports whether it is not
+// cut.
+func (w *Wire) awaitUnblocked() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.blocked && !w.isCut {
@@ -106,16 +110,16 @@ func (w *Wire) pass() bool {
 	return !w.isCut
 }
 
-// Block keeps what is sent, in both directions, until the wire is mended. The
-// connections stay, as with a network that drops packets.
-func (w *Wire) Block() { w.set(false, true) }
+// Block delays what is sent in both directions until the wire is mended. The
+// connections stay open, as in a network that drops packets.
+func (w *Wire) Block() { w.setState(false, true) }
 
-// Mend makes the wire whole. What it kept goes on its way.
-func (w *Wire) Mend() { w.set(false, false) }
+// Mend undoes Block and Cut. What Block has delayed is delivered.
+func (w *Wire) Mend() { w.setState(false, false) }
 
-// Cut closes every connection, and every new one, until the wire is mended.
+// Cut closes every connection, and closes new ones until the wire is mended.
 func (w *Wire) Cut() {
-	w.set(true, false)
+	w.setState(true, false)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := range w.conns {
@@ -123,7 +127,7 @@ func (w *Wire) Cut() {
 	}
 }
 
-func (w *Wire) set(isCut, blocked bool) {
+func (w *Wire) setState(isCut, blocked bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.isCut, w.blocked = isCut, blocked

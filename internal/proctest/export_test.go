@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// StartWithin is Start with a patience short enough to be waited out in a test.
+// StartWithin is Start with a patience that a test can exceed.
 func StartWithin(t testing.TB, cmd *exec.Cmd, limit time.Duration) *Process {
-	return start(t, cmd, limit)
+	return startProcess(t, cmd, limit)
 }

@@ -1,13 +1,16 @@
-// Package proctest runs the other processes of a test: the test binary again, as a server, or a program of somebody else.
+// Package proctest runs the child processes of a test: the test binary again,
+// as a server, or another program.
 //
-// A process says something on its standard output when it is ready, mostly its address, and ends when its standard input does,
-// which is also what happens when the test dies:
+// A process writes a line to its standard output when it is ready, usually its
+// address. It ends when its standard input does, which is also what happens
+// when the test dies:
 //
 //	p := proctest.Start(t, proctest.Self(t, "RONDO_REPLICA=1"))
 //	address := p.Line()
 //
-// At the end of the test its input is closed and it is waited for. One that hangs is killed; that, and an exit code other than
-// 0, fail the test. What it writes to its standard error is in the log of the test.
+// At the end of the test its input is closed and it is waited for. A process
+// that hangs is killed. That, and an exit code other than 0, fail the test. Its
+// standard error goes to the log of the test.
 package proctest
 
 import (
@@ -20,12 +23,14 @@ import (
 	"time"
 )
 
-// patience is how long a process may take to say a line, and how long to end. Generous, because it is only spent when something
-// hangs, and a loaded machine must not fail a correct test.
-const patience = time.Minute
+// defaultPatience is how long a process may take to write a line, and how long
+// to end. It is long because it only passes when something hangs, and a loaded
+// machine must not fail a correct test.
+const defaultPatience = time.Minute
 
-// Self is the command that starts the running test binary again, with variables ("KEY=value") in its environment by which its
-// TestMain knows that it is not to run tests.
+// Self returns the command that starts the running test binary again, with
+// variables ("KEY=value") in its environment that tell its TestMain not to run
+// tests.
 func Self(t testing.TB, env ...string) *exec.Cmd {
 	t.Helper()
 	program, err := os.Executable()
@@ -37,34 +42,38 @@ func Self(t testing.TB, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// A Process is a child that lives no longer than the test that started it. Its methods must not overlap.
+// A Process is a child that lives no longer than the test that started it. Its
+// methods must not overlap.
 type Process struct {
-	// Cmd is the command that runs. It may be sent signals; to wait for it is not the caller's business.
+	// Cmd is the running command. The test may send signals to it, but must
+	// not wait for it.
 	Cmd *exec.Cmd
 	// In is its standard input. Closing it asks the process to end.
 	In io.WriteCloser
 	// Out is its standard output after the lines that Line has returned.
 	Out io.ReadCloser
-	// Quiet makes it a failure, too, that it has written anything to its standard error when it ends.
+	// Quiet makes the test fail if the process has written to its standard
+	// error.
 	Quiet bool
 
-	t      testing.TB
-	limit  time.Duration
-	lines  *bufio.Reader // over pipe, for Line and Out alike
-	pipe   io.ReadCloser
-	stderr *counter
-	killed bool
-	ended  bool
+	t        testing.TB
+	patience time.Duration // for a line, and for the end
+	lines    *bufio.Reader // over pipe, for Line and Out
+	pipe     io.ReadCloser
+	stderr   *countingWriter
+	killed   bool
+	ended    bool
 }
 
-// Start starts a command, whose standard streams must not be set, or fails the test at once. The process ends before what was
-// registered with t.Cleanup earlier is run.
+// Start starts a command, whose standard streams must not be set, or fails the
+// test at once. The process ends before functions run that were registered with
+// t.Cleanup earlier.
 func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
-	return start(t, cmd, patience)
+	return startProcess(t, cmd, defaultPatience)
 }
 
-func start(t testing.TB, cmd *exec.Cmd, limit time.Duration) *Process {
+func startProcess(t testing.TB, cmd *exec.Cmd, limit time.Duration) *Process {
 	t.Helper()
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -74,58 +83,59 @@ func start(t testing.TB, cmd *exec.Cmd, limit time.Duration) *Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stderr := &counter{to: t.Output()}
+	stderr := &countingWriter{next: t.Output()}
 	cmd.Stderr = stderr
-	cmd.WaitDelay = limit // a child of its own may hold its standard error open
+	cmd.WaitDelay = limit // a child of the process may hold its standard error open
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	lines := bufio.NewReader(out)
 	p := &Process{
-		Cmd: cmd, In: in, Out: output{lines, out},
-		t: t, limit: limit, lines: lines, pipe: out, stderr: stderr,
+		Cmd: cmd, In: in, Out: outputPipe{lines, out},
+		t: t, patience: limit, lines: lines, pipe: out, stderr: stderr,
 	}
-	t.Cleanup(p.end)
+	t.Cleanup(p.awaitEnd)
 	return p
 }
 
-// Line returns the next line of the process without its end, or fails the test at once when none comes. Call it on the
-// goroutine of the test.
+// Line returns the next line of the process without its end, or fails the test
+// at once when none comes. Call it on the goroutine of the test.
 func (p *Process) Line() string {
 	p.t.Helper()
-	inTime := time.AfterFunc(p.limit, p.abandon).Stop
+	inTime := time.AfterFunc(p.patience, p.killAndClose).Stop
 	line, err := p.lines.ReadString('\n')
 	switch {
 	case !inTime():
-		p.t.Fatalf("%s says nothing within %s", p.Cmd, p.limit)
+		p.t.Fatalf("%s says nothing within %s", p.Cmd, p.patience)
 	case err != nil:
 		p.t.Fatalf("%s says no line: %v after %q", p.Cmd, err, line)
 	}
 	return strings.TrimRight(line, "\r\n")
 }
 
-// Kill ends the process without warning, and returns when it is gone. How it ends is no failure then.
+// Kill kills the process and returns when it has exited. Its exit code does not
+// fail the test then.
 func (p *Process) Kill() {
 	p.t.Helper()
 	p.killed = true
 	_ = p.Cmd.Process.Kill()
-	p.end()
+	p.awaitEnd()
 }
 
-// end asks the process to end and waits until it has.
-func (p *Process) end() {
+// awaitEnd asks the process to end and waits until it has.
+func (p *Process) awaitEnd() {
 	p.t.Helper()
 	if p.ended {
 		return
 	}
 	p.ended = true
 	_ = p.In.Close()
-	inTime := time.AfterFunc(p.limit, p.abandon).Stop
-	_, _ = io.Copy(io.Discard, p.pipe) // it may have more to say than a pipe holds
+	inTime := time.AfterFunc(p.patience, p.killAndClose).Stop
+	_, _ = io.Copy(io.Discard, p.pipe) // the process may write more than a pipe holds
 	err := p.Cmd.Wait()
 	switch {
 	case !inTime():
-		p.t.Errorf("%s does not end within %s of its standard input", p.Cmd, p.limit)
+		p.t.Errorf("%s does not end within %s of its standard input", p.Cmd, p.patience)
 	case p.killed:
 	case err != nil:
 		p.t.Errorf("%s ended badly: %v", p.Cmd, err)
@@ -134,25 +144,27 @@ func (p *Process) end() {
 	}
 }
 
-// abandon lets go of whoever waits for output. To kill is not enough: a child of the process may hold its end open.
-func (p *Process) abandon() {
+// killAndClose kills the process and closes its output, so that nothing waits
+// for it any more. Killing alone is not enough: a child of the process may hold
+// the output open.
+func (p *Process) killAndClose() {
 	_ = p.Cmd.Process.Kill()
 	_ = p.pipe.Close()
 }
 
-// output is a pipe that something has been read from.
-type output struct {
+// An outputPipe reads from a buffered reader over a pipe and closes the pipe.
+type outputPipe struct {
 	io.Reader
 	io.Closer
 }
 
-// counter counts what is written through it.
-type counter struct {
-	to io.Writer
-	n  int
+// A countingWriter counts the bytes that are written through it.
+type countingWriter struct {
+	next io.Writer
+	n    int
 }
 
-func (c *counter) Write(b []byte) (int, error) {
+func (c *countingWriter) Write(b []byte) (int, error) {
 	c.n += len(b)
-	return c.to.Write(b)
+	return c.next.Write(b)
 }

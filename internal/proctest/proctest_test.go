@@ -138,14 +138,26 @@ func TestEnds(t *testing.T) {
 		{name: "standard error of a quiet one", mode: "noisy", during: func(p *proctest.Process) { p.Quiet = true; p.Line() },
 			want: []string{"wrote 10 bytes to its standard error"}, log: "a warning\n"},
 		{name: "a quiet one", mode: "echo", during: func(p *proctest.Process) { p.Quiet = true }},
-		{name: "exit code", mode: "bad", during: line, want: []string{"ended badly: exit status 7"}, log: "no such database\n"},
+		{name: "exit code", mode: "bad", during: line, want: []string{
+			"ended badly: exit status 7",
+		}, log: "no such database\n"},
 		{name: "killed by Kill", mode: "deaf", during: func(p *proctest.Process) { p.Line(); p.Kill(); p.Kill() }},
 		{name: "killed by somebody else", mode: "deaf", during: func(p *proctest.Process) { p.Line(); _ = p.Cmd.Process.Kill() },
 			want: []string{"ended badly"}},
-		{name: "no line", mode: "half", during: line, want: []string{`says no line: EOF after "half a line"`}},
-		{name: "no line in time", mode: "mute", limit: brief, during: line, want: []string{"says nothing within 50ms", "ended badly"}},
-		{name: "no end in time", mode: "deaf", limit: brief, during: func(*proctest.Process) {}, want: []string{"does not end within 50ms"}},
-		{name: "no end of output in time", mode: "heir", limit: brief, during: func(*proctest.Process) {}, want: []string{"does not end within 50ms"}},
+		{name: "no line", mode: "half", during: line, want: []string{
+			`says no line: EOF after "half a line"`,
+		}},
+		{name: "no line in time", mode: "mute", limit: brief, during: line, want: []string{
+			"says nothing within 50ms", "ended badly",
+		}},
+		{
+			name: "no end in time", mode: "deaf", limit: brief, during: func(*proctest.Process) {},
+			want: []string{"does not end within 50ms"},
+		},
+		{
+			name: "no end of output in time", mode: "heir", limit: brief, during: func(*proctest.Process) {},
+			want: []string{"does not end within 50ms"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			leaktest.Check(t)
@@ -174,7 +186,9 @@ func TestEnds(t *testing.T) {
 func TestNoSuchProgram(t *testing.T) {
 	leaktest.Check(t)
 	f := &fake{TB: t}
-	f.run(func(tb testing.TB) { proctest.Start(tb, exec.Command(filepath.Join(t.TempDir(), "nothing"))) })
+	f.run(
+		func(tb testing.TB) { proctest.Start(tb, exec.Command(filepath.Join(t.TempDir(), "nothing"))) },
+	)
 	if len(f.failures) != 1 || len(f.cleanups) != 0 {
 		t.Errorf("failures = %q with %d cleanups, want one without any", f.failures, len(f.cleanups))
 	}

@@ -1,3 +1,10 @@
+// Package sse reads and writes server-sent events, the stream format of
+// Streamable HTTP (HTML standard, "Server-sent events").
+//
+// The reader accepts what the standard accepts (LF, CR and CRLF line ends, a
+// byte order mark, comments, several data lines, unknown fields) and limits
+// memory: an event larger than its limit is an error. Unlike a browser it
+// reports a stream that ends inside an event. The writer produces one spelling.
 package sse
 
 import (
@@ -10,21 +17,21 @@ import (
 	"time"
 )
 
-// DefaultMaxEvent is the size limit of an event when none is given: as large
-// as the messages that HTTP endpoints take.
+// DefaultMaxEvent is the size limit of an event when none is given: the size of
+// the largest message that HTTP endpoints accept.
 const DefaultMaxEvent = 4 << 20
 
 // ErrTooLarge is within the error for an event or line above the limit.
 var ErrTooLarge = errors.New("event is too large")
 
-// firstBuffer is the initial buffer: most messages fit.
+// firstBuffer is the initial size of the buffer. Most messages fit.
 const firstBuffer = 4 << 10
 
 // An Event is one event that has data.
 type Event struct {
 	// Type is the event field; empty means "message".
 	Type string
-	// Data is the data lines, joined by LF. It is the caller's to keep.
+	// Data is the data lines, joined by LF. The caller may keep it.
 	Data []byte
 }
 
@@ -32,13 +39,13 @@ type Event struct {
 type Reader struct {
 	src      io.Reader
 	max      int
-	buf      []byte // read and not yet consumed: buf[start:end]
+	buf      []byte // buf[start:end] has been read and not consumed
 	start    int
 	end      int
 	scanned  int   // bytes after start known to hold no line end
 	searched int   // buf[start:searched] holds no LF
 	err      error // of src
-	started  bool  // the byte order mark has been dealt with
+	started  bool  // the byte order mark has been skipped, or there is none
 	afterCR  bool  // the last line ended in CR: an LF that follows belongs to it
 	lastID   string
 	retry    time.Duration
@@ -68,7 +75,7 @@ func (r *Reader) Next() (Event, error) {
 	var id []byte
 	hasData, hasID, size := false, false, 0
 	for {
-		line, err := r.line(r.max - size)
+		line, err := r.readLine(r.max - size)
 		if err != nil {
 			if err == io.EOF && size > 0 {
 				err = io.ErrUnexpectedEOF
@@ -110,7 +117,8 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
-// setRetry takes a field of ASCII digits, in milliseconds, and ignores others.
+// setRetry sets the retry time from a field of ASCII digits, in milliseconds.
+// It ignores other values.
 func (r *Reader) setRetry(value []byte) {
 	for _, c := range value {
 		if c < '0' || c > '9' {
@@ -123,14 +131,14 @@ func (r *Reader) setRetry(value []byte) {
 	}
 }
 
-// line returns the next line without its end, valid until the next call. A
-// line that the stream cuts off is not returned.
-func (r *Reader) line(limit int) ([]byte, error) {
+// readLine returns the next line without its end, valid until the next call. It
+// does not return a line that the end of the stream cuts off.
+func (r *Reader) readLine(limit int) ([]byte, error) {
 	for {
 		r.skipMarks()
 		if n := r.findLineEnd(); n >= 0 && r.started {
 			if n > limit {
-				return nil, r.tooLarge()
+				return nil, r.newTooLargeError()
 			}
 			line := r.buf[r.start : r.start+n]
 			r.afterCR = r.buf[r.start+n] == '\r'
@@ -142,9 +150,9 @@ func (r *Reader) line(limit int) ([]byte, error) {
 			r.scanned = r.end - r.start
 		}
 		if r.scanned > limit {
-			return nil, r.tooLarge()
+			return nil, r.newTooLargeError()
 		}
-		if err := r.fill(); err != nil {
+		if err := r.fillBuffer(); err != nil {
 			return nil, err
 		}
 	}
@@ -191,9 +199,9 @@ func (r *Reader) skipMarks() {
 	}
 }
 
-// fill reads more. It returns the error of the source once what came before
-// it has been used up.
-func (r *Reader) fill() error {
+// fillBuffer reads more into the buffer. It returns the error of the source
+// when the caller has consumed what was read before it.
+func (r *Reader) fillBuffer() error {
 	if r.err != nil {
 		if r.err == io.EOF && r.start < r.end {
 			return io.ErrUnexpectedEOF
@@ -225,6 +233,6 @@ func (r *Reader) fill() error {
 	return io.ErrNoProgress
 }
 
-func (r *Reader) tooLarge() error {
+func (r *Reader) newTooLargeError() error {
 	return fmt.Errorf("sse: %w: more than %d bytes", ErrTooLarge, r.max)
 }

@@ -10,6 +10,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/growthtest"
 	"github.com/rondo-mcp/rondo/internal/sse"
 )
 
@@ -52,12 +53,16 @@ func TestReader(t *testing.T) {
 		{"cut in a line", "data: a\n\ndata: b", []string{"|a"}, io.ErrUnexpectedEOF},
 		{"cut in an event", "data: a\n\ndata: b\n", []string{"|a"}, io.ErrUnexpectedEOF},
 		{"blank lines", "\n\n\r\n\r\rdata: a\n\n\n\n", []string{"|a"}, io.EOF},
-		{"at the limit", "data: " + strings.Repeat("x", 57) + "\n\n", []string{"|" + strings.Repeat("x", 57)}, io.EOF},
+		{"at the limit", "data: " + strings.Repeat("x", 57) + "\n\n", []string{
+			"|" + strings.Repeat("x", 57),
+		}, io.EOF},
 		{"line above the limit", "data: " + strings.Repeat("x", 59) + "\n\n", nil, sse.ErrTooLarge},
 		{"lines above the limit", strings.Repeat("data: xxxx\n", 7) + "\n", nil, sse.ErrTooLarge},
 		{"endless line", strings.Repeat("x", 1000), nil, sse.ErrTooLarge},
 		{"endless comment", ":" + strings.Repeat("x", 1000), nil, sse.ErrTooLarge},
-		{"many comments", strings.Repeat(": keep-alive\n\n", 100) + "data: a\n\n", []string{"|a"}, io.EOF},
+		{
+			"many comments", strings.Repeat(": keep-alive\n\n", 100) + "data: a\n\n", []string{"|a"}, io.EOF,
+		},
 	}
 	for _, tc := range cases {
 		for reader, src := range map[string]io.Reader{
@@ -90,7 +95,12 @@ func TestReaderDoesNotWait(t *testing.T) {
 }
 
 func TestReaderResumption(t *testing.T) {
-	r := sse.NewReader(strings.NewReader("id: 1\nretry: 1500\ndata:\n\nid: a\x00b\nretry: -1\ndata: x\n\nid: 3\ndata: y\n\nid\ndata: z\n\nid: lost\n"), 0)
+	r := sse.NewReader(
+		strings.NewReader(
+			"id: 1\nretry: 1500\ndata:\n\nid: a\x00b\nretry: -1\ndata: x\n\nid: 3\ndata: y\n\nid\ndata: z\n\nid: lost\n",
+		),
+		0,
+	)
 	for _, want := range []struct{ data, id string }{{"x", "1"}, {"y", "3"}, {"z", ""}} {
 		e, err := r.Next()
 		if err != nil || string(e.Data) != want.data || r.LastEventID() != want.id {
@@ -107,7 +117,9 @@ func TestReaderResumption(t *testing.T) {
 
 func TestReaderSourceErrors(t *testing.T) {
 	broken := errors.New("broken")
-	r := sse.NewReader(io.MultiReader(strings.NewReader("data: a\n\ndata: b\n"), iotest.ErrReader(broken)), 0)
+	r := sse.NewReader(
+		io.MultiReader(strings.NewReader("data: a\n\ndata: b\n"), iotest.ErrReader(broken)), 0,
+	)
 	if got, err := readAll(r); len(got) != 1 || err != broken {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -128,7 +140,9 @@ func TestWriter(t *testing.T) {
 		name, got, want string
 	}{
 		{"one line", string(sse.AppendEvent([]byte("x"), []byte("a"))), "xdata: a\n\n"},
-		{"lines", string(sse.AppendEvent(nil, []byte("a\nb\r\nc\rd"))), "data: a\ndata: b\ndata: c\ndata: d\n\n"},
+		{"lines", string(
+			sse.AppendEvent(nil, []byte("a\nb\r\nc\rd")),
+		), "data: a\ndata: b\ndata: c\ndata: d\n\n"},
 		{"trailing end", string(sse.AppendEvent(nil, []byte("a\n"))), "data: a\ndata: \n\n"},
 		{"id", string(sse.AppendEventID(nil, "1\n\r\x002", []byte("a"))), "id: 12\ndata: a\n\n"},
 		{"comment", string(sse.AppendComment(nil)), ":\n\n"},
@@ -194,7 +208,12 @@ func FuzzWriter(f *testing.F) {
 }
 
 func BenchmarkReader(b *testing.B) {
-	stream := sse.AppendEvent(nil, []byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"`+strings.Repeat("x", 400)+`"}]}}`))
+	stream := sse.AppendEvent(
+		nil,
+		[]byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"`+strings.Repeat(
+			"x", 400,
+		)+`"}]}}`),
+	)
 	b.ReportAllocs()
 	b.SetBytes(int64(len(stream)))
 	for b.Loop() {
@@ -205,10 +224,56 @@ func BenchmarkReader(b *testing.B) {
 }
 
 func TestAppendRetry(t *testing.T) {
-	for d, want := range map[time.Duration]string{0: "0", 1500 * time.Microsecond: "1", time.Minute: "60000", -time.Second: "0"} {
-		stream := sse.AppendEvent(sse.AppendRetry(nil, d), []byte("x"))
-		if got := string(stream); got != "retry: "+want+"\ndata: x\n\n" {
-			t.Errorf("%v: got %q", d, got)
-		}
+	for d, want := range map[time.Duration]string{
+		0: "0", 1500 * time.Microsecond: "1", time.Minute: "60000", -time.Second: "0",
+	} {
+		t.Run(d.String(), func(t *testing.T) {
+			stream := sse.AppendEvent(sse.AppendRetry(nil, d), []byte("x"))
+			if got := string(stream); got != "retry: "+want+"\ndata: x\n\n" {
+				t.Errorf("%v: got %q", d, got)
+			}
+		})
 	}
 }
+
+func TestReaderCostIsLinear(t *testing.T) {
+	inputs := []growthtest.Input{
+		{Name: "CR", Make: growthtest.Repeat("data: a\n\n", "\r", "\n\n")},
+		{Name: "CR after a long line", Make: func(size int) []byte {
+			return append(growthtest.Repeat(
+				"data: ", "x", "\n\n",
+			)(size/2), growthtest.Repeat("", "\r", "\n\n")(size/2)...)
+		}},
+		{Name: "LF", Make: growthtest.Repeat("", "\n", "data: a\n\n")},
+		{Name: "comments", Make: growthtest.Repeat("", ":\r", "data: a\n\n")},
+		{Name: "data lines that end in CR", Make: growthtest.Repeat("", "data:x\r", "\r")},
+		{Name: "events", Make: growthtest.Repeat("", "id: 1\ndata: a\n\n", "")},
+		{Name: "types", Make: growthtest.Repeat("", "event: a\n", "data: a\n\n")},
+		{Name: "ids", Make: growthtest.Repeat("", "id: abcdef\r\n", "data: a\n\n")},
+		{Name: "one event", Make: growthtest.Repeat("data: ", "x", "\n\n")},
+		{Name: "cut off", Make: growthtest.Repeat("data: ", "x\r", "data: y"), Refused: true},
+		{Name: "no end of line", Make: growthtest.Repeat("", "x", ""), Refused: true},
+	}
+	for _, pieces := range []struct {
+		name string
+		size int
+	}{{"whole", growthtest.Large}, {"in pieces", 100}} {
+		t.Run(pieces.name, func(t *testing.T) {
+			growthtest.Test(t, growthtest.Reader{
+				Read: func(input []byte) bool {
+					_, err := readAll(sse.NewReader(&pieceReader{bytes.NewReader(input), pieces.size}, 0))
+					return err == io.EOF
+				},
+				BytesPerByte: 12, ObjectsPerByte: 0.4, // the small events, which the test keeps
+			}, inputs...)
+		})
+	}
+}
+
+// pieceReader gives a little at a time.
+type pieceReader struct {
+	src  io.Reader
+	most int
+}
+
+func (r *pieceReader) Read(p []byte) (int, error) { return r.src.Read(p[:min(len(p), r.most)]) }

@@ -1,11 +1,16 @@
 package sse
 
-import "bytes"
+import (
+	"bytes"
+	"strconv"
+	"time"
+)
 
-// AppendEvent appends one event with data, which may have several lines, to
-// dst. Empty data makes no event: readers drop it.
+// AppendEvent appends one event to dst. Data may have several lines. Empty data
+// makes no event: readers drop it.
 func AppendEvent(dst, data []byte) []byte {
-	if bytes.IndexByte(data, '\n') < 0 && bytes.IndexByte(data, '\r') < 0 { // JSON on one line, nearly always
+	// Nearly all messages are JSON on one line.
+	if bytes.IndexByte(data, '\n') < 0 && bytes.IndexByte(data, '\r') < 0 {
 		return append(appendData(dst, data), '\n')
 	}
 	done := 0
@@ -21,8 +26,8 @@ func AppendEvent(dst, data []byte) []byte {
 	return append(appendData(dst, data[done:]), '\n')
 }
 
-// AppendEventID is [AppendEvent] with an event id, from which a client may ask
-// to resume. Characters that cannot stand in an id are left out.
+// AppendEventID is [AppendEvent] with an event id, after which a client can
+// resume the stream. Characters that an id cannot have are left out.
 func AppendEventID[T string | []byte](dst []byte, id T, data []byte) []byte {
 	dst = append(dst, "id: "...)
 	for i := range len(id) {
@@ -33,7 +38,15 @@ func AppendEventID[T string | []byte](dst []byte, id T, data []byte) []byte {
 	return AppendEvent(append(dst, '\n'), data)
 }
 
-// AppendComment appends an empty comment, which keeps a quiet stream open.
+// AppendRetry appends a retry field without an event. It tells the client how
+// long to wait before it reconnects, in milliseconds; fractions are dropped.
+func AppendRetry(dst []byte, d time.Duration) []byte {
+	dst = append(dst, "retry: "...)
+	dst = strconv.AppendInt(dst, max(d, 0).Milliseconds(), 10)
+	return append(dst, '\n')
+}
+
+// AppendComment appends an empty comment, which keeps an idle connection open.
 func AppendComment(dst []byte) []byte { return append(dst, ":\n\n"...) }
 
 func appendData(dst, line []byte) []byte {

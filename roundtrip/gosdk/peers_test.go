@@ -264,7 +264,10 @@ func dialRondo(t testing.TB, who *person, mute bool, revision string, transport 
 			return roots, nil
 		}
 	}
-	c := client.New(transport, opts)
+	c, err := client.New(transport, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = c.Close() })
 	return rondoPeer{c}
 }

@@ -41,9 +41,12 @@ func TestEventsOfFailures(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				c := client.New(over, &client.Options{Era: era, ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+				c, err := client.New(over, &client.Options{Era: era, ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 					return client.Accept(map[string]any{"why": "because"})
 				}})
+				if err != nil {
+					t.Fatal(err)
+				}
 				t.Cleanup(func() { _ = c.Close() })
 				got := ""
 				result, err := c.CallTool(within(t), "t", nil)

@@ -74,10 +74,13 @@ func call(h http.Handler, era protocol.Era) string {
 	if err != nil {
 		return err.Error()
 	}
-	c := client.New(over, &client.Options{Era: era, ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+	c, err := client.New(over, &client.Options{Era: era, ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
 		fmt.Println("asked:", q.Message)
 		return &protocol.ElicitResult{Action: protocol.ActionAccept}, nil
 	}})
+	if err != nil {
+		return err.Error()
+	}
 	defer c.Close()
 	result, err := c.CallTool(context.Background(), "remove", map[string]any{"name": "notes"})
 	if err != nil {

@@ -61,7 +61,10 @@ func newRondo(t *testing.T, over protocol.Peer, revision string, who *person) pe
 			return []protocol.Root{{URI: rootURI}}, nil
 		}
 	}
-	c := client.New(over, opts)
+	c, err := client.New(over, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = c.Close() })
 	return rondoPeer{c}
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/natsguard"
 )
 
-// TestBucketsThatForget are refused, and so are those that never do.
-func TestBucketsThatForget(t *testing.T) {
+// TestUnsafeBucketsAreRefused: those that could forget an entry too early, and those
+// that never forget one.
+func TestUnsafeBucketsAreRefused(t *testing.T) {
 	js := natstest.Connect(t, natstest.Start(t, t.TempDir(), 0).ClientURL())
 	for _, test := range []struct {
 		name   string
@@ -20,36 +21,52 @@ func TestBucketsThatForget(t *testing.T) {
 		want   string // in the error, empty: none
 	}{
 		{"good", func(*jetstream.StreamConfig) {}, ""},
-		{"max age", func(c *jetstream.StreamConfig) { c.AllowMsgTTL = false; c.MaxAge = 25 * time.Hour }, ""},
+		{"max age", func(c *jetstream.StreamConfig) {
+			c.AllowMsgTTL = false
+			c.MaxAge = 25 * time.Hour
+		}, ""},
 		{"both", func(c *jetstream.StreamConfig) { c.MaxAge = 100 * time.Hour }, ""},
 		{"full", func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 }, ""},
 		{"short", func(c *jetstream.StreamConfig) { c.MaxAge = 24 * time.Hour }, "forgets after 24h"},
 		{"endless", func(c *jetstream.StreamConfig) { c.AllowMsgTTL = false }, "grow for ever"},
-		{"evicts", func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld; c.MaxBytes = 1 << 20 }, "discard policy"},
-		{"per subject", func(c *jetstream.StreamConfig) { c.DiscardNewPerSubject = true }, "discard_new_per_subject"},
+		{"evicts", func(c *jetstream.StreamConfig) {
+			c.Discard = jetstream.DiscardOld
+			c.MaxBytes = 1 << 20
+		}, "discard policy"},
+		{"per subject", func(c *jetstream.StreamConfig) {
+			c.DiscardNewPerSubject = true
+		}, "discard_new_per_subject"},
 		{"history", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 5 }, "history is 5"},
 		{"no history", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = -1 }, "history is -1"},
 		{"memory", func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, "in memory"},
-		{"async", func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode }, "before they are stored"},
+		{"async", func(c *jetstream.StreamConfig) {
+			c.PersistMode = jetstream.AsyncPersistMode
+		}, "before they are stored"},
 		{"no ack", func(c *jetstream.StreamConfig) { c.NoAck = true }, "does not acknowledge"},
-		{"queue", func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }, "retention"},
+		{"queue", func(c *jetstream.StreamConfig) {
+			c.Retention = jetstream.WorkQueuePolicy
+		}, "retention"},
 		{"transform", func(c *jetstream.StreamConfig) {
-			c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: c.Subjects[0], Destination: "other.>"}
+			c.SubjectTransform = &jetstream.SubjectTransformConfig{
+				Source: c.Subjects[0], Destination: "other.>",
+			}
 		}, "copies or renames"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bucket := strings.ReplaceAll(test.name, " ", "_")
 			config := jetstream.StreamConfig{
 				Name: "KV_" + bucket, Subjects: []string{"$KV." + bucket + ".>"},
-				MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowMsgTTL: true, AllowRollup: true, AllowDirect: true,
+				MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
+				AllowMsgTTL: true, AllowRollup: true, AllowDirect: true,
 			}
 			test.change(&config)
 			if _, err := js.CreateStream(t.Context(), config); err != nil {
 				t.Fatal(err)
 			}
 			for _, kind := range []string{"guard", "store"} {
-				err := opening(t, js, kind, bucket)
-				if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				err := tryOpen(t, js, kind, bucket)
+				if test.want == "" && err != nil ||
+					test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 					t.Errorf("%s: got %v, want %q", kind, err, test.want)
 				}
 				if err != nil && !strings.Contains(err.Error(), `bucket "`+bucket+`"`) {
@@ -60,7 +77,7 @@ func TestBucketsThatForget(t *testing.T) {
 	}
 }
 
-func opening(t *testing.T, js jetstream.JetStream, kind, bucket string) error {
+func tryOpen(t *testing.T, js jetstream.JetStream, kind, bucket string) error {
 	opts := &natsguard.Options{Bucket: bucket}
 	if kind == "guard" {
 		_, err := natsguard.New(t.Context(), js, opts)
@@ -70,8 +87,8 @@ func opening(t *testing.T, js jetstream.JetStream, kind, bucket string) error {
 	return err
 }
 
-// TestMirror is refused: a claim that is read there is decided elsewhere.
-func TestMirror(t *testing.T) {
+// TestMirrorsAreRefused: a claim that is read there is decided elsewhere.
+func TestMirrorsAreRefused(t *testing.T) {
 	js := natstest.Connect(t, natstest.Start(t, t.TempDir(), 0).ClientURL())
 	newGuard(t, js, nil)
 	for bucket, config := range map[string]jetstream.KeyValueConfig{
@@ -82,7 +99,8 @@ func TestMirror(t *testing.T) {
 		if _, err := js.CreateKeyValue(t.Context(), config); err != nil {
 			t.Fatal(err)
 		}
-		if err := opening(t, js, "guard", bucket); err == nil || !strings.Contains(err.Error(), "copies") {
+		err := tryOpen(t, js, "guard", bucket)
+		if err == nil || !strings.Contains(err.Error(), "copies") {
 			t.Errorf("%s: got %v", bucket, err)
 		}
 	}
@@ -97,7 +115,8 @@ func TestCreatedBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := stream.CachedInfo().Config
-	if c.MaxBytes != 12345678 || c.Storage != jetstream.FileStorage || !c.AllowMsgTTL || c.Discard != jetstream.DiscardNew || c.Replicas != 1 {
+	if c.MaxBytes != 12345678 || c.Storage != jetstream.FileStorage || !c.AllowMsgTTL ||
+		c.Discard != jetstream.DiscardNew || c.Replicas != 1 {
 		t.Errorf("created with %+v", c)
 	}
 }
@@ -124,11 +143,22 @@ func TestFullBucket(t *testing.T) {
 	}
 }
 
-func TestBucketName(t *testing.T) {
+func TestInvalidBucketNamesAreRefused(t *testing.T) {
 	js := natstest.Connect(t, natstest.Start(t, t.TempDir(), 0).ClientURL())
 	for _, name := range []string{"a.b", "a b", "a*", "a>", "a\"b", "ä"} {
-		if err := opening(t, js, "guard", name); err == nil {
+		if err := tryOpen(t, js, "guard", name); err == nil {
 			t.Errorf("bucket %q is accepted", name)
 		}
+	}
+}
+
+// TestStartWithoutLeader waits until there is one.
+func TestStartWithoutLeader(t *testing.T) {
+	t.Parallel()
+	url := natstest.Start(t, t.TempDir(), 0).ClientURL()
+	for refusals := range int32(4) {
+		r := &natstest.Relay{}
+		r.Leaderless.Store(refusals)
+		newGuard(t, r.Connect(t, url), nil)
 	}
 }

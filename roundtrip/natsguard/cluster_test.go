@@ -82,7 +82,9 @@ func TestClusterLosesALeader(t *testing.T) {
 	}
 }
 
-func leaderOf(t *testing.T, js jetstream.JetStream, servers []*natsserver.Server) *natsserver.Server {
+func leaderOf(
+	t *testing.T, js jetstream.JetStream, servers []*natsserver.Server,
+) *natsserver.Server {
 	t.Helper()
 	stream, err := js.Stream(t.Context(), "KV_"+natsguard.DefaultBucket)
 	if err != nil {

@@ -14,10 +14,13 @@ import (
 // A leader that was deposed during a partition answers reads after it, when the
 // writes reach the new leader already. What it has not seen is not gone.
 
+// impatient is for operations that must fail, after all of their time.
+func impatient() *natsguard.Options { return &natsguard.Options{Timeout: time.Second} }
+
 func TestDeposedLeaderReadsState(t *testing.T) {
 	t.Parallel()
 	url := natstest.Start(t, t.TempDir(), 0).ClientURL()
-	opts := &natsguard.Options{Timeout: time.Second}
+	opts := &natsguard.Options{Timeout: natstest.Patience}
 	owner, err := natsguard.NewStateStore(t.Context(), natstest.Connect(t, url), opts)
 	if err != nil {
 		t.Fatal(err)
@@ -27,22 +30,28 @@ func TestDeposedLeaderReadsState(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, hidden := range map[string]string{"all": "", "a part": `.1"`} {
-		r := &relay{hidden: hidden}
-		s, err := natsguard.NewStateStore(t.Context(), relayed(t, url, r), opts)
+		r := &natstest.Relay{Hidden: hidden}
+		js := r.Connect(t, url)
+		s, err := natsguard.NewStateStore(t.Context(), js, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hasty, err := natsguard.NewStateStore(t.Context(), js, impatient())
 		if err != nil {
 			t.Fatal(err)
 		}
 		for answers := range int32(6) {
-			r.behind.Store(answers)
+			r.Behind.Store(answers)
 			if got, err := s.Get(t.Context(), "id"); err != nil || !bytes.Equal(got, state) {
 				t.Errorf("%s: stepping down after %d answers: got %d bytes, %v", name, answers, len(got), err)
 			}
 		}
-		r.behind.Store(math.MaxInt32)
-		if _, err := s.Get(t.Context(), "id"); err == nil || errorsIsGone(err) {
-			t.Errorf("%s: not stepping down: got %v, want an error that leaves open whether there is a state", name, err)
+		r.Behind.Store(math.MaxInt32)
+		if _, err := hasty.Get(t.Context(), "id"); err == nil || errorsIsGone(err) {
+			t.Errorf("%s: not stepping down: got %v, "+
+				"want an error that leaves open whether there is a state", name, err)
 		}
-		r.behind.Store(2)
+		r.Behind.Store(2)
 		if _, err := s.Get(t.Context(), "none"); !errorsIsGone(err) {
 			t.Errorf("%s: a state that there is not: %v", name, err)
 		}
@@ -71,33 +80,24 @@ func TestDeposedLeaderReadsClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, marker := range map[string]uint64{"unseen": 0, "released before": released} {
-		r := &relay{marker: marker}
-		g := newGuard(t, relayed(t, url, r), &natsguard.Options{Timeout: time.Second})
+		r := &natstest.Relay{Marker: marker}
+		js := r.Connect(t, url)
+		g := newGuard(t, js, &natsguard.Options{Timeout: natstest.Patience})
+		hasty := newGuard(t, js, impatient())
 		for answers := range int32(6) {
-			r.behind.Store(answers)
+			r.Behind.Store(answers)
 			spent(t, g.Claim(ctx, "running", "", print1, inAnHour()))
-			r.behind.Store(answers)
+			r.Behind.Store(answers)
 			if got := spent(t, g.Claim(ctx, "committed", "", print1, inAnHour())); string(got) != "outcome" {
 				t.Errorf("%s: stepping down after %d answers: outcome %q", name, answers, got)
 			}
 		}
-		r.behind.Store(math.MaxInt32)
-		unspent(t, g.Claim(ctx, "running", "", print1, inAnHour()))
-		r.behind.Store(2)
+		r.Behind.Store(math.MaxInt32)
+		unspent(t, hasty.Claim(ctx, "running", "", print1, inAnHour()))
+		r.Behind.Store(2)
 		if err := g.Claim(ctx, name, "", print1, inAnHour()); err != nil {
 			t.Errorf("%s: a state that nobody claimed: %v", name, err)
 		}
-	}
-}
-
-// TestStartWithoutLeader waits until there is one.
-func TestStartWithoutLeader(t *testing.T) {
-	t.Parallel()
-	url := natstest.Start(t, t.TempDir(), 0).ClientURL()
-	for refusals := range int32(4) {
-		r := &relay{}
-		r.leaderless.Store(refusals)
-		newGuard(t, relayed(t, url, r), nil)
 	}
 }
 
@@ -108,22 +108,22 @@ func TestDeposedLeaderRefusesCommit(t *testing.T) {
 	url := natstest.Start(t, t.TempDir(), 0).ClientURL()
 	other := newGuard(t, natstest.Connect(t, url), nil)
 	for _, stored := range []bool{false, true} {
-		r := &relay{stored: stored}
-		g := newGuard(t, relayed(t, url, r), &natsguard.Options{Timeout: time.Second})
+		r := &natstest.Relay{StoreRefused: stored}
+		g := newGuard(t, r.Connect(t, url), &natsguard.Options{Timeout: natstest.Patience})
 		for answers := range int32(6) {
 			id := fmt.Sprint(stored, answers)
 			if err := g.Claim(ctx, id, "", print1, inAnHour()); err != nil {
 				t.Fatal(err)
 			}
-			r.refused.Store(1 + answers/3)
-			r.behind.Store(answers)
+			r.Refused.Store(1 + answers/3)
+			r.Behind.Store(answers)
 			if err := g.Commit(ctx, id, []byte("outcome")); err != nil {
 				t.Errorf("%s: %v", id, err)
 			}
 			if got := spent(t, other.Claim(ctx, id, "", print1, inAnHour())); string(got) != "outcome" {
 				t.Errorf("%s: outcome %q", id, got)
 			}
-			r.refused.Store(0)
+			r.Refused.Store(0)
 		}
 	}
 }

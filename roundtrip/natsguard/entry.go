@@ -18,16 +18,16 @@ import (
 //	bytes 18-49 SHA-256 of id and fingerprint
 //	the rest    the outcome of a committed claim, sealed
 //
-// Who reads the bucket learns neither ids nor answers nor outcomes: ids have
-// 128 bits that cannot be guessed, the key is a digest of the id, the
-// fingerprint is digested along with it, and the key that seals an outcome is
-// derived from it.
+// A reader of the bucket learns no ids, answers or outcomes. Ids have 128 bits that
+// cannot be guessed. The bucket's key is a digest of the id, the fingerprint is
+// digested together with the id, and the key that seals an outcome is derived from
+// the id.
 const (
 	entryFormat = 1
 
-	kindClaimed   = 1
-	kindCommitted = 2
-	kindUnkept    = 3
+	kindClaimed    = 1
+	kindCommitted  = 2
+	kindUnrecorded = 3 // committed without an outcome
 
 	nonceSize  = 16
 	headerSize = 2 + nonceSize + sha256.Size
@@ -40,24 +40,24 @@ type entry struct {
 	kind  byte
 	nonce [nonceSize]byte
 	print [sha256.Size]byte
-	// sealed is the outcome, of a committed claim.
+	// sealed is the encrypted outcome of a committed claim.
 	sealed []byte
 }
 
 func newEntry(id string, fingerprint [32]byte) entry {
-	e := entry{kind: kindClaimed, print: boundPrint(id, fingerprint)}
+	e := entry{kind: kindClaimed, print: bindFingerprint(id, fingerprint)}
 	_, _ = rand.Read(e.nonce[:]) // never fails
 	return e
 }
 
-func (e *entry) header() []byte {
+func (e *entry) encodeHeader() []byte {
 	b := make([]byte, 0, headerSize+len(e.sealed))
 	b = append(b, entryFormat, e.kind)
 	b = append(b, e.nonce[:]...)
 	return append(b, e.print[:]...)
 }
 
-func (e *entry) encode() []byte { return append(e.header(), e.sealed...) }
+func (e *entry) encode() []byte { return append(e.encodeHeader(), e.sealed...) }
 
 func decodeEntry(b []byte) (entry, error) {
 	var e entry
@@ -71,7 +71,7 @@ func decodeEntry(b []byte) (entry, error) {
 	switch e.kind {
 	case kindCommitted:
 		return e, nil
-	case kindClaimed, kindUnkept:
+	case kindClaimed, kindUnrecorded:
 		if len(e.sealed) == 0 {
 			return e, nil
 		}
@@ -79,36 +79,40 @@ func decodeEntry(b []byte) (entry, error) {
 	return e, errEntry
 }
 
-// commit makes a claim a committed one.
-func (e entry) commit(id string, outcome []byte, limit int) (entry, error) {
-	e.kind = kindUnkept
-	if len(outcome) > limit {
-		return e, nil
+// commitOutcome turns a claim into a committed one, with the outcome if it is to
+// be recorded.
+func (e *entry) commitOutcome(id string, outcome []byte, recorded bool) (err error) {
+	if !recorded {
+		e.kind = kindUnrecorded
+		return nil
 	}
 	e.kind = kindCommitted
-	sealed, err := seal("natsguard outcome v1", id, e.header(), outcome)
-	e.sealed = sealed
-	return e, err
+	e.sealed, err = seal("natsguard outcome v1", id, e.encodeHeader(), outcome)
+	return err
 }
 
-// outcome opens what was recorded.
-func (e *entry) outcome(id string) ([]byte, error) {
-	return open("natsguard outcome v1", id, e.header(), e.sealed)
+// openOutcome decrypts the outcome of a committed claim.
+func (e *entry) openOutcome(id string) ([]byte, error) {
+	return open("natsguard outcome v1", id, e.encodeHeader(), e.sealed)
 }
 
-// keyOf is the key for an id: 64 hexadecimal digits.
+// keyOf returns the bucket's key for an id, 64 hexadecimal digits. Each purpose
+// has keys of its own.
 func keyOf(purpose, id string) string {
 	sum := sha256.Sum256([]byte("rondo " + purpose + "\x00" + id))
 	return hex.EncodeToString(sum[:])
 }
 
-func boundPrint(id string, fingerprint [32]byte) [32]byte {
+// bindFingerprint digests a fingerprint together with the id, so that equal answers
+// to two states look different.
+func bindFingerprint(id string, fingerprint [32]byte) [32]byte {
 	b := append([]byte("rondo natsguard fingerprint v1\x00"), fingerprint[:]...)
 	return sha256.Sum256(append(b, id...))
 }
 
-// seal encrypts with a key that follows from the secret id. One key may seal
-// twice: a commit that is repeated seals again, under another random nonce.
+// seal encrypts with a key that is derived from the secret id, and authenticates
+// bound along with the plaintext. One key may seal twice, when a commit is
+// repeated, so the nonce is random.
 func seal(purpose, id string, bound, plaintext []byte) ([]byte, error) {
 	aead, err := cipherOf(purpose, id)
 	if err != nil {
@@ -122,7 +126,7 @@ func open(purpose, id string, bound, sealed []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// An empty outcome is an outcome: not nil.
+	// An empty outcome is recorded, too: it must not become nil.
 	return aead.Open([]byte{}, nil, sealed, bound)
 }
 

@@ -60,7 +60,8 @@ func ExampleNewStateStore() {
 		return
 	}
 	ctx := context.Background()
-	fmt.Println(store.Put(ctx, "an id", "its owner", []byte("a large state"), time.Now().Add(time.Hour)))
+	until := time.Now().Add(time.Hour)
+	fmt.Println(store.Put(ctx, "an id", "its owner", []byte("a large state"), until))
 	state, err := store.Get(ctx, "an id")
 	fmt.Printf("%s %v\n", state, err)
 	_, err = store.Get(ctx, "another")

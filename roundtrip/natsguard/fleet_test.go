@@ -55,9 +55,11 @@ func newFleet(t *testing.T) *fleet {
 		if err != nil {
 			t.Fatal(err)
 		}
-		handler, err := newTill(roundtrip.Options{RequireSharedKey: true, Guard: newGuard(t, js, nil), StateStore: store}, func() (int, error) {
-			return int(f.charges.Add(1)), nil
-		})
+		opts := roundtrip.Options{
+			RequireSharedKey: true, Guard: newGuard(t, js, nil), StateStore: store,
+		}
+		charge := func() (int, error) { return int(f.charges.Add(1)), nil }
+		handler, err := newTill(opts, charge)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,11 +80,16 @@ func newTill(opts roundtrip.Options, charge func() (int, error)) (http.Handler, 
 	if opts.Sealer, err = roundtrip.NewKeyring(key); err != nil {
 		return nil, err
 	}
-	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "till", Version: "1.0.0"}, Roundtrip: opts})
+	srv, err := server.New(&server.Options{
+		Info: protocol.Implementation{Name: "till", Version: "1.0.0"}, Roundtrip: opts,
+	})
 	if err != nil {
 		return nil, err
 	}
-	server.AddTool(srv, server.Tool{Name: "charge", Description: "Charges once."}, func(ctx context.Context, _ *server.ToolCall, _ struct{}) (protocol.CallToolOutcome, error) {
+	tool := server.Tool{Name: "charge", Description: "Charges once."}
+	server.AddTool(srv, tool, func(
+		ctx context.Context, _ *server.ToolCall, _ struct{},
+	) (protocol.CallToolOutcome, error) {
 		if _, ok := roundtrip.AcceptedContent[consent](ctx, "consent"); !ok {
 			return roundtrip.InputRequired(roundtrip.Elicit[consent]("consent", "Charge the card?")), nil
 		}
@@ -100,7 +107,10 @@ func newTill(opts roundtrip.Options, charge func() (int, error)) (http.Handler, 
 func hoard(ctx context.Context, _ *server.ToolCall, _ struct{}) (protocol.CallToolOutcome, error) {
 	if _, ok := roundtrip.AcceptedContent[consent](ctx, "consent"); !ok {
 		const much = 600 << 10
-		return roundtrip.InputRequired(roundtrip.Elicit[consent]("consent", "Go on?"), roundtrip.WithState(strings.Repeat("x", much))), nil
+		return roundtrip.InputRequired(
+			roundtrip.Elicit[consent]("consent", "Go on?"),
+			roundtrip.WithState(strings.Repeat("x", much)),
+		), nil
 	}
 	kept, ok := roundtrip.State[string](ctx)
 	return server.Text(fmt.Sprint(len(kept)>>10, " KiB ", ok)), nil
@@ -118,7 +128,8 @@ func (f *fleet) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (f *fleet) send(ctx context.Context, header http.Header, body []byte) (*http.Response, error) {
 	host := f.hosts[int(f.requests.Add(1))%len(f.hosts)]
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+host+"/", bytes.NewReader(body))
+	url := "http://" + host + "/"
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -159,15 +170,19 @@ func (f *fleet) replay(t *testing.T) string {
 // client returns a client that sends each request to the next host.
 func (f *fleet) client(t *testing.T, via http.RoundTripper) *client.Client {
 	t.Helper()
-	transport, err := clienthttp.New("http://127.0.0.1:1/", &clienthttp.Options{HTTPClient: &http.Client{Transport: via}})
+	opts := &clienthttp.Options{HTTPClient: &http.Client{Transport: via}}
+	transport, err := clienthttp.New("http://127.0.0.1:1/", opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := client.New(transport, &client.Options{
+	c, err := client.New(transport, &client.Options{
 		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			return client.Accept(consent{"rent"})
 		},
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -269,7 +284,8 @@ func TestFleetKeepsLargeStates(t *testing.T) {
 // serving what needs no guard.
 func TestFleetWithoutNATS(t *testing.T) {
 	srv := natstest.Start(t, t.TempDir(), 0)
-	g := newGuard(t, natstest.Connect(t, srv.ClientURL()), &natsguard.Options{Timeout: natstest.Patience / 100})
+	opts := &natsguard.Options{Timeout: natstest.Patience / 100}
+	g := newGuard(t, natstest.Connect(t, srv.ClientURL()), opts)
 	funnel, err := roundtrip.NewFunnel(roundtrip.Options{Guard: g})
 	if err != nil {
 		t.Fatal(err)
@@ -284,7 +300,9 @@ func TestFleetWithoutNATS(t *testing.T) {
 	}
 	call := roundtrip.Call{
 		Version: protocol.Latest, Method: protocol.MethodCallTool, Target: "charge",
-		Capabilities: protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}},
+		Capabilities: protocol.ClientCapabilities{
+			Elicitation: &protocol.ElicitationCapability{Form: true},
+		},
 	}
 	natstest.Stop(srv)
 	first, err := funnel.Do(t.Context(), call, handler)
@@ -292,7 +310,8 @@ func TestFleetWithoutNATS(t *testing.T) {
 		t.Fatalf("a first leg needs the guard: %v", err)
 	}
 	call.State = first.(*protocol.InputRequiredResult).RequestState
-	call.Responses = protocol.InputResponses{{Key: "consent", Result: json.RawMessage(`{"action":"accept","content":{"reason":"rent"}}`)}}
+	accept := json.RawMessage(`{"action":"accept","content":{"reason":"rent"}}`)
+	call.Responses = protocol.InputResponses{{Key: "consent", Result: accept}}
 	if _, err := funnel.Do(t.Context(), call, handler); err == nil || runs != 0 {
 		t.Errorf("got %v after %d runs, want a refusal", err, runs)
 	}

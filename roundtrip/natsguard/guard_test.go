@@ -118,9 +118,9 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestFence lets a replica change nothing once another has taken over, here
-// because somebody deleted its claim.
-func TestFence(t *testing.T) {
+// TestOvertakenReplicaChangesNothing: another has the claim, here because somebody
+// deleted the first.
+func TestOvertakenReplicaChangesNothing(t *testing.T) {
 	ctx := t.Context()
 	a, b, js := pair(t, nil)
 	if err := a.Claim(ctx, "id", "", print1, inAnHour()); err != nil {
@@ -151,7 +151,7 @@ func TestFence(t *testing.T) {
 	}
 }
 
-func TestFencedCommit(t *testing.T) {
+func TestDeletedClaimIsNotCommitted(t *testing.T) {
 	ctx := t.Context()
 	a, b, js := pair(t, nil)
 	if err := a.Claim(ctx, "id", "", print1, inAnHour()); err != nil {
@@ -221,7 +221,8 @@ func TestOutcomeIsBounded(t *testing.T) {
 	}
 
 	// Whatever the options say, the server takes no more than its payload.
-	c := newGuard(t, natstest.Connect(t, natstest.Start(t, t.TempDir(), 0).ClientURL()), &natsguard.Options{MaxOutcome: 64 << 20})
+	url := natstest.Start(t, t.TempDir(), 0).ClientURL()
+	c := newGuard(t, natstest.Connect(t, url), &natsguard.Options{MaxOutcome: 64 << 20})
 	for _, n := range []int{900 << 10, 2 << 20} {
 		id := fmt.Sprint("id", n)
 		if err := c.Claim(ctx, id, "", print1, inAnHour()); err != nil {
@@ -269,8 +270,8 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// TestNothingShows looks for ids, answers and outcomes in what is stored.
-func TestNothingShows(t *testing.T) {
+// TestBucketHidesSecrets looks for ids, answers and outcomes in what is stored.
+func TestBucketHidesSecrets(t *testing.T) {
 	ctx := t.Context()
 	a, _, js := pair(t, nil)
 	const id, secret = "3f1c9a0277d84c0cb4f5a9e2d6071b88", "the outcome is confidential"
@@ -301,9 +302,9 @@ func TestNothingShows(t *testing.T) {
 	}
 }
 
-// TestMeddling with the bucket never lets a state through, nor a forged
+// TestForgedEntries never make a state usable again, and none yields a forged
 // outcome.
-func TestMeddling(t *testing.T) {
+func TestForgedEntries(t *testing.T) {
 	ctx := t.Context()
 	a, b, js := pair(t, nil)
 	kv, err := js.KeyValue(ctx, natsguard.DefaultBucket)
@@ -328,7 +329,8 @@ func TestMeddling(t *testing.T) {
 	}
 	for name, value := range map[string][]byte{
 		"empty": {}, "one byte": {1}, "cut": good.Value()[:49], "format": flip(0), "kind": flip(1),
-		"no outcome": good.Value()[:50], "nonce": flip(2), "outcome": flip(-1), "cut outcome": good.Value()[:60],
+		"no outcome": good.Value()[:50], "nonce": flip(2), "outcome": flip(-1),
+		"cut outcome": good.Value()[:60],
 	} {
 		if _, err := kv.Put(ctx, keys[0], value); err != nil {
 			t.Fatal(err)

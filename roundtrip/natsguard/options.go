@@ -1,6 +1,8 @@
 package natsguard
 
 import (
+	"cmp"
+	"errors"
 	"time"
 
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -29,28 +31,30 @@ const (
 	MaxHeld = 400_000
 )
 
-// Options configure a [Guard]. The zero value is good.
+// Options configure a [Guard] or a [StateStore]. The zero value is good; unless
+// its field says so, a negative number is an error.
 type Options struct {
-	// Bucket is the name of the JetStream key-value bucket. Empty:
-	// [DefaultBucket]. It is created if it does not exist; one that exists is
-	// used as it is, or refused if it could forget a claim too early.
+	// Bucket is the name of the JetStream key-value bucket, which is created if
+	// it does not exist. One that exists is used as it is, or refused if it could
+	// forget an entry too early. Empty: [DefaultBucket], of a store
+	// [DefaultStateBucket].
 	Bucket string
-	// Timeout bounds every operation, reconnecting included. When it has
-	// passed, the operation has failed. 0: [DefaultTimeout].
+	// Timeout bounds each operation, reconnecting included, and New. 0:
+	// [DefaultTimeout].
 	Timeout time.Duration
+	// Replicas is how many servers keep a bucket that is created. 0: three in
+	// a cluster, otherwise one.
+	Replicas int
+	// MaxBytes bounds a bucket that is created. 0: [DefaultMaxBytes].
+	MaxBytes int64
 	// Longest is how far ahead a claim may expire: a little more than the
 	// FlowTTL of the funnel. 0: [DefaultLongest]. A bucket that forgets sooner
 	// is refused, and so is a claim that expires later.
 	Longest time.Duration
 	// MaxOutcome is the longest outcome that is recorded, in bytes. The
 	// replay of a state with a longer one is refused. 0: [DefaultMaxOutcome];
-	// never more than the server and the bucket take.
+	// never more than the server and the bucket take. Only a guard uses it.
 	MaxOutcome int
-	// Replicas is how many servers keep a bucket that is created. 0: three in
-	// a cluster, otherwise one.
-	Replicas int
-	// MaxBytes bounds a bucket that is created. 0: [DefaultMaxBytes].
-	MaxBytes int64
 	// Share is how many bytes of the bucket one principal may use, counted over
 	// all replicas; see the package comment. 0: a quarter of what the bucket may
 	// hold, or of [DefaultMaxBytes] where it has no bound. Negative: there are no
@@ -58,24 +62,22 @@ type Options struct {
 	Share int64
 }
 
-func (o *Options) withDefaults() Options {
+// withDefaults fills in what is not set, and refuses what cannot be meant. bucket
+// is the default of Bucket.
+func (o *Options) withDefaults(bucket string) (Options, error) {
 	var opts Options
 	if o != nil {
 		opts = *o
 	}
-	if opts.Bucket == "" {
-		opts.Bucket = DefaultBucket
+	if min(opts.Timeout, opts.Longest) < 0 ||
+		min(int64(opts.Replicas), opts.MaxBytes, int64(opts.MaxOutcome)) < 0 {
+		return opts, errors.New("options: " +
+			"Timeout, Replicas, MaxBytes, Longest and MaxOutcome must not be negative")
 	}
-	opts.Timeout = orDefault(opts.Timeout, DefaultTimeout)
-	opts.Longest = orDefault(opts.Longest, DefaultLongest)
-	opts.MaxOutcome = orDefault(opts.MaxOutcome, DefaultMaxOutcome)
-	opts.MaxBytes = orDefault(opts.MaxBytes, DefaultMaxBytes)
-	return opts
-}
-
-func orDefault[T int | int64 | time.Duration](value, byDefault T) T {
-	if value <= 0 {
-		return byDefault
-	}
-	return value
+	opts.Bucket = cmp.Or(opts.Bucket, bucket)
+	opts.Timeout = cmp.Or(opts.Timeout, DefaultTimeout)
+	opts.MaxBytes = cmp.Or(opts.MaxBytes, DefaultMaxBytes)
+	opts.Longest = cmp.Or(opts.Longest, DefaultLongest)
+	opts.MaxOutcome = cmp.Or(opts.MaxOutcome, DefaultMaxOutcome)
+	return opts, nil
 }

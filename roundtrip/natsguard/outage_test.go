@@ -15,7 +15,8 @@ func TestRestart(t *testing.T) {
 	ctx := t.Context()
 	dir := t.TempDir()
 	srv := natstest.Start(t, dir, 0)
-	g := newGuard(t, natstest.Connect(t, srv.ClientURL()), &natsguard.Options{Timeout: natstest.Patience})
+	opts := &natsguard.Options{Timeout: natstest.Patience}
+	g := newGuard(t, natstest.Connect(t, srv.ClientURL()), opts)
 	for _, id := range []string{"running", "committed"} {
 		if err := g.Claim(ctx, id, "", print1, inAnHour()); err != nil {
 			t.Fatal(err)
@@ -106,7 +107,8 @@ func TestPartition(t *testing.T) {
 	if err := near.Commit(ctx, "id", []byte("of near")); err != nil {
 		t.Errorf("the claim was taken over: %v", err)
 	}
-	if got := spent(t, retry(t, func() error { return far.Claim(ctx, "id", "", print1, inAnHour()) })); string(got) != "of near" {
+	err := retry(t, func() error { return far.Claim(ctx, "id", "", print1, inAnHour()) })
+	if got := spent(t, err); string(got) != "of near" {
 		t.Errorf("outcome %q", got)
 	}
 }

@@ -15,7 +15,10 @@ import (
 // that the package comment lists, and no others.
 func TestDocumentedPermissions(t *testing.T) {
 	const bucket = natsguard.DefaultBucket
-	use := []string{"$KV." + bucket + ".>", "$JS.API.STREAM.INFO.KV_" + bucket, "$JS.API.STREAM.MSG.GET.KV_" + bucket}
+	use := []string{
+		"$KV." + bucket + ".>",
+		"$JS.API.STREAM.INFO.KV_" + bucket, "$JS.API.STREAM.MSG.GET.KV_" + bucket,
+	}
 	create := append([]string{"$JS.API.INFO", "$JS.API.STREAM.CREATE.KV_" + bucket}, use...)
 	inbox := &natsserver.SubjectPermission{Allow: []string{"_INBOX.>"}}
 	user := func(name string, publish []string) *natsserver.User {
@@ -24,12 +27,19 @@ func TestDocumentedPermissions(t *testing.T) {
 		}}
 	}
 	srv := natstest.Start(t, t.TempDir(), 0, func(o *natsserver.Options) {
-		o.Users = []*natsserver.User{user("creator", create), user("replica", use), user("stranger", []string{"_INBOX.>"})}
+		o.Users = []*natsserver.User{
+			user("creator", create), user("replica", use), user("stranger", []string{"_INBOX.>"}),
+		}
 	})
 	ctx := t.Context()
 	for _, name := range []string{"creator", "replica"} {
-		quiet := nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { t.Errorf("%s: %v", name, err) })
-		g := newGuard(t, natstest.Connect(t, srv.ClientURL(), nats.UserInfo(name, "x"), quiet), nil)
+		as := []nats.Option{
+			nats.UserInfo(name, "x"),
+			nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+				t.Errorf("%s: %v", name, err)
+			}),
+		}
+		g := newGuard(t, natstest.Connect(t, srv.ClientURL(), as...), nil)
 		for _, step := range []error{
 			g.Claim(ctx, name, "", print1, inAnHour()), g.Release(ctx, name),
 			g.Claim(ctx, name, "", print1, inAnHour()), g.Commit(ctx, name, []byte("outcome")),
@@ -41,7 +51,8 @@ func TestDocumentedPermissions(t *testing.T) {
 		if got := spent(t, g.Claim(ctx, name, "", print1, inAnHour())); string(got) != "outcome" {
 			t.Errorf("%s: outcome %q", name, got)
 		}
-		s, err := natsguard.NewStateStore(ctx, natstest.Connect(t, srv.ClientURL(), nats.UserInfo(name, "x"), quiet), &natsguard.Options{Bucket: bucket})
+		js, opts := natstest.Connect(t, srv.ClientURL(), as...), &natsguard.Options{Bucket: bucket}
+		s, err := natsguard.NewStateStore(ctx, js, opts)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -61,7 +72,8 @@ func TestDocumentedPermissions(t *testing.T) {
 		}
 	})
 	js := natstest.Connect(t, srv.ClientURL(), nats.UserInfo("stranger", "x"), denied)
-	if _, err := natsguard.New(ctx, js, &natsguard.Options{Timeout: natstest.Patience / 100}); err == nil {
+	brief := &natsguard.Options{Timeout: natstest.Patience / 100}
+	if _, err := natsguard.New(ctx, js, brief); err == nil {
 		t.Error("a stranger gets a guard")
 	}
 }

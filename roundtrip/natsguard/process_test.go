@@ -85,7 +85,8 @@ func TestProcessesChargeOnce(t *testing.T) {
 	charges := t.TempDir() + "/charges"
 	transport := &http.Transport{MaxIdleConnsPerHost: 100}
 	t.Cleanup(transport.CloseIdleConnections)
-	f := &fleet{base: transport, hosts: []string{startTill(t, url, charges), startTill(t, url, charges)}}
+	hosts := []string{startTill(t, url, charges), startTill(t, url, charges)}
+	f := &fleet{base: transport, hosts: hosts}
 	f.finalLeg(t)
 	var wg sync.WaitGroup
 	for range 100 {

@@ -13,24 +13,26 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/rondo-mcp/rondo/internal/natskv"
 	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// How much of a bucket each owner uses is counted in units, in a ledger of the
-// owner's own: a key of the bucket that holds how many units are reserved until
-// when. A replica reserves units there by a conditional write before it stores
-// anything, so that all replicas together never store more than is reserved. It
-// reserves some more than it needs and counts those by itself, so that an owner
-// who does much costs few writes, and one who does little costs none.
+// What each owner uses of a bucket is counted in units. Each owner has a ledger, a
+// key of the bucket, that says how many units are reserved until when. Before a
+// replica stores anything it reserves units in the ledger by a conditional write,
+// so that all replicas together never store more than is reserved. It reserves more
+// than it needs and keeps the rest in memory. So an owner who stores much costs few
+// writes to the ledger, and one who stores little costs none.
 const (
-	// unitBytes is what is counted as one: a claim with its subject and headers
-	// takes about 300 bytes.
+	// unitBytes is the size of a unit. A claim with its subject and headers takes
+	// about 300 bytes.
 	unitBytes = 512
-	// slot is how exactly the time is known until which units are reserved.
+	// slot is the unit of time: a reservation ends with the slot in which its
+	// claims expire.
 	slot = 5 * time.Minute
-	// freeUnits is what a replica lets an owner use in each slot without
-	// reserving it, for as long as it knows the reservation: what one person does.
+	// freeUnits is how many units a replica lets an owner use in each slot without
+	// reserving them: what one person needs.
 	freeUnits = 16
 	// blockPart bounds how much is reserved ahead, as a part of the share.
 	blockPart = 512
@@ -41,7 +43,7 @@ const (
 // shares bounds what each owner has in a bucket, over all replicas.
 type shares struct {
 	bucket   *bucket
-	resource string // what there is no room in, for logs
+	resource string // the resource that a QuotaError names
 	total    int64  // of the bucket, in units
 	share    int64  // of one owner; negative: no bound and no ledgers
 
@@ -51,21 +53,22 @@ type shares struct {
 	reserved *quota.Store[*reservation] // by owner
 }
 
-// A reservation is what this replica may use on behalf of an owner without
-// asking, of what is reserved until the end of one slot.
+// A reservation is the units that are reserved for an owner until the end of one
+// slot and that this replica has not used.
 type reservation struct {
 	end  int64         // the slot
-	turn chan struct{} // holds one token: who has it may reserve more
-	next int64         // how much to reserve when nothing is left, of who has the turn
+	turn chan struct{} // holds one token; its taker alone writes to the ledger
+	next int64         // how many units to reserve next; owned by the taker of turn
 	left int64         // guarded by shares.mu
 }
 
 func newShares(b *bucket, resource string, opts Options) *shares {
-	size := b.config.MaxBytes
+	size := b.Config().MaxBytes
 	if size <= 0 {
 		size = DefaultMaxBytes
 	}
-	s := &shares{bucket: b, resource: resource, total: size / unitBytes, share: quota.ShareOf(size / unitBytes)}
+	total := size / unitBytes
+	s := &shares{bucket: b, resource: resource, total: total, share: quota.ShareOf(total)}
 	if opts.Share != 0 {
 		s.share = opts.Share / unitBytes
 	}
@@ -76,11 +79,11 @@ func newShares(b *bucket, resource string, opts Options) *shares {
 	return s
 }
 
-// unitsOf is how many units a value takes.
+// unitsOf returns how many units a value takes.
 func unitsOf(size int) int64 { return int64(size+unitBytes-1) / unitBytes }
 
-// limitOf is how many units an owner may use. Anonymous callers are one owner
-// that must leave a quarter to those who authenticate, if there are any.
+// limitOf returns how many units an owner may use. Anonymous callers are one owner,
+// which must leave a quarter to authenticated callers once there was one.
 func (s *shares) limitOf(owner string) int64 {
 	switch {
 	case owner != "":
@@ -91,9 +94,12 @@ func (s *shares) limitOf(owner string) int64 {
 	return s.total
 }
 
-// takeUnits uses units on behalf of an owner until the time given, of no more than
-// part of its share. It returns a [*roundtrip.QuotaError] when they are used up.
-func (s *shares) takeUnits(ctx context.Context, owner string, units int64, until time.Time, part int64) error {
+// takeUnits takes units from the share of an owner until the time given. Of the
+// share, one part in divisor may be used. Beyond that it returns a
+// [*roundtrip.QuotaError].
+func (s *shares) takeUnits(
+	ctx context.Context, owner string, units int64, until time.Time, divisor int64,
+) error {
 	if s.share < 0 {
 		return nil
 	}
@@ -115,7 +121,7 @@ func (s *shares) takeUnits(ctx context.Context, owner string, units int64, until
 		if ok {
 			return nil
 		}
-		got, err := s.reserve(ctx, owner, missing, r.next, r.end, s.limitOf(owner)/part)
+		got, err := s.reserveUnits(ctx, owner, missing, r.next, r.end, s.limitOf(owner)/divisor)
 		if err != nil {
 			return err
 		}
@@ -124,14 +130,14 @@ func (s *shares) takeUnits(ctx context.Context, owner string, units int64, until
 	}
 }
 
-// giveUnits gives units back that were not used after all.
+// giveUnits returns units that were taken for something that was not stored.
 func (s *shares) giveUnits(owner string, units int64, until time.Time) {
 	if s.share >= 0 {
 		s.giveReserved(s.reservationOf(owner, slotAfter(until)), units)
 	}
 }
 
-// takeReserved takes units out of a reservation, or returns how many are missing.
+// takeReserved takes units from a reservation, or returns how many are missing.
 func (s *shares) takeReserved(r *reservation, units int64) (missing int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,8 +154,8 @@ func (s *shares) giveReserved(r *reservation, units int64) {
 	r.left += units
 }
 
-// reservationOf returns what this replica may use for an owner until the end of
-// a slot.
+// reservationOf returns the reservation of an owner for a slot, a new one with the
+// free units if there is none.
 func (s *shares) reservationOf(owner string, end int64) *reservation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,72 +163,78 @@ func (s *shares) reservationOf(owner string, end int64) *reservation {
 	if e := s.reserved.Get(id); e != nil {
 		return e.Value
 	}
-	r := &reservation{turn: make(chan struct{}, 1), end: end, left: min(freeUnits, s.share/blockPart), next: 1}
+	r := &reservation{
+		turn: make(chan struct{}, 1), end: end, next: 1,
+		left: min(freeUnits, s.share/blockPart),
+	}
 	r.turn <- struct{}{}
-	// It is used for claims that end in this slot, which are made in the time of
-	// one slot, as a rule. Who comes later costs one more reservation, and has the
-	// free units once more; keeping all for an hour would cost more.
+	// Claims that expire in one slot are usually made within the time of one slot.
+	// A later one costs another reservation and gets the free units again, which
+	// is cheaper than to keep every reservation until its claims expire.
 	s.reserved.Put(id, owner, r, 0, time.Now().Add(2*slot))
 	return r
 }
 
-// reserve enters units into the ledger of an owner: need of them, and up to want
-// if there is room.
-func (s *shares) reserve(ctx context.Context, owner string, need, want, end, limit int64) (int64, error) {
+// reserveUnits enters units into the ledger of an owner: need of them, and up to
+// want if there is room. It returns how many.
+func (s *shares) reserveUnits(
+	ctx context.Context, owner string, need, want, end, limit int64,
+) (int64, error) {
 	key := keyOf("natsguard owner v1", owner)
-	var found *item
-	err := s.bucket.keep(ctx, func() (err error) {
-		found, err = s.bucket.get(ctx, key)
+	var read natskv.Entry
+	err := s.bucket.Retry(ctx, func() (err error) {
+		read, err = s.bucket.Get(ctx, key)
 		return err
 	})
-	for {
+	for found := &read; ; {
 		if err != nil {
 			return 0, fmt.Errorf("share: %w", s.asQuotaError(err))
 		}
 		l, revision := ledger{}, uint64(0)
-		if found != nil && !found.gone {
-			if l, err = decodeLedger(found.value); err != nil {
+		if !found.Gone {
+			if l, err = decodeLedger(found.Value); err != nil {
 				return 0, fmt.Errorf("share: %w", err)
 			}
-			revision = found.revision
+			revision = found.Revision
 		}
 		l.removeEnded(time.Now())
-		free := limit - l.units()
+		free := limit - l.countUnits()
 		if free < need {
-			return 0, &roundtrip.QuotaError{Resource: s.resource, Limit: string(quota.Share), RetryAfter: l.nextRoom(time.Now())}
+			return 0, &roundtrip.QuotaError{
+				Resource: s.resource, Limit: string(quota.Share), RetryAfter: l.nextRoom(time.Now()),
+			}
 		}
 		got := min(max(need, want), free)
-		l = l.add(end, got)
-		_, found, err = s.bucket.swap(ctx, key, l.encode(), revision, l.until())
+		l[end] += got
+		_, found, err = s.bucket.storeEntry(ctx, key, l.encode(), revision, l.lastEnd())
 		if err == nil && found == nil {
 			return got, nil
-		}
+		} // else another replica was faster: found is the ledger that it has stored
 	}
 }
 
-// A ledger is how many units are reserved until the end of which slot.
+// A ledger maps a slot to how many units are reserved until the end of the slot.
 type ledger map[int64]int64
 
-// ledgerFormat begins a ledger. Random bytes follow, so that no two are alike,
-// and then slot and units in turn.
+// ledgerFormat is the first byte of an encoded ledger. Random bytes follow, so that
+// no two are alike, and then slots and units in turn.
 const ledgerFormat = 1
 
+// slotAfter returns the slot in which t lies. A slot is named by the number of
+// slots from the Unix epoch to its end.
 func slotAfter(t time.Time) int64 { return t.Unix()/int64(slot/time.Second) + 1 }
 
+// endOf returns when a slot ends.
 func endOf(end int64) time.Time { return time.Unix(end*int64(slot/time.Second), 0) }
 
-func (l ledger) add(end, units int64) ledger {
-	l[end] += units
-	return l
-}
-
-func (l ledger) units() (sum int64) {
+func (l ledger) countUnits() (sum int64) {
 	for _, units := range l {
 		sum += units
 	}
 	return sum
 }
 
+// removeEnded removes the slots that have ended by the clock of every replica.
 func (l ledger) removeEnded(now time.Time) {
 	for end := range l {
 		if now.After(endOf(end).Add(clockSlack)) {
@@ -231,8 +243,8 @@ func (l ledger) removeEnded(now time.Time) {
 	}
 }
 
-// until is when all of it has ended.
-func (l ledger) until() (last time.Time) {
+// lastEnd returns when all slots have ended.
+func (l ledger) lastEnd() (last time.Time) {
 	for end := range l {
 		if t := endOf(end).Add(clockSlack); t.After(last) {
 			last = t
@@ -241,7 +253,7 @@ func (l ledger) until() (last time.Time) {
 	return last
 }
 
-// nextRoom is when some of it ends, but at most a minute.
+// nextRoom returns how long it takes until a slot ends, at most a minute.
 func (l ledger) nextRoom(now time.Time) time.Duration {
 	next := time.Minute
 	for end := range l {
@@ -280,16 +292,16 @@ func decodeLedger(b []byte) (ledger, error) {
 	return l, nil
 }
 
-// Errors of the server that say that there is no room.
+// Error codes with which a server refuses a write for want of room.
 const (
 	accountExceeded jetstream.ErrorCode = 10002
 	noResources     jetstream.ErrorCode = 10023
 	storageExceeded jetstream.ErrorCode = 10047
-	storeFailed     jetstream.ErrorCode = 10077 // because of a limit of the stream, if it says so
+	storeFailed     jetstream.ErrorCode = 10077 // if its description names a maximum
 )
 
-// asQuotaError makes of the server's refusal for want of room what a caller can
-// do something about. Other errors it leaves as they are.
+// asQuotaError turns the refusal of a server for want of room into a
+// [*roundtrip.QuotaError], and returns other errors as they are.
 func (s *shares) asQuotaError(err error) error {
 	e, ok := errors.AsType[*jetstream.APIError](err)
 	if !ok {
@@ -304,5 +316,7 @@ func (s *shares) asQuotaError(err error) error {
 	default:
 		return err
 	}
-	return &roundtrip.QuotaError{Resource: s.resource, Limit: string(quota.Total), RetryAfter: time.Minute}
+	return &roundtrip.QuotaError{
+		Resource: s.resource, Limit: string(quota.Total), RetryAfter: time.Minute,
+	}
 }

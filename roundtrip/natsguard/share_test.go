@@ -52,7 +52,9 @@ func TestOnePrincipalCannotFillTheBucket(t *testing.T) {
 	if made < smallShare*9/10 || made > smallShare {
 		t.Errorf("%d claims were made, want about %d", made, smallShare)
 	}
-	exceeded(t, newGuard(t, js, small()).Claim(ctx, "after a restart", "mallory", print1, inAnHour()), "guard", "principal")
+	restarted := newGuard(t, js, small())
+	err = restarted.Claim(ctx, "after a restart", "mallory", print1, inAnHour())
+	exceeded(t, err, "guard", "principal")
 
 	// What others pay at this moment goes through, and what is spent stays so.
 	for _, owner := range []string{"alice", ""} {
@@ -96,7 +98,8 @@ func TestShareUnderPressure(t *testing.T) {
 	for worker := range 12 {
 		all.Go(func() {
 			for i := range 40 {
-				err := guards[worker%3].Claim(t.Context(), fmt.Sprint(worker, "-", i), "mallory", print1, inAnHour())
+				id := fmt.Sprint(worker, "-", i)
+				err := guards[worker%3].Claim(t.Context(), id, "mallory", print1, inAnHour())
 				if err == nil {
 					made.Add(1)
 				} else if _, full := errors.AsType[*roundtrip.QuotaError](err); full {
@@ -109,7 +112,8 @@ func TestShareUnderPressure(t *testing.T) {
 	}
 	all.Wait()
 	if made.Load() > smallShare || made.Load() < smallShare*9/10 || made.Load()+refused.Load() != 480 {
-		t.Errorf("%d claims were made and %d refused, want about %d of 480", made.Load(), refused.Load(), smallShare)
+		t.Errorf("%d claims were made and %d refused, want about %d of 480",
+			made.Load(), refused.Load(), smallShare)
 	}
 }
 
@@ -152,7 +156,10 @@ func TestLedger(t *testing.T) {
 		free  bool
 	}{
 		{"used up", func() []byte { _, v := ledger("ann", smallShare, inAnHour()); return v }, false},
-		{"all of it has ended", func() []byte { _, v := ledger("ann", smallShare, time.Now().Add(-10*time.Minute)); return v }, true},
+		{"all of it has ended", func() []byte {
+			_, v := ledger("ann", smallShare, time.Now().Add(-10*time.Minute))
+			return v
+		}, true},
 		{"too much", func() []byte { _, v := ledger("ann", 1<<60, inAnHour()); return v }, false},
 		{"cut", func() []byte { _, v := ledger("ann", 1<<20, inAnHour()); return v[:len(v)-1] }, false},
 		{"empty", func() []byte { return nil }, false},
@@ -208,7 +215,9 @@ func TestOnePrincipalCannotFillTheStore(t *testing.T) {
 
 // TestNoShares where an operator has turned them off.
 func TestNoShares(t *testing.T) {
-	g := newGuard(t, natstest.Connect(t, natstest.Start(t, t.TempDir(), 0).ClientURL()), &natsguard.Options{MaxBytes: 64 << 10, Share: -1})
+	url := natstest.Start(t, t.TempDir(), 0).ClientURL()
+	opts := &natsguard.Options{MaxBytes: 64 << 10, Share: -1}
+	g := newGuard(t, natstest.Connect(t, url), opts)
 	made, err := 0, error(nil)
 	for ; err == nil; made++ {
 		err = g.Claim(t.Context(), fmt.Sprint(made), "mallory", print1, inAnHour())

@@ -21,11 +21,12 @@ import (
 func TestSoak(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	c := natstest.StartWired(t, 3)
+	c := natstest.StartWiredCluster(t, 3)
 	var guards []*natsguard.Guard
 	var stores []*natsguard.StateStore
 	for i := range c.Servers {
-		js, opts := natstest.Connect(t, c.Servers[i].ClientURL()), &natsguard.Options{Timeout: 2 * time.Second}
+		js := natstest.Connect(t, c.Servers[i].ClientURL())
+		opts := &natsguard.Options{Timeout: 2 * time.Second}
 		natstest.Eventually(t, "a guard and a store", func() bool {
 			g, err1 := natsguard.New(t.Context(), js, opts)
 			s, err2 := natsguard.NewStateStore(t.Context(), js, opts)
@@ -79,7 +80,9 @@ func TestSoak(t *testing.T) {
 }
 
 // contest has every replica claim one state, then claim it again.
-func contest(t *testing.T, guards []*natsguard.Guard, id string, lost, refused, replayed *atomic.Int32) (winners int32) {
+func contest(
+	t *testing.T, guards []*natsguard.Guard, id string, lost, refused, replayed *atomic.Int32,
+) (winners int32) {
 	var wins atomic.Int32
 	for range 2 {
 		var wg sync.WaitGroup
@@ -129,7 +132,7 @@ func keep(t *testing.T, stores []*natsguard.StateStore, n int) (read int32) {
 
 // disturb takes one server away for some seconds, so that two always work
 // together.
-func disturb(t *testing.T, c *natstest.Wired, random *rand.Rand) {
+func disturb(t *testing.T, c *natstest.WiredCluster, random *rand.Rand) {
 	i := random.IntN(3)
 	length := time.Duration(1+random.IntN(8)) * time.Second
 	if random.IntN(2) == 0 {
@@ -141,6 +144,6 @@ func disturb(t *testing.T, c *natstest.Wired, random *rand.Rand) {
 		<-time.After(length)
 		c.Restart(t, i)
 	}
-	natstest.Eventually(t, "the servers are together", func() bool { return c.Routed(0)+c.Routed(1)+c.Routed(2) == 6 })
+	c.AwaitConnected(t)
 	<-time.After(2 * time.Second)
 }

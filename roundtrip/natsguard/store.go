@@ -21,8 +21,8 @@ const MaxState = 2 * roundtrip.DefaultMaxStoredBytes
 
 // A StateStore is a [roundtrip.StateStore] for a fleet. A state that is longer
 // than a message to the server may be is kept in parts. It may be used
-// concurrently. It starts nothing and needs no closing; the connection stays
-// the caller's.
+// concurrently. It starts no goroutines and needs no closing; the connection
+// stays the caller's.
 type StateStore struct {
 	bucket  *bucket
 	shares  *shares
@@ -32,13 +32,14 @@ type StateStore struct {
 var _ roundtrip.StateStore = (*StateStore)(nil)
 
 // NewStateStore returns a store that keeps its states in the bucket that opts
-// names, nil for the defaults; an empty Bucket is [DefaultStateBucket] and
-// MaxOutcome plays no part. It fails as [New] does. ctx ends the call, not the
+// names, nil for the defaults. It fails as [New] does. ctx ends the call, not the
 // store.
-func NewStateStore(ctx context.Context, js jetstream.JetStream, opts *Options) (*StateStore, error) {
-	o := opts.withDefaults()
-	if opts == nil || opts.Bucket == "" {
-		o.Bucket = DefaultStateBucket
+func NewStateStore(
+	ctx context.Context, js jetstream.JetStream, opts *Options,
+) (*StateStore, error) {
+	o, err := opts.withDefaults(DefaultStateBucket)
+	if err != nil {
+		return nil, fmt.Errorf("natsguard: %w", err)
 	}
 	b, err := openBucket(ctx, js, o)
 	if err != nil {
@@ -47,8 +48,8 @@ func NewStateStore(ctx context.Context, js jetstream.JetStream, opts *Options) (
 	return &StateStore{b, newShares(b, "store", o), o.Longest}, nil
 }
 
-// The first part of a state begins with the format, 1, and its whole length in
-// four bytes. The other parts, which are stored before it, are bare.
+// The first part of a state begins with the format, 1, and the length of the whole
+// state in four bytes. The other parts have no prefix.
 const (
 	stateFormat = 1
 	statePrefix = 5
@@ -57,38 +58,45 @@ const (
 // Put implements [roundtrip.StateStore]. It ends with ctx, and after
 // [Options].Timeout. An owner that has used up its share of the bucket gets a
 // [roundtrip.QuotaError], as everybody does when the bucket is full.
-func (s *StateStore) Put(ctx context.Context, id, owner string, state []byte, until time.Time) error {
+func (s *StateStore) Put(
+	ctx context.Context, id, owner string, state []byte, until time.Time,
+) error {
 	if len(state) > MaxState {
 		return fmt.Errorf("natsguard: put: state of %d bytes, more than %d", len(state), MaxState)
 	}
 	if left := time.Until(until); left > s.longest {
-		return fmt.Errorf("natsguard: put: it must be kept for %v, longer than Options.Longest, %v", left, s.longest)
+		return fmt.Errorf("natsguard: put: it must be kept for %v, "+
+			"longer than Options.Longest, %v", left, s.longest)
 	}
-	room := s.bucket.room()
-	if room <= statePrefix {
-		return errors.New("natsguard: put: the server or the bucket takes no message that is long enough")
+	size := s.bucket.maxValueSize()
+	if size <= statePrefix {
+		return errors.New("natsguard: put: " +
+			"the server or the bucket takes no message that is long enough")
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.bucket.timeout)
 	defer cancel()
-	parts := 1 + len(state)/room
-	if err := s.shares.takeUnits(ctx, owner, int64(parts)+unitsOf(len(state)), until, 1); err != nil {
+	parts := int64(1 + len(state)/size) // each costs a subject and headers
+	if err := s.shares.takeUnits(ctx, owner, parts+unitsOf(len(state)), until, 1); err != nil {
 		return fmt.Errorf("natsguard: put: %w", err)
 	}
+	// The first part is stored last: who finds it finds all others.
 	first := binary.BigEndian.AppendUint32([]byte{stateFormat}, uint32(len(state)))
-	cut := min(len(state), room-statePrefix)
+	cut := min(len(state), size-statePrefix)
 	first, rest := append(first, state[:cut]...), state[cut:]
 	for i := 1; len(rest) > 0; i++ {
-		cut := min(len(rest), room)
-		if err := s.put(ctx, partKey(id, i), rest[:cut], until); err != nil {
+		cut := min(len(rest), size)
+		if err := s.putPart(ctx, partKey(id, i), rest[:cut], until); err != nil {
 			return err
 		}
 		rest = rest[cut:]
 	}
-	return s.put(ctx, partKey(id, 0), first, until)
+	return s.putPart(ctx, partKey(id, 0), first, until)
 }
 
-func (s *StateStore) put(ctx context.Context, key string, value []byte, until time.Time) error {
-	_, found, err := s.bucket.swap(ctx, key, value, 0, until)
+func (s *StateStore) putPart(
+	ctx context.Context, key string, value []byte, until time.Time,
+) error {
+	_, found, err := s.bucket.storeEntry(ctx, key, value, 0, until)
 	if err == nil && found != nil {
 		err = errors.New("the id is taken")
 	}
@@ -104,7 +112,7 @@ func (s *StateStore) put(ctx context.Context, key string, value []byte, until ti
 func (s *StateStore) Get(ctx context.Context, id string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.bucket.timeout)
 	defer cancel()
-	first, err := s.get(ctx, partKey(id, 0))
+	first, err := s.getPart(ctx, partKey(id, 0))
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +122,7 @@ func (s *StateStore) Get(ctx context.Context, id string) ([]byte, error) {
 	size := int(binary.BigEndian.Uint32(first[1:]))
 	state := first[statePrefix:]
 	for i := 1; len(state) < size && size <= MaxState; i++ {
-		part, err := s.get(ctx, partKey(id, i))
+		part, err := s.getPart(ctx, partKey(id, i))
 		if err != nil {
 			return nil, err
 		}
@@ -129,17 +137,18 @@ func (s *StateStore) Get(ctx context.Context, id string) ([]byte, error) {
 	return state, nil
 }
 
-func (s *StateStore) get(ctx context.Context, key string) ([]byte, error) {
-	found, err := s.bucket.find(ctx, key)
+func (s *StateStore) getPart(ctx context.Context, key string) ([]byte, error) {
+	found, err := s.bucket.findEntry(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("natsguard: get: %w", err)
 	}
-	if found == nil || found.gone {
+	if found.Gone {
 		return nil, roundtrip.ErrStateGone
 	}
-	return found.value, nil
+	return found.Value, nil
 }
 
+// partKey returns the key at which a part of a state is stored.
 func partKey(id string, part int) string {
 	key := keyOf("natsguard state v1", id)
 	if part > 0 {

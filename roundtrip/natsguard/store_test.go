@@ -28,7 +28,8 @@ func stores(t *testing.T, opts *natsguard.Options) (a, b *natsguard.StateStore) 
 	srv := natstest.Start(t, t.TempDir(), 0, func(o *natsserver.Options) { o.MaxPayload = 64 << 10 })
 	for _, s := range []**natsguard.StateStore{&a, &b} {
 		var err error
-		if *s, err = natsguard.NewStateStore(t.Context(), natstest.Connect(t, srv.ClientURL()), opts); err != nil {
+		js := natstest.Connect(t, srv.ClientURL())
+		if *s, err = natsguard.NewStateStore(t.Context(), js, opts); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -38,7 +39,10 @@ func stores(t *testing.T, opts *natsguard.Options) (a, b *natsguard.StateStore) 
 func TestStateStore(t *testing.T) {
 	ctx := t.Context()
 	a, b := stores(t, nil)
-	for _, n := range []int{0, 1, 1000, 64<<10 - 1, 64 << 10, 64<<10 + 1, 126 << 10, 1 << 20, natsguard.MaxState} {
+	const payload = 64 << 10 // of the server
+	for _, n := range []int{
+		0, 1, 1000, payload - 1, payload, payload + 1, 126 << 10, 1 << 20, natsguard.MaxState,
+	} {
 		id := strings.Repeat(fmt.Sprintf("%08x", n), 8)
 		state := bytes.Repeat([]byte{byte(n), 1, 2}, n/3+1)[:n]
 		if _, err := b.Get(ctx, id); !errorsIsGone(err) {

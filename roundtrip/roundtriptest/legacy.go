@@ -21,7 +21,10 @@ func (s *Subject) legacy(t testing.TB, flow Flow, modern *played) (*played, erro
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	person := &person{expected: append([]asked(nil), modern.asked...)}
-	c := client.New(s.Connect(t, ""), person.options(flow.capabilities()))
+	c, err := client.New(s.Connect(t, ""), person.options(flow.capabilities()))
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer c.Close() // the connection is of no more use
 	s.Effects.reset()
 	p := &played{request: flow.Request, legs: 1}

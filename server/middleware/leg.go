@@ -25,10 +25,10 @@ type leg struct {
 	id       string // of the request, once it is known
 	flow     string
 	round    int
-	asked    *askedFields // what it asked, when its own entry says so
-	timedOut bool
+	asked    *askedFields  // what it asked, when its own entry says so
 	waits    time.Time     // since when it waits for a person, zero: it does not
 	waited   time.Duration // before that
+	timedOut bool
 	over     bool
 }
 
@@ -117,6 +117,10 @@ func legFrom(ctx context.Context) *leg {
 func (l *leg) RequestID() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.requestIDLocked()
+}
+
+func (l *leg) requestIDLocked() string {
 	if l.id == "" {
 		if l.id = l.in.RequestID; l.id == "" {
 			l.id = requestid.New()
@@ -138,12 +142,13 @@ func (l *leg) follow(where roundtrip.Where) {
 	l.round = max(l.round, where.Round)
 }
 
-// position returns what the leg turned out to be: of which flow, in which round,
-// and what it asked, nil where an entry of its own says so.
-func (l *leg) position() (flow string, round int, asked *askedFields) {
+// describe notes in the entry of the leg what it turned out to be: which request,
+// of which flow, in which round, and what it asked, nil where an entry of its own
+// says so.
+func (l *leg) describe(e *requestEntry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.flow, l.round, l.asked
+	e.request, e.flow, e.round, e.asked = l.requestIDLocked(), l.flow, l.round, l.asked
 }
 
 // noteAsked notes what the leg asked, for its entry.

@@ -125,7 +125,7 @@ func (l *Log) request(leg *leg, outcome string, err error) {
 	}
 	in := leg.in
 	e := &requestEntry{
-		request: leg.RequestID(), method: in.Request.Method, target: in.Target, era: in.Version.Era(), version: string(in.Version),
+		method: in.Request.Method, target: in.Target, era: in.Version.Era(), version: string(in.Version),
 		principal: principalKind(in.Principal), subject: l.subject(in.Principal), outcome: outcome, work: work, waited: waited,
 	}
 	if l.opts.RemoteAddr {
@@ -134,7 +134,7 @@ func (l *Log) request(leg *leg, outcome string, err error) {
 	if l.opts.TraceID {
 		e.traceID = traceID(in)
 	}
-	e.flow, e.round, e.asked = leg.position()
+	leg.describe(e)
 	if failure, ok := protocol.AsError(err); ok {
 		e.failed, e.code = true, failure.Code
 		// The text of a plain error has an entry of its own.
@@ -142,7 +142,8 @@ func (l *Log) request(leg *leg, outcome string, err error) {
 			e.message = errorMessage(in.Request.Method, failure.Message)
 		}
 	}
-	entry.Write(zap.Inline(e))
+	e.field[0] = zap.Inline(e)
+	entry.Write(e.field[:]...)
 }
 
 // subject names an authenticated principal, if that is wanted.

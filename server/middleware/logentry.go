@@ -6,12 +6,14 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
 
 // The entries of this file are those of every flow. Each is one field that writes
 // all of its members itself: a dozen fields of zap are a kilobyte, for each entry.
-// They hold nothing of the request but strings, since a core may keep them.
+// They hold nothing of the request but strings, since a core may keep them. The
+// field lies in the entry, so that both are one piece of memory.
 
 // requestEntry is the entry of a leg.
 type requestEntry struct {
@@ -23,6 +25,7 @@ type requestEntry struct {
 	code                                                                      int64
 	failed                                                                    bool
 	asked                                                                     *askedFields // nil: it asked nothing
+	field                                                                     [1]zap.Field // the entry itself
 }
 
 // MarshalLogObject implements [zapcore.ObjectMarshaler].
@@ -106,10 +109,10 @@ type askedFields struct {
 
 // addTo writes the fields.
 func (f *askedFields) addTo(out zapcore.ObjectEncoder) error {
-	if err := out.AddArray("kinds", f.kinds); err != nil {
+	if err := out.AddArray("kinds", &f.kinds); err != nil { // pointers need no memory
 		return err
 	}
-	if err := out.AddArray("questions", f.questions); err != nil {
+	if err := out.AddArray("questions", &f.questions); err != nil {
 		return err
 	}
 	out.AddInt("state_bytes", f.stateBytes)
@@ -136,6 +139,7 @@ type answeredEntry struct {
 	question                               roundtrip.QuestionDigest
 	waited                                 time.Duration
 	unsolicited                            bool
+	field                                  [1]zap.Field // the entry itself
 }
 
 // MarshalLogObject implements [zapcore.ObjectMarshaler].

@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"runtime"
@@ -128,11 +129,13 @@ func (l *Log) inputRequired(ctx context.Context, e roundtrip.InputRequested) {
 
 func (l *Log) answered(ctx context.Context, e roundtrip.Answered) {
 	if entry := l.logger.Check(zap.InfoLevel, "mcp.answered"); entry != nil {
-		entry.Write(zap.Inline(&answeredEntry{
+		answered := &answeredEntry{
 			eventHead: headOf(ctx, e.Where), key: e.Key, kind: string(e.Kind), outcome: e.Outcome.String(),
 			principal: principalKind(e.Principal), subject: l.subject(e.Principal),
 			question: e.QuestionDigest, waited: e.Waited, unsolicited: e.Unsolicited,
-		}))
+		}
+		answered.field[0] = zap.Inline(answered)
+		entry.Write(answered.field[:]...)
 	}
 }
 
@@ -262,7 +265,9 @@ type askedQuestions []roundtrip.AskedQuestion
 
 func (list askedQuestions) MarshalLogArray(out zapcore.ArrayEncoder) error {
 	for _, q := range list[:min(len(list), maxListed)] {
-		out.AppendString(safe(q.Key, maxKey) + " " + q.Digest.String())
+		key := safe(q.Key, maxKey)
+		text := append(make([]byte, 0, len(key)+1+hex.EncodedLen(len(q.Digest))), key...)
+		out.AppendByteString(hex.AppendEncode(append(text, ' '), q.Digest[:]))
 	}
 	return nil
 }

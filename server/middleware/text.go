@@ -49,7 +49,7 @@ func safe(s string, limit int) string {
 
 func plain(s string) bool {
 	ascii := 0
-	for ascii < len(s) && s[ascii] >= ' ' && s[ascii] < 0x7f {
+	for ascii < len(s) && s[ascii]-' ' < 0x7f-' ' {
 		ascii++
 	}
 	for _, r := range s[ascii:] {
@@ -100,8 +100,23 @@ func errorMessage(method, s string) string {
 
 // target makes the name of a tool or prompt, or a URI, fit for a log.
 func target(s string) string {
+	if len(s) <= maxText && isName(s) {
+		return s
+	}
 	if i := strings.IndexAny(s, "?#"); i >= 0 && i < len(s)-1 {
 		s = s[:i+1] + "…"
 	}
 	return safe(withoutQuery(s), maxText)
+}
+
+// isName reports whether s is spelled as the names of nearly all tools are, in
+// which there is nothing to escape or to leave out.
+func isName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c|0x20)-'a' >= 26 && c-'0' >= 10 && c != '_' && c != '-' && c != '.' {
+			return false
+		}
+	}
+	return true
 }

@@ -97,7 +97,7 @@ func TestSlowSecondBody(t *testing.T) {
 		conn := dial(t, ts)
 		in := bufio.NewReader(conn)
 		request := rawRequest(padded(10_000), "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: server/discover")
-		if got := exchange(t, conn, in, request); got.status != 200 {
+		if got := responseWriter(t, conn, in, request); got.status != 200 {
 			t.Fatalf("got status %d, want 200", got.status)
 		}
 		whole := len(request) - 9_000
@@ -116,7 +116,7 @@ func TestSlowSecondBody(t *testing.T) {
 				}
 			}
 		}()
-		if got := exchange(t, conn, in, request[:whole]); got.status != 408 {
+		if got := responseWriter(t, conn, in, request[:whole]); got.status != 408 {
 			t.Errorf("trickling %v: got status %d, want 408", trickle, got.status)
 		}
 		cancel()
@@ -137,7 +137,7 @@ func TestRefusedSlowBody(t *testing.T) {
 	} {
 		conn := dial(t, ts)
 		in := bufio.NewReader(conn)
-		if got := exchange(t, conn, in, "POST / HTTP/1.1\r\nHost: localhost\r\n"+tt.head+"\r\n\r\n{"); got.status != tt.status {
+		if got := responseWriter(t, conn, in, "POST / HTTP/1.1\r\nHost: localhost\r\n"+tt.head+"\r\n\r\n{"); got.status != tt.status {
 			t.Errorf("%s: got status %d, want %d", tt.head, got.status, tt.status)
 		}
 		hangsUp(t, in)
@@ -180,7 +180,7 @@ func TestUnreadResponses(t *testing.T) {
 }
 
 // exchange writes a request as it stands and reads the response.
-func exchange(t *testing.T, conn net.Conn, in *bufio.Reader, request string) *reply {
+func responseWriter(t *testing.T, conn net.Conn, in *bufio.Reader, request string) *reply {
 	t.Helper()
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)

@@ -32,13 +32,13 @@ func (e *AuthError) Error() string {
 	if e.Err != nil {
 		return e.Err.Error()
 	}
-	return http.StatusText(e.status())
+	return http.StatusText(e.statusCode())
 }
 
 // Unwrap returns Err.
 func (e *AuthError) Unwrap() error { return e.Err }
 
-func (e *AuthError) status() int {
+func (e *AuthError) statusCode() int {
 	if e.Status == http.StatusForbidden {
 		return http.StatusForbidden
 	}
@@ -62,7 +62,7 @@ func (h *Handler) authenticate(r *http.Request) (roundtrip.Principal, *fault) {
 		refused = &AuthError{}
 		err = refused // a nil pointer cannot be printed
 	}
-	f := &fault{status: refused.status(), reason: roundtrip.RefusedForbidden, header: "WWW-Authenticate", value: refused.Challenge}
+	f := &fault{status: refused.statusCode(), reason: roundtrip.RefusedForbidden, header: "WWW-Authenticate", value: refused.Challenge}
 	if f.status == http.StatusUnauthorized {
 		f.reason = roundtrip.RefusedUnauthenticated
 		f.value = cmp.Or(f.value, "Bearer")

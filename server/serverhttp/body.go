@@ -29,27 +29,27 @@ var errTooLarge = errors.New("serverhttp: body is larger than allowed")
 
 // readBody reads the whole body. The buffer is not used again: messages alias
 // it, and handlers may keep what they were given.
-func (h *Handler) readBody(x *exchange, r *http.Request) (body []byte, f *fault) {
+func (h *Handler) readBody(rw *responseWriter, r *http.Request) (body []byte, f *fault) {
 	if r.ContentLength > h.opts.MaxBodyBytes {
-		return nil, h.tooLarge()
+		return nil, h.bodyTooLarge()
 	}
 	if r.ContentLength != 0 {
-		h.arrivals.begin(&x.arrival, &x.deadline)
-		defer func() { h.arrivals.end(&x.arrival, f == nil) }()
+		rw.body.start(h.bodies, &rw.deadline)
+		defer func() { rw.body.stop(h.bodies, f == nil) }()
 	}
-	body, err := h.collect(r)
+	body, err := h.readBounded(r)
 	if err != nil {
-		f = h.unreadable(err)
+		f = h.bodyFault(err)
 	}
 	return body, f
 }
 
-// collect reads a short body into the memory where it stays. A large one is
+// readBounded reads a short body into the memory where it stays. A large one is
 // collected in pieces, and put together when all of it is there, so that it
 // costs its own size and no more.
-func (h *Handler) collect(r *http.Request) (body []byte, err error) {
+func (h *Handler) readBounded(r *http.Request) (body []byte, err error) {
 	if n := r.ContentLength; n >= 0 && n <= maxTrusted {
-		body, err = fill(r.Body, make([]byte, 0, n+1)) // one more than the length shows its end
+		body, err = readFull(r.Body, make([]byte, 0, n+1)) // one more than the length shows its end
 		if err == io.EOF && int64(len(body)) <= h.opts.MaxBodyBytes {
 			return body, nil
 		}
@@ -74,14 +74,14 @@ func (h *Handler) collect(r *http.Request) (body []byte, err error) {
 		if !ok {
 			p = new(piece)
 		}
-		body, err = fill(r.Body, p[:0])
+		body, err = readFull(r.Body, p[:0])
 		parts = append(parts, body)
 		size += int64(len(body))
 	}
 }
 
-// fill reads until buf is full, or returns why it could not.
-func fill(r io.Reader, buf []byte) ([]byte, error) {
+// readFull reads until buf is full, or returns why it could not.
+func readFull(r io.Reader, buf []byte) ([]byte, error) {
 	for len(buf) < cap(buf) {
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
@@ -92,16 +92,16 @@ func fill(r io.Reader, buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
-func (h *Handler) tooLarge() *fault {
+func (h *Handler) bodyTooLarge() *fault {
 	return &fault{status: http.StatusRequestEntityTooLarge, reason: roundtrip.RefusedTooLarge,
 		err:   protocol.Errorf(protocol.CodeInvalidRequest, "message is larger than %d bytes", h.opts.MaxBodyBytes),
 		cause: fmt.Errorf("the body is larger than %d bytes (serverhttp.Options.MaxBodyBytes)", h.opts.MaxBodyBytes)}
 }
 
-// unreadable is the answer to a body that did not arrive.
-func (h *Handler) unreadable(err error) *fault {
+// bodyFault is the fault of a body that did not arrive.
+func (h *Handler) bodyFault(err error) *fault {
 	if err == errTooLarge {
-		return h.tooLarge()
+		return h.bodyTooLarge()
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok { // of a wrapping handler
 		return &fault{status: http.StatusRequestEntityTooLarge, reason: roundtrip.RefusedTooLarge,

@@ -58,7 +58,7 @@ func isPreflight(r *http.Request) bool {
 func (h *Handler) answerPreflight(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Add("Vary", "Access-Control-Request-Headers")
-	header.Set("Access-Control-Allow-Methods", h.methods())
+	header.Set("Access-Control-Allow-Methods", h.allowedMethods())
 	header.Set("Access-Control-Allow-Headers", appendParamHeaders(corsRequestHeaders, r.Header["Access-Control-Request-Headers"]))
 	header.Set("Access-Control-Max-Age", strconv.Itoa(int(preflightMaxAge/time.Second)))
 	w.WriteHeader(http.StatusNoContent)

@@ -2,33 +2,84 @@ package serverhttp
 
 import (
 	"net/http"
+	"sync"
 	"time"
+
+	"github.com/rondo-mcp/rondo/internal/expiry"
 )
 
-// deadlines sets the deadlines of a connection where its writer has any.
-type deadlines struct {
+// connDeadlines sets the deadlines of a connection whose response writer has
+// any.
+type connDeadlines struct {
 	w    http.ResponseWriter
 	none bool // it has none, as in tests, or behind a wrapper that hides them
 }
 
-// deadlinesOf tells by the methods of w whether asking has any point: the
-// error that says otherwise is made anew each time.
-func deadlinesOf(w http.ResponseWriter) deadlines {
+// deadlinesOf looks at the methods of w first: an [http.ResponseController]
+// allocates an error each time it finds none.
+func deadlinesOf(w http.ResponseWriter) connDeadlines {
 	switch w.(type) {
 	case interface{ SetWriteDeadline(time.Time) error }, interface{ Unwrap() http.ResponseWriter }:
-		return deadlines{w: w}
+		return connDeadlines{w: w}
 	}
-	return deadlines{none: true}
+	return connDeadlines{none: true}
 }
 
-func (d *deadlines) read(t time.Time) {
+func (d *connDeadlines) setRead(t time.Time) {
 	if !d.none {
 		d.none = http.NewResponseController(d.w).SetReadDeadline(t) != nil
 	}
 }
 
-func (d *deadlines) write(t time.Time) {
+func (d *connDeadlines) setWrite(t time.Time) {
 	if !d.none {
 		d.none = http.NewResponseController(d.w).SetWriteDeadline(t) != nil
+	}
+}
+
+// A bodyDeadline ends the reading of a body that takes too long, by a read
+// deadline in the past. It sets none in advance: that would replace the deadline
+// of the [http.Server], which may be earlier. One queue, with one timer, serves
+// the bodies of all requests, so a body that is there at once allocates nothing.
+type bodyDeadline struct {
+	entry expiry.Entry[*bodyDeadline]
+	conn  *connDeadlines // nil: the time is not limited
+
+	mu      sync.Mutex // held while the deadline is set: w must not be used after its handler
+	expired bool       // the connection has a deadline in the past
+	stopped bool
+}
+
+func (b *bodyDeadline) start(bodies *expiry.Queue[*bodyDeadline], conn *connDeadlines) {
+	if !conn.none {
+		b.conn = conn
+		bodies.Add(&b.entry, b)
+	}
+}
+
+// expire is called by the queue.
+func (b *bodyDeadline) expire() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.stopped {
+		b.expired = true
+		b.conn.setRead(time.Unix(1, 0))
+	}
+}
+
+// stop is called when the body was read, as a whole or not. An expired deadline
+// stays, so that net/http does not wait for the rest of the body, unless the body
+// became whole at the last moment: the deadline would look like a client that
+// went away.
+func (b *bodyDeadline) stop(bodies *expiry.Queue[*bodyDeadline], whole bool) {
+	if b.conn == nil {
+		return
+	}
+	bodies.Remove(&b.entry)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stopped = true
+	if b.expired && whole {
+		b.conn.setRead(time.Time{})
 	}
 }

@@ -118,8 +118,8 @@ func (r *running) cancel(cause error) int {
 // called more than once.
 func (h *Handler) Shutdown(ctx context.Context) error {
 	idle := h.running.close(h.srv.ShutdownWaitsForPeople())
-	h.sessions.close()
-	defer h.sessions.end()
+	h.sessions.closeForNew()
+	defer h.sessions.endAll()
 	select {
 	case <-idle:
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// supported are the revisions that are served without a session.
-func supported() []protocol.Version { return []protocol.Version{protocol.V20260728} }
+// modernVersions are the revisions that are served without a session.
+func modernVersions() []protocol.Version { return []protocol.Version{protocol.V20260728} }
 
 // eraOf tells by which era's rules a message wants to be served. declared is
 // the version in its _meta, lines are the MCP-Protocol-Version headers.
@@ -22,35 +22,35 @@ func eraOf(declared protocol.Version, lines []string) protocol.Era {
 	if declared != "" || len(lines) > 1 {
 		return protocol.Modern
 	}
-	v := protocol.Version(trim(first(lines)))
+	v := protocol.Version(trimSpace(firstLine(lines)))
 	if v == "" || (v.Known() && v.Era() == protocol.Legacy) {
 		return protocol.Legacy
 	}
 	return protocol.Modern
 }
 
-// refuseLegacy says what a server of modern revisions alone has to say: which
-// versions it does support (basic/versioning, "Backward Compatibility").
-func refuseLegacy(header http.Header, method string, params []byte) *protocol.Error {
-	requested := trim(header.Get(headerVersion))
+// refuseLegacyRequest is the error of a server that serves modern revisions alone:
+// it names the versions that it supports (basic/versioning, "Backward Compatibility").
+func refuseLegacyRequest(header http.Header, method string, params []byte) *protocol.Error {
+	requested := trimSpace(header.Get(headerVersion))
 	if method == protocol.MethodInitialize {
 		if raw, ok := protocol.Meta(params).Get("protocolVersion"); ok {
 			if text, err := jsonx.Text(raw); err == nil {
 				requested = text
 			}
 		}
-		return protocol.UnsupportedVersion(requested, supported())
+		return protocol.UnsupportedVersion(requested, modernVersions())
 	}
 	if requested != "" {
-		return protocol.UnsupportedVersion(requested, supported())
+		return protocol.UnsupportedVersion(requested, modernVersions())
 	}
-	return protocol.Errorf(protocol.CodeHeaderMismatch, "MCP-Protocol-Version header is missing; this server supports %v", supported())
+	return protocol.Errorf(protocol.CodeHeaderMismatch, "MCP-Protocol-Version header is missing; this server supports %v", modernVersions())
 }
 
-// overrule returns in with another refusal than the one it may carry. What
+// replaceRefusal returns in with another refusal than the one it may carry. What
 // [server.Server.Admit] found in the body does not count when the headers
 // contradict the body or name another era.
-func overrule(in *server.Incoming, e *protocol.Error) *server.Incoming {
+func replaceRefusal(in *server.Incoming, e *protocol.Error) *server.Incoming {
 	refused := &server.Incoming{
 		Request: in.Request, Params: in.Params, Meta: in.Meta, Version: in.Version, Target: in.Target,
 		Principal: in.Principal, Private: in.Private, Back: in.Back,

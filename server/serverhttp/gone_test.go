@@ -8,7 +8,6 @@ import (
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
-	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // TestLegacyEndOfGoroutine: a handler that ends its goroutine, as FailNow of a
@@ -62,12 +61,5 @@ func TestServerCloseEndsStreams(t *testing.T) {
 				t.Errorf("a new stream: got status %d: %s", got.status, got.body)
 			}
 		})
-	}
-}
-
-// TestExpiryAfterStop: a stream may end while the handler does.
-func TestExpiryAfterStop(t *testing.T) {
-	if serverhttp.ExpiryAfterStop() {
-		t.Error("something is left")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/rondo-mcp/rondo/internal/expiry"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -20,13 +21,12 @@ type Handler struct {
 	origins map[string]bool
 	hosts   map[string]bool
 	running running
-	buffers sync.Pool // of *[]byte, for what is written
-	pieces  sync.Pool // of *piece, for what is read
-
-	arrivals arrivals
+	buffers sync.Pool                    // of *[]byte, for what is written
+	pieces  sync.Pool                    // of *piece, for what is read
+	bodies  *expiry.Queue[*bodyDeadline] // that are being read
 
 	legacy   bool // legacy revisions are served, too
-	sessions *sessions
+	sessions *sessionTable
 }
 
 var _ http.Handler = (*Handler)(nil)
@@ -40,24 +40,25 @@ func New(srv *server.Server, opts *Options) *Handler {
 	o := opts.withDefaults()
 	return &Handler{
 		srv: srv, opts: o, origins: originSet(o.AllowedOrigins), hosts: hostSet(o.AllowedHosts),
-		legacy: srv.ServesLegacy(), sessions: newSessions(&o), arrivals: arrivals{limit: o.ReadTimeout},
+		legacy: srv.ServesLegacy(), sessions: newSessions(&o),
+		bodies: expiry.NewQueue(o.ReadTimeout, (*bodyDeadline).expire),
 	}
 }
 
 // ServeHTTP answers one HTTP request.
 //
 //	Host, Origin ─┬ preflight ─→ 204
-//	              └ Authenticate ─┬ POST ─→ media ─→ body ─┬ batch, legacy message ─→ see post
+//	              └ Authenticate ─┬ POST ─→ media ─→ body ─┬ batch, legacy message ─→ serveLegacyPost
 //	                              │                        ├ request ───────────────→ JSON or events
 //	                              │                        ├ notification ──────────→ 202
 //	                              │                        └ response ──────────────→ 400
-//	                              └ else ──────────────────────────────────────────→ see other
+//	                              └ else ──────────────────────────────────────────→ serveOtherMethod
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := h.newExchange(w, r)
-	defer h.survive(x, r)
+	rw := h.newResponseWriter(w, r)
+	defer h.recoverPanic(rw, r)
 	listed := h.addCORS(w.Header(), r.Header) // refusals have it, too
 	if f := h.checkSource(r); f != nil {
-		x.fail(f)
+		rw.refuse(f)
 		return
 	}
 	if listed && isPreflight(r) {
@@ -67,61 +68,62 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	principal, f := h.authenticate(r)
 	switch {
 	case f != nil:
-		x.fail(f)
+		rw.refuse(f)
 	case r.Method == http.MethodPost:
-		// Here and not where the rest is answered: handlers need much of the stack.
-		if request := h.receive(x, r, principal); request != nil {
-			h.serve(x, r, request, principal)
+		// serveModern is called from here, not from readRequest, whose large frame
+		// would lie under each running handler.
+		if request := h.readRequest(rw, r, principal); request != nil {
+			h.serveModern(rw, r, request, principal)
 		}
 	default:
-		h.other(x, r, principal)
+		h.serveOtherMethod(rw, r, principal)
 	}
 }
 
-// receive reads a POST and answers it, unless it is a request of this era, which
-// it returns.
-func (h *Handler) receive(x *exchange, r *http.Request, principal roundtrip.Principal) *protocol.Request {
+// readRequest reads a POST. It returns a request of the modern era, and answers
+// everything else.
+func (h *Handler) readRequest(rw *responseWriter, r *http.Request, principal roundtrip.Principal) *protocol.Request {
 	f := checkMedia(r.Header)
 	var body []byte
 	if f == nil {
-		body, f = h.readBody(x, r)
+		body, f = h.readBody(rw, r)
 	}
 	if f != nil {
-		x.fail(f)
+		rw.refuse(f)
 		return nil
 	}
 	if h.isBatch(r.Header, body) {
-		h.batch(x, r, principal, body)
+		h.serveBatch(rw, r, principal, body)
 		return nil
 	}
 	message, err := protocol.DecodeMessage(body)
 	if err != nil {
-		x.fail(undecodable(message, err))
+		rw.refuse(undecodableMessage(message, err))
 		return nil
 	}
 	if h.isLegacy(r.Header, message) {
-		h.post(x, r, principal, single(message))
+		h.serveLegacyPost(rw, r, principal, singlePost(message))
 		return nil
 	}
 	switch m := message.(type) {
 	case *protocol.Request:
 		return m
 	case *protocol.Notification:
-		h.notify(x, r, m)
+		h.serveNotification(rw, r, m)
 	default:
-		x.fail(unasked())
+		rw.refuse(unexpectedResponse())
 	}
 	return nil
 }
 
-// unasked is the answer to a response.
-func unasked() *fault {
-	return badRequest(roundtrip.RefusedMalformed, "invalid request: clients send no responses")
+// unexpectedResponse is the fault of a client that sends a response.
+func unexpectedResponse() *fault {
+	return badRequestFault(roundtrip.RefusedMalformed, "invalid request: clients send no responses")
 }
 
-// undecodable is the answer to a body that is no message. message carries the
+// undecodableMessage is the fault of a body that is no message. message carries the
 // id where it could be read.
-func undecodable(message protocol.Message, err error) *fault {
+func undecodableMessage(message protocol.Message, err error) *fault {
 	f := &fault{status: http.StatusBadRequest, reason: roundtrip.RefusedMalformed}
 	if request, ok := message.(*protocol.Request); ok && request != nil {
 		f.id = request.ID
@@ -132,51 +134,51 @@ func undecodable(message protocol.Message, err error) *fault {
 	return f
 }
 
-// serve answers a request.
-func (h *Handler) serve(x *exchange, r *http.Request, request *protocol.Request, principal roundtrip.Principal) {
-	if x.endless = request.Method == protocol.MethodListen; x.endless {
+// serveModern answers a request of the modern era.
+func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *protocol.Request, principal roundtrip.Principal) {
+	if rw.endless = request.Method == protocol.MethodListen; rw.endless {
 		request = withoutBody(request)
 	}
-	ctx, ok := h.running.begin(r.Context(), &x.task, nil)
+	ctx, ok := h.running.begin(r.Context(), &rw.task, nil)
 	if !ok {
-		f := shuttingDown()
+		f := shutdownFault()
 		f.id = request.ID
-		x.fail(f)
+		rw.refuse(f)
 		return
 	}
-	defer h.conclude(x)
-	x.id = request.ID
+	defer h.endRequest(rw)
+	rw.id = request.ID
 	in := h.srv.Admit(request)
 	in.Principal = principal // what may be said about a tool depends on who asks
 	in.Private = h.opts.Authenticate != nil
-	describeSender(in, r)
+	noteSender(in, r)
 	if eraOf(in.Meta.Version, r.Header[headerVersion]) == protocol.Modern {
-		in = vet(r.Header, in)
+		in = checkHeaders(r.Header, in)
 	} else {
-		in = overrule(in, refuseLegacy(r.Header, request.Method, request.Params))
+		in = replaceRefusal(in, refuseLegacyRequest(r.Header, request.Method, request.Params))
 	}
-	in.Back, in.Panicked = x, passAbort
+	in.Back, in.Panicked = rw, reportPanicOrAbort
 	response := h.srv.Serve(ctx, in)
 	// Net/http cancels when the client is gone. A deadline, on the other hand,
 	// is a limit that somebody set, and its outcome is worth telling.
 	if errors.Is(r.Context().Err(), context.Canceled) {
-		x.abandon()
+		rw.abandonClient()
 		return
 	}
-	if status := statusOf(in, response); x.holds(response) {
-		*x.lent = append(*x.lent, '}')
-		x.deliver(status, x.lent)
+	if status := statusOf(in, response); rw.holdsResult(response) {
+		*rw.lent = append(*rw.lent, '}')
+		rw.writeResponseText(status, rw.lent)
 	} else {
-		x.finish(status, response)
+		rw.writeResponse(status, response)
 	}
 }
 
-// conclude ends what serve began, whatever happens: neither comments nor the
-// buffer may outlive the request.
-func (h *Handler) conclude(x *exchange) {
-	x.giveBack()
-	x.close()
-	h.running.end(&x.task)
+// endRequest is deferred by serveModern: neither keep-alive comments nor the buffer
+// may outlive the request.
+func (h *Handler) endRequest(rw *responseWriter) {
+	rw.returnLoan()
+	rw.closeStream()
+	h.running.end(&rw.task)
 }
 
 // withoutBody returns a copy of a request that stays for long. Params alias the
@@ -187,14 +189,14 @@ func withoutBody(request *protocol.Request) *protocol.Request {
 	return &short
 }
 
-// notify passes a notification on. That it is unknown is no reason to refuse.
-func (h *Handler) notify(x *exchange, r *http.Request, n *protocol.Notification) {
-	if e := vetNotification(r.Header, n); e != nil {
+// serveNotification passes a notification on. An unknown one is not refused.
+func (h *Handler) serveNotification(rw *responseWriter, r *http.Request, n *protocol.Notification) {
+	if e := checkNotificationHeaders(r.Header, n); e != nil {
 		f := &fault{status: http.StatusBadRequest, reason: roundtrip.RefusedHeaders, err: e}
 		if e.Code == protocol.CodeUnsupportedProtocolVersion {
 			f.reason = roundtrip.RefusedVersion
 		}
-		x.fail(f)
+		rw.refuse(f)
 		return
 	}
 	if err := h.srv.Notify(r.Context(), n); err != nil {
@@ -202,8 +204,32 @@ func (h *Handler) notify(x *exchange, r *http.Request, n *protocol.Notification)
 		if !ok {
 			e = protocol.Errorf(protocol.CodeInternalError, "internal error")
 		}
-		x.fail(&fault{status: http.StatusBadRequest, reason: roundtrip.RefusedMalformed, err: e})
+		rw.refuse(&fault{status: http.StatusBadRequest, reason: roundtrip.RefusedMalformed, err: e})
 		return
 	}
-	x.w.WriteHeader(http.StatusAccepted)
+	rw.w.WriteHeader(http.StatusAccepted)
+}
+
+// maxKept is the longest header value that a request keeps, in bytes: a call
+// may wait for a person long after its connection is gone, and there may be
+// thousands. A longer one is no token of any issuer's.
+const maxKept = 4 << 10
+
+// noteSender notes what a log may say of where a request comes from, and
+// what it must not say.
+func noteSender(in *server.Incoming, r *http.Request) {
+	in.RemoteAddr = r.RemoteAddr
+	in.TraceParent = boundedHeader(r.Header["Traceparent"])
+	for _, values := range [...][]string{r.Header["Authorization"], r.Header["Cookie"], r.Header["X-Api-Key"]} {
+		if in.Credential = boundedHeader(values); in.Credential != "" {
+			return
+		}
+	}
+}
+
+func boundedHeader(values []string) string {
+	if len(values) == 0 || len(values[0]) > maxKept {
+		return ""
+	}
+	return values[0]
 }

@@ -20,29 +20,29 @@ const (
 	headerName    = "Mcp-Name"
 )
 
-// vet holds the headers of a modern request against its body. Whoever routed
+// checkHeaders compares the headers of a modern request with its body. Whoever routed
 // the request by its headers must have seen what is about to be executed.
-func vet(header http.Header, in *server.Incoming) *server.Incoming {
+func checkHeaders(header http.Header, in *server.Incoming) *server.Incoming {
 	if e := vetVersion(header[headerVersion], in.Meta.Version); e != nil {
-		return overrule(in, e)
+		return replaceRefusal(in, e)
 	}
 	if e := in.Refusal(); e != nil && (in.Meta.Version == "" || e.Code == protocol.CodeUnsupportedProtocolVersion) {
 		return in // what the other headers mean is up to a version we do not speak
 	}
 	if e := vetMethod(header[headerMethod], in.Request.Method); e != nil {
-		return overrule(in, e)
+		return replaceRefusal(in, e)
 	}
 	if in.Refusal() == nil && protocol.MultiRoundTrip(in.Request.Method) {
 		in.Refuse(vetName(header[headerName], in.Target))
 	} else if len(header[headerName]) > 1 {
-		in.Refuse(repeated("Mcp-Name"))
+		in.Refuse(repeatedHeader("Mcp-Name"))
 	}
-	vetParams(header, in)
+	checkParamHeaders(header, in)
 	return in
 }
 
-// vetParams holds the Mcp-Param-* headers against the arguments.
-func vetParams(header http.Header, in *server.Incoming) {
+// checkParamHeaders compares the Mcp-Param-* headers with the arguments.
+func checkParamHeaders(header http.Header, in *server.Incoming) {
 	if in.Refusal() != nil {
 		return
 	}
@@ -55,61 +55,61 @@ func vetParams(header http.Header, in *server.Incoming) {
 // a version in _meta is refused for that, unless the header says that it is of
 // a version we do not speak, which explains more.
 func vetVersion(lines []string, declared protocol.Version) *protocol.Error {
-	value := trim(first(lines))
+	value := trimSpace(firstLine(lines))
 	switch {
 	case len(lines) > 1:
-		return repeated("MCP-Protocol-Version")
+		return repeatedHeader("MCP-Protocol-Version")
 	case declared == "":
 		if v := protocol.Version(value); v != protocol.V20260728 {
-			return protocol.UnsupportedVersion(value, supported())
+			return protocol.UnsupportedVersion(value, modernVersions())
 		}
 	case value == "":
-		return missing("MCP-Protocol-Version")
+		return missingHeader("MCP-Protocol-Version")
 	case value != string(declared):
-		return mismatch("MCP-Protocol-Version", value, string(declared))
+		return headerMismatch("MCP-Protocol-Version", value, string(declared))
 	}
 	return nil
 }
 
 func vetMethod(lines []string, method string) *protocol.Error {
-	value := trim(first(lines))
+	value := trimSpace(firstLine(lines))
 	switch {
 	case len(lines) > 1:
-		return repeated("Mcp-Method")
+		return repeatedHeader("Mcp-Method")
 	case value == "":
-		return missing("Mcp-Method")
+		return missingHeader("Mcp-Method")
 	case value != method:
-		return mismatch("Mcp-Method", value, method)
+		return headerMismatch("Mcp-Method", value, method)
 	}
 	return nil
 }
 
 func vetName(lines []string, target string) *protocol.Error {
-	value := trim(first(lines))
+	value := trimSpace(firstLine(lines))
 	switch {
 	case len(lines) > 1:
-		return repeated("Mcp-Name")
+		return repeatedHeader("Mcp-Name")
 	case value == "":
-		return missing("Mcp-Name")
+		return missingHeader("Mcp-Name")
 	}
 	decoded, err := protocol.DecodeHeaderValue(value)
 	switch {
 	case err != nil:
-		return protocol.Errorf(protocol.CodeHeaderMismatch, "Mcp-Name header %s cannot be decoded", clip(value))
+		return protocol.Errorf(protocol.CodeHeaderMismatch, "Mcp-Name header %s cannot be decoded", clipValue(value))
 	case decoded != target:
-		return mismatch("Mcp-Name", decoded, target)
+		return headerMismatch("Mcp-Name", decoded, target)
 	}
 	return nil
 }
 
-// vetNotification checks the headers of a notification. Which ones it needs is
+// checkNotificationHeaders checks the headers of a notification. Which ones it needs is
 // not defined, but those that are there must not contradict it.
-func vetNotification(header http.Header, n *protocol.Notification) *protocol.Error {
+func checkNotificationHeaders(header http.Header, n *protocol.Notification) *protocol.Error {
 	version := header[headerVersion]
-	if v := protocol.Version(trim(first(version))); len(version) > 1 {
-		return repeated("MCP-Protocol-Version")
+	if v := protocol.Version(trimSpace(firstLine(version))); len(version) > 1 {
+		return repeatedHeader("MCP-Protocol-Version")
 	} else if v != "" && v != protocol.V20260728 {
-		return protocol.UnsupportedVersion(string(v), supported())
+		return protocol.UnsupportedVersion(string(v), modernVersions())
 	}
 	if lines := header[headerMethod]; len(lines) > 0 {
 		return vetMethod(lines, n.Method)
@@ -117,18 +117,18 @@ func vetNotification(header http.Header, n *protocol.Notification) *protocol.Err
 	return nil
 }
 
-// vetGiven holds the headers of a legacy POST against its body. Revisions with
+// checkGivenHeaders compares the headers of a legacy POST with its body. Revisions with
 // sessions do not have these headers, so none is missing. Whoever routes or
 // authorizes by them all the same must have seen what is about to be executed:
 // they have to be true of every message of a batch.
-func vetGiven(header http.Header, d *delivered) *fault {
+func checkGivenHeaders(header http.Header, d *legacyPost) *fault {
 	methods, names := header[headerMethod], header[headerName]
 	if len(methods)+len(names) == 0 {
 		return nil
 	}
 	for _, request := range d.requests {
 		if e := vetGivenBy(methods, names, request.Method, request.Params); e != nil {
-			f := badRequest(roundtrip.RefusedHeaders, "invalid request: %s", e.Message).about(d)
+			f := badRequestFault(roundtrip.RefusedHeaders, "invalid request: %s", e.Message).withRequestID(d)
 			f.cause = errors.New("Mcp-Method or Mcp-Name does not agree with the body, so whoever authorized the request by them has seen another one")
 			return f
 		}
@@ -139,7 +139,7 @@ func vetGiven(header http.Header, d *delivered) *fault {
 			method = n.Method
 		}
 		if e := vetGivenBy(methods, names, method, nil); e != nil {
-			return badRequest(roundtrip.RefusedHeaders, "invalid request: %s", e.Message)
+			return badRequestFault(roundtrip.RefusedHeaders, "invalid request: %s", e.Message)
 		}
 	}
 	return nil
@@ -157,7 +157,7 @@ func vetGivenBy(methods, names []string, method string, params []byte) *protocol
 	case len(names) == 0:
 		return nil
 	case len(names) > 1:
-		return repeated("Mcp-Name")
+		return repeatedHeader("Mcp-Name")
 	case !protocol.MultiRoundTrip(method):
 		return nil // it has no name
 	}
@@ -173,20 +173,20 @@ func vetGivenBy(methods, names []string, method string, params []byte) *protocol
 	return vetName(names, target)
 }
 
-func repeated(name string) *protocol.Error {
+func repeatedHeader(name string) *protocol.Error {
 	return protocol.Errorf(protocol.CodeHeaderMismatch, "%s header occurs more than once", name)
 }
 
-func missing(name string) *protocol.Error {
+func missingHeader(name string) *protocol.Error {
 	return protocol.Errorf(protocol.CodeHeaderMismatch, "%s header is missing", name)
 }
 
-func mismatch(name, header, body string) *protocol.Error {
-	return protocol.Errorf(protocol.CodeHeaderMismatch, "%s header is %s, but the body says %s", name, clip(header), clip(body))
+func headerMismatch(name, header, body string) *protocol.Error {
+	return protocol.Errorf(protocol.CodeHeaderMismatch, "%s header is %s, but the body says %s", name, clipValue(header), clipValue(body))
 }
 
-// clip quotes what a client sent, at most 64 bytes of it.
-func clip(s string) string {
+// clipValue quotes what a client sent, at most 64 bytes of it.
+func clipValue(s string) string {
 	const limit = 64
 	if len(s) > limit {
 		s = s[:limit] + "…"
@@ -194,13 +194,18 @@ func clip(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-func first(lines []string) string {
+func firstLine(lines []string) string {
 	if len(lines) == 0 {
 		return ""
 	}
 	return lines[0]
 }
 
-// trim removes the optional white space around a header value, which HTTP/2
+// trimSpace removes the optional white space around a header value, which HTTP/2
 // hands on.
-func trim(s string) string { return strings.Trim(s, " \t") }
+func trimSpace(s string) string {
+	if s != "" && s[0] > ' ' && s[len(s)-1] > ' ' {
+		return s // as a rule, and a tenth of the work
+	}
+	return strings.Trim(s, " \t")
+}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/replay"
 	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -16,19 +17,19 @@ const (
 	headerLastEvent = "Last-Event-Id"
 )
 
-// A delivered is what a legacy client sends as one POST: one message, or
-// several as a batch.
-type delivered struct {
+// A legacyPost is the body of one POST of a legacy client: one message, or a batch
+// of several.
+type legacyPost struct {
 	requests []*protocol.Request
 	others   []protocol.Message   // notifications and responses
-	broken   []*protocol.Response // the answers to what is no message
+	broken   []*protocol.Response // the answers to elements that are no message
 	batch    bool
 }
 
-// sort puts a message where it belongs.
-func (d *delivered) sort(m protocol.Message, err error) {
+// addMessage adds a message, or the error that decoding it gave.
+func (d *legacyPost) addMessage(m protocol.Message, err error) {
 	if err != nil {
-		f := undecodable(m, err)
+		f := undecodableMessage(m, err)
 		d.broken = append(d.broken, &protocol.Response{ID: f.id, Error: f.err})
 		return
 	}
@@ -42,32 +43,33 @@ func (d *delivered) sort(m protocol.Message, err error) {
 // isBatch reports whether a body is a batch: an array, from a
 // client whose revision may have arrays.
 func (h *Handler) isBatch(header http.Header, body []byte) bool {
-	return h.legacy && eraOf("", header[headerVersion]) == protocol.Legacy && jsonx.KindOf(body) == jsonx.Array
+	return h.legacy && jsonx.KindOf(body) == jsonx.Array && eraOf("", header[headerVersion]) == protocol.Legacy
 }
 
-// batch answers a batch. What is no message within it is answered for itself.
-func (h *Handler) batch(x *exchange, r *http.Request, p roundtrip.Principal, body []byte) {
+// serveBatch answers a batch. An element that is no message gets an error response of
+// its own.
+func (h *Handler) serveBatch(rw *responseWriter, r *http.Request, p roundtrip.Principal, body []byte) {
 	texts, _, err := protocol.DecodeBatch(body)
 	if err != nil {
-		x.fail(undecodable(nil, err))
+		rw.refuse(undecodableMessage(nil, err))
 		return
 	}
-	d := &delivered{batch: true}
+	d := &legacyPost{batch: true}
 	for _, text := range texts {
-		d.sort(protocol.DecodeMessage(text))
+		d.addMessage(protocol.DecodeMessage(text))
 	}
-	h.post(x, r, p, d)
+	h.serveLegacyPost(rw, r, p, d)
 }
 
-// single is one message.
-func single(m protocol.Message) *delivered {
-	d := &delivered{}
-	d.sort(m, nil)
+// singlePost returns the post that holds one message.
+func singlePost(m protocol.Message) *legacyPost {
+	d := &legacyPost{}
+	d.addMessage(m, nil)
 	return d
 }
 
-// isLegacy reports whether a message is of the legacy era, and served as such.
-// The header is asked first, which is enough for what modern clients send.
+// isLegacy reports whether a message is of the legacy era, and served as such. The
+// header decides for modern clients; params are searched for a version otherwise.
 func (h *Handler) isLegacy(header http.Header, m protocol.Message) bool {
 	if !h.legacy || eraOf("", header[headerVersion]) == protocol.Modern {
 		return false
@@ -82,7 +84,7 @@ func (h *Handler) isLegacy(header http.Header, m protocol.Message) bool {
 	return !revision.IsNamedIn(params)
 }
 
-// post answers a legacy POST.
+// serveLegacyPost answers a POST of the legacy era.
 //
 //	headers that contradict the body ──────→ 400
 //	stateless ─────────────────────────────→ each request for itself
@@ -91,63 +93,63 @@ func (h *Handler) isLegacy(header http.Header, m protocol.Message) bool {
 //	session id ────┬ not the client's ─────→ 404
 //	               ├ requests ─────────────→ JSON or events
 //	               └ none ─────────────────→ 202
-func (h *Handler) post(x *exchange, r *http.Request, p roundtrip.Principal, d *delivered) {
-	if f := vetGiven(r.Header, d); f != nil {
-		x.fail(f)
+func (h *Handler) serveLegacyPost(rw *responseWriter, r *http.Request, p roundtrip.Principal, d *legacyPost) {
+	if f := checkGivenHeaders(r.Header, d); f != nil {
+		rw.refuse(f)
 		return
 	}
 	if h.opts.StatelessLegacy {
-		h.stateless(x, r, p, d)
+		h.serveStatelessPost(rw, r, p, d)
 		return
 	}
 	ids := r.Header[headerSession]
 	if len(ids) == 0 && !d.batch && len(d.requests) == 1 && d.requests[0].Method == protocol.MethodInitialize {
-		h.initialize(x, r, p, d.requests[0])
+		h.serveInitialize(rw, r, p, d.requests[0])
 		return
 	}
-	s, f := h.session(ids, p)
+	s, f := h.findSession(ids, p)
 	if f != nil {
-		x.fail(f.about(d))
+		rw.refuse(f.withRequestID(d))
 		return
 	}
-	defer h.sessions.release(s)
+	defer h.sessions.releaseSession(s)
 	if d.batch && s.core.Version() != protocol.V20250326 {
-		x.fail(noBatches(s.core.Version()))
+		rw.refuse(batchNotAllowed(s.core.Version()))
 		return
 	}
 	for _, m := range d.others {
-		tell(r.Context(), s, m)
+		deliverOneWay(r.Context(), s, m)
 	}
 	if len(d.requests)+len(d.broken) == 0 {
-		x.w.WriteHeader(http.StatusAccepted)
+		rw.w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	h.serveSession(x, r, s, d)
+	h.serveSessionRequests(rw, r, s, d)
 }
 
-// session finds the session that a request names.
-func (h *Handler) session(ids []string, p roundtrip.Principal) (*session, *fault) {
+// findSession returns the session that a request names.
+func (h *Handler) findSession(ids []string, p roundtrip.Principal) (*session, *fault) {
 	if len(ids) != 1 || ids[0] == "" {
-		return nil, badRequest(roundtrip.RefusedNoSession, "invalid request: needs one Mcp-Session-Id header, as initialize was answered with")
+		return nil, badRequestFault(roundtrip.RefusedNoSession, "invalid request: needs one Mcp-Session-Id header, as initialize was answered with")
 	}
-	return h.sessions.acquire(ids[0], p)
+	return h.sessions.acquireSession(ids[0], p)
 }
 
-// about gives a fault the id of the request that it answers.
-func (f *fault) about(d *delivered) *fault {
+// withRequestID gives a fault the id of the request that it answers.
+func (f *fault) withRequestID(d *legacyPost) *fault {
 	if !d.batch && len(d.requests) == 1 {
 		f.id = d.requests[0].ID
 	}
 	return f
 }
 
-func noBatches(v protocol.Version) *fault {
-	return badRequest(roundtrip.RefusedBatch, "invalid request: revision %s has no batches", v)
+func batchNotAllowed(v protocol.Version) *fault {
+	return badRequestFault(roundtrip.RefusedBatch, "invalid request: revision %s has no batches", v)
 }
 
-// tell hands on what needs no answer. An answer that nobody waits for any more
-// is no fault of the client's.
-func tell(ctx context.Context, s *session, m protocol.Message) {
+// deliverOneWay passes a notification or a response to the session. A response to
+// a question that was withdrawn is no fault of the client's.
+func deliverOneWay(ctx context.Context, s *session, m protocol.Message) {
 	switch m := m.(type) {
 	case *protocol.Response:
 		_ = s.core.Deliver(m)
@@ -160,78 +162,79 @@ func tell(ctx context.Context, s *session, m protocol.Message) {
 // keeps what they say about the client.
 const maxInitialize = 16 << 10
 
-// initialize opens a session.
-func (h *Handler) initialize(x *exchange, r *http.Request, p roundtrip.Principal, request *protocol.Request) {
+// serveInitialize opens a session.
+func (h *Handler) serveInitialize(rw *responseWriter, r *http.Request, p roundtrip.Principal, request *protocol.Request) {
 	if len(request.Params) > maxInitialize {
-		x.fail(&fault{status: http.StatusRequestEntityTooLarge, reason: roundtrip.RefusedTooLarge, id: request.ID,
+		rw.refuse(&fault{status: http.StatusRequestEntityTooLarge, reason: roundtrip.RefusedTooLarge, id: request.ID,
 			err: protocol.Errorf(protocol.CodeInvalidParams, "invalid params: longer than %d bytes", maxInitialize)})
 		return
 	}
 	s := &session{principal: p, cost: sessionCost + int64(len(request.Params))}
-	if f := h.reserve(r.Context(), s); f != nil {
+	if f := h.reserveSession(r.Context(), s); f != nil {
 		f.id = request.ID
-		x.fail(f)
+		rw.refuse(f)
 		return
 	}
-	s.core = h.srv.NewSession(p, s.say)
+	s.log = h.sessions.newLog(p)
+	s.core = h.srv.NewSession(p, s.sendUnrelated)
 	reserved := true
 	defer func() {
 		if reserved { // whatever happens
 			h.sessions.giveReserved(p, s.cost)
-			s.core.Close()
+			s.endSession()
 		}
 	}()
 	// Params alias the body, which may be larger still.
 	in := s.core.Admit(&protocol.Request{ID: request.ID, Method: request.Method, Params: bytes.Clone(request.Params)})
-	in.Private, in.Panicked = h.opts.Authenticate != nil, passAbort
-	describeSender(in, r)
+	in.Private, in.Panicked = h.opts.Authenticate != nil, reportPanicOrAbort
+	noteSender(in, r)
 	response := h.srv.Serve(r.Context(), in)
 	if response.Error != nil || r.Context().Err() != nil {
-		x.finish(http.StatusOK, response)
+		rw.writeResponse(http.StatusOK, response)
 		return
 	}
 	reserved = false
-	if !h.sessions.open(s) {
-		s.core.Close()
-		f := shuttingDown()
+	if !h.sessions.addSession(s) {
+		s.endSession()
+		f := shutdownFault()
 		f.id = request.ID
-		x.fail(f)
+		rw.refuse(f)
 		return
 	}
-	x.w.Header()[headerSession] = []string{s.id}
-	x.finish(http.StatusOK, response)
+	rw.w.Header()[headerSession] = []string{s.id}
+	rw.writeResponse(http.StatusOK, response)
 }
 
-// reserve makes room for a session, at the cost of others that are idle if need
-// be.
-func (h *Handler) reserve(ctx context.Context, s *session) *fault {
+// reserveSession reserves room for a session, and evicts idle ones for it if there
+// is none.
+func (h *Handler) reserveSession(ctx context.Context, s *session) *fault {
 	if h.sessions.isClosed() {
-		return shuttingDown()
+		return shutdownFault()
 	}
-	evicted, refused := h.sessions.reserve(s.principal, s.cost)
+	evicted, refused := h.sessions.reserveRoom(s.principal, s.cost)
 	for _, e := range evicted {
-		e.session.end()
+		e.session.endSession()
 		h.srv.ReportEviction(ctx, roundtrip.SessionEvicted{Idle: e.idle, Limit: string(e.limit)})
 	}
 	if refused == nil {
 		return nil
 	}
-	return refused.fault()
+	return refused.toFault()
 }
 
-// say sends what relates to no request.
-func (s *session) say(_ context.Context, m protocol.Message) error {
+// sendUnrelated sends a message that relates to no request.
+func (s *session) sendUnrelated(_ context.Context, m protocol.Message) error {
 	message, err := protocol.AppendMessage(nil, m)
 	if err != nil {
 		return err
 	}
 	n, ok := m.(*protocol.Notification)
-	return s.log.say(message, ok && repeatable(n.Method))
+	return s.log.SendUnrelated(message, ok && isRepeatable(n.Method))
 }
 
-// repeatable reports whether a notification says no more than that something
-// changed.
-func repeatable(method string) bool {
+// isRepeatable reports whether a notification says no more than that something
+// changed, so that one that waits makes a second one redundant.
+func isRepeatable(method string) bool {
 	switch method {
 	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged, protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated:
 		return true
@@ -239,26 +242,63 @@ func repeatable(method string) bool {
 	return false
 }
 
-// serveSession answers the requests of one POST. They go on when the client
-// goes away: only it may cancel them (basic/transports, "Sending Messages").
-func (h *Handler) serveSession(x *exchange, r *http.Request, s *session, d *delivered) {
-	if f := h.sessions.begin(s, len(d.requests)); f != nil {
-		x.fail(f.about(d))
+// serveSessionRequests answers the requests of one POST. They go on when the client
+// disconnects: a disconnect is no cancellation (basic/transports, "Sending
+// Messages").
+func (h *Handler) serveSessionRequests(rw *responseWriter, r *http.Request, s *session, d *legacyPost) {
+	if f := h.sessions.beginCalls(s, len(d.requests)); f != nil {
+		rw.refuse(f.withRequestID(d))
 		return
 	}
-	calls, ok := h.calls(r.Context(), s, d.requests)
+	calls, ok := h.beginCalls(r.Context(), s, d.requests)
 	if !ok {
 		h.sessions.cancelBegun(s, len(d.requests))
-		x.fail(shuttingDown().about(d))
+		rw.refuse(shutdownFault().withRequestID(d))
 		return
 	}
 	for i := range calls {
 		c := &calls[i]
 		c.in = s.core.Admit(d.requests[i])
-		vetParams(r.Header, c.in)
+		checkParamHeaders(r.Header, c.in)
 		c.in.Private = h.opts.Authenticate != nil
-		describeSender(c.in, r)
-		c.done = func() { h.sessions.finish(c) }
+		noteSender(c.in, r)
+		c.done = func() { h.sessions.finishCall(c) }
 	}
-	h.run(x, r, &s.log, calls, d)
+	h.runCalls(rw, r, s.log, calls, d)
+}
+
+// serveStatelessPost answers a legacy POST without a session (see
+// [Options].StatelessLegacy): nothing is known of the client but what this request
+// says.
+func (h *Handler) serveStatelessPost(rw *responseWriter, r *http.Request, p roundtrip.Principal, d *legacyPost) {
+	version := protocol.Version(trimSpace(r.Header.Get(headerVersion)))
+	if version == "" {
+		version = protocol.V20250326 // basic/transports, "Protocol Version Header"
+	}
+	if d.batch && version != protocol.V20250326 {
+		rw.refuse(batchNotAllowed(version))
+		return
+	}
+	if len(d.requests)+len(d.broken) == 0 {
+		rw.w.WriteHeader(http.StatusAccepted) // there is nobody to tell
+		return
+	}
+	calls, ok := h.beginCalls(r.Context(), nil, d.requests)
+	if !ok {
+		rw.refuse(shutdownFault().withRequestID(d))
+		return
+	}
+	for i := range calls {
+		c := &calls[i]
+		var end func()
+		c.in, end = h.srv.AdmitStateless(d.requests[i], version, p)
+		checkParamHeaders(r.Header, c.in)
+		c.in.Private = h.opts.Authenticate != nil
+		noteSender(c.in, r)
+		if d.batch && d.requests[i].Method == protocol.MethodInitialize {
+			c.in.Refuse(protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: initialize must not be part of a batch"))
+		}
+		c.done = end
+	}
+	h.runCalls(rw, r, &replay.Log{}, calls, d)
 }

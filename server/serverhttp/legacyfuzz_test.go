@@ -84,18 +84,3 @@ func FuzzLegacy(f *testing.F) {
 		}
 	})
 }
-
-// FuzzEventID checks that an id has one spelling.
-func FuzzEventID(f *testing.F) {
-	for _, seed := range []string{"abcdef-1-2", "-0-0", "a-01-1", "a-1", "a-1-18446744073709551615", "a-b-1-1"} {
-		if seed == "" {
-			f.Fatal("empty seed")
-		}
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		if again, ok := serverhttp.ParseEventID(s); ok && again != s {
-			t.Errorf("%q reads as %q", s, again)
-		}
-	})
-}

@@ -51,11 +51,16 @@ func (c *crowd) each(t *testing.T, suffix, part string) {
 
 // inUse is the memory that is in use, of objects and of stacks.
 func inUse() uint64 {
+	objects, stacks := memoryInUse()
+	return objects + stacks
+}
+
+func memoryInUse() (objects, stacks uint64) {
 	runtime.GC()
 	runtime.GC() // twice, for what pools hold
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return m.HeapAlloc + m.StackInuse
+	return m.HeapAlloc, m.StackInuse
 }
 
 // TestManyStreams opens many subscriptions on connections of their own, tells

@@ -67,9 +67,9 @@ func acceptsBoth(lines []string) bool {
 			if err != nil {
 				continue // a range that cannot be read admits nothing
 			}
-			weight := quality(params)
-			json.consider(typeJSON, media, weight)
-			events.consider(typeEvents, media, weight)
+			weight := parseQuality(params)
+			json.addMatch(typeJSON, media, weight)
+			events.addMatch(typeEvents, media, weight)
 		}
 	}
 	return json.weight > 0 && events.weight > 0
@@ -84,7 +84,7 @@ func acceptsEvents(lines []string) bool {
 	for _, line := range lines {
 		for element := range listElements(line) {
 			if media, params, err := mime.ParseMediaType(element); err == nil {
-				events.consider(typeEvents, media, quality(params))
+				events.addMatch(typeEvents, media, parseQuality(params))
 			}
 		}
 	}
@@ -97,7 +97,7 @@ type preference struct {
 	weight      float64
 }
 
-func (p *preference) consider(media, accepted string, weight float64) {
+func (p *preference) addMatch(media, accepted string, weight float64) {
 	specificity := 0
 	main, _, _ := strings.Cut(media, "/")
 	switch accepted {
@@ -113,8 +113,8 @@ func (p *preference) consider(media, accepted string, weight float64) {
 	}
 }
 
-// quality returns the weight of a range. One that cannot be read is 0.
-func quality(params map[string]string) float64 {
+// parseQuality returns the weight of a range. One that cannot be read is 0.
+func parseQuality(params map[string]string) float64 {
 	q, given := params["q"]
 	if !given {
 		return 1

@@ -17,8 +17,8 @@ import (
 func (h *Handler) checkSource(r *http.Request) *fault {
 	host, ok := parseAuthority(r.Host)
 	local := toLoopback(r)
-	if (local || len(h.hosts) > 0) && (!ok || !(local && host.loopback() || h.hosts[host.host])) {
-		return forbidden(roundtrip.RefusedHost, r,
+	if (local || len(h.hosts) > 0) && (!ok || !(local && host.isLoopback() || h.hosts[host.host])) {
+		return forbiddenFault(roundtrip.RefusedHost, r,
 			"Host header names a host that this endpoint does not answer to; its operator may add it to AllowedHosts",
 			"add the host, without port, to serverhttp.Options.AllowedHosts if clients call this endpoint by it")
 	}
@@ -28,11 +28,11 @@ func (h *Handler) checkSource(r *http.Request) *fault {
 	case len(origins) == 1 && h.origins[origins[0]]:
 		return nil
 	case len(origins) > 1 || !sharesOrigin(origins[0], host):
-		return forbidden(roundtrip.RefusedOrigin, r,
+		return forbiddenFault(roundtrip.RefusedOrigin, r,
 			"Origin header names an origin that may not use this endpoint; its operator may add it to AllowedOrigins",
 			"add the origin to serverhttp.Options.AllowedOrigins if its pages may use this endpoint")
 	case h.mayBeRebound(r, origins[0], host):
-		return forbidden(roundtrip.RefusedHost, r,
+		return forbiddenFault(roundtrip.RefusedHost, r,
 			"Host header names a host that may be any web page's on this private address; its operator may add it to AllowedHosts",
 			"this is a plain http page of the same name on a private address, and a page that has rebound its name to that "+
 				"address looks the same: add the host, without port, to serverhttp.Options.AllowedHosts, or serve it over https")
@@ -46,7 +46,7 @@ func (h *Handler) checkSource(r *http.Request) *fault {
 // it cannot have is an address in place of a name, which needs no lookup, or
 // https: the certificate would have to be for its name.
 func (h *Handler) mayBeRebound(r *http.Request, origin string, host authority) bool {
-	return !h.hosts[host.host] && !host.literal() && !host.loopback() &&
+	return !h.hosts[host.host] && !host.isIPLiteral() && !host.isLoopback() &&
 		!strings.HasPrefix(origin, "https://") && toPrivate(r)
 }
 
@@ -59,7 +59,7 @@ func sharesOrigin(origin string, host authority) bool {
 	}
 	// Pages on this machine are trusted as programs on it are. A page that has
 	// rebound its name still has it in Origin.
-	if from.loopback() && host.loopback() {
+	if from.isLoopback() && host.isLoopback() {
 		return true
 	}
 	// The scheme is left out: behind a proxy that ends TLS nobody knows it.
@@ -70,12 +70,12 @@ func sharesOrigin(origin string, host authority) bool {
 	return from.host == host.host && from.effectivePort() == port
 }
 
-// forbidden refuses a request for where it comes from. advice is for the
+// forbiddenFault refuses a request for where it comes from. advice is for the
 // operator, who also gets what the request says.
-func forbidden(reason roundtrip.RefusalReason, r *http.Request, message, advice string) *fault {
+func forbiddenFault(reason roundtrip.RefusalReason, r *http.Request, message, advice string) *fault {
 	return &fault{status: http.StatusForbidden, reason: reason,
 		err:   protocol.Errorf(protocol.CodeInvalidRequest, "%s", message),
-		cause: fmt.Errorf("host header %s, Origin %s: %s", clipSource(r.Host), clipSource(first(r.Header["Origin"])), advice)}
+		cause: fmt.Errorf("host header %s, Origin %s: %s", clipSource(r.Host), clipSource(firstLine(r.Header["Origin"])), advice)}
 }
 
 // clipSource quotes a Host or Origin without a user part, which may hold a
@@ -84,7 +84,7 @@ func clipSource(s string) string {
 	if at := strings.LastIndexByte(s, '@'); at >= 0 {
 		s = "…" + s[at:]
 	}
-	return clip(s)
+	return clipValue(s)
 }
 
 // toLoopback reports whether r came over a connection to a loopback address,
@@ -132,7 +132,7 @@ func parseAuthority(s string) (a authority, ok bool) {
 		a.host = s
 	}
 	if rest != "" {
-		if a.port, ok = strings.CutPrefix(rest, ":"); !ok || !digits(a.port) {
+		if a.port, ok = strings.CutPrefix(rest, ":"); !ok || !isDigits(a.port) {
 			return authority{}, false
 		}
 	}
@@ -143,7 +143,7 @@ func parseAuthority(s string) (a authority, ok bool) {
 	return a, true
 }
 
-func digits(s string) bool {
+func isDigits(s string) bool {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
 			return false
@@ -152,14 +152,14 @@ func digits(s string) bool {
 	return true
 }
 
-// literal reports whether the host is an address.
-func (a authority) literal() bool {
+// isIPLiteral reports whether the host is an address.
+func (a authority) isIPLiteral() bool {
 	_, err := netip.ParseAddr(a.host)
 	return err == nil
 }
 
-// loopback reports whether the host is this machine by definition.
-func (a authority) loopback() bool {
+// isLoopback reports whether the host is this machine by definition.
+func (a authority) isLoopback() bool {
 	if a.host == "localhost" || a.host == "127.0.0.1" || a.host == "localhost." {
 		return true
 	}

@@ -8,28 +8,28 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// survive is deferred around all that is done about one HTTP request. What
+// recoverPanic is deferred around all that is done about one HTTP request. What
 // panics beside the serving of requests, which the server recovers from, is
 // hooks of [Options] and response writers that others have wrapped. The request
 // gets an internal error, unless its response has begun: half of one must not
 // look like all of it.
-func (h *Handler) survive(x *exchange, r *http.Request) {
+func (h *Handler) recoverPanic(rw *responseWriter, r *http.Request) {
 	v := recover()
 	if v == nil {
 		return
 	}
 	p := roundtrip.HandlerPanicked{Value: v, Stack: debug.Stack()}
-	passAbort(r.Context(), p)
+	reportPanicOrAbort(r.Context(), p)
 	h.srv.ReportPanic(r.Context(), p)
-	if x.begun() {
+	if rw.hasBegun() {
 		panic(http.ErrAbortHandler)
 	}
-	x.answerFault(&fault{status: http.StatusInternalServerError, id: x.id, err: internalError()})
+	rw.writeFault(&fault{status: http.StatusInternalServerError, id: rw.id, err: internalError()})
 }
 
-// passAbort is told of panics on the goroutine that net/http has for a request,
+// reportPanicOrAbort is told of panics on the goroutine that net/http has for a request,
 // on which [http.ErrAbortHandler] is an order to break the connection.
-func passAbort(ctx context.Context, p roundtrip.HandlerPanicked) {
+func reportPanicOrAbort(ctx context.Context, p roundtrip.HandlerPanicked) {
 	if p.Value == http.ErrAbortHandler {
 		panic(p.Value)
 	}

@@ -27,7 +27,7 @@ func (h *Handler) reportRefusal(r *http.Request, f *fault) {
 
 // reportBroken tells the observer of the messages of a batch that are none, all
 // of them at once: a batch may hold a great many.
-func (h *Handler) reportBroken(r *http.Request, d *delivered) {
+func (h *Handler) reportBroken(r *http.Request, d *legacyPost) {
 	if len(d.broken) == 0 {
 		return
 	}
@@ -52,7 +52,7 @@ func newHookError(r *http.Request, err error) error {
 	if len(text) > maxCause {
 		text = strings.ToValidUTF8(text[:maxCause], "") + "…"
 	}
-	return &hookError{"serverhttp.Options.Authenticate: " + redact.MaskParts(text, secretsOf(r)), err}
+	return &hookError{"serverhttp.Options.Authenticate: " + redact.MaskParts(text, requestSecrets(r)), err}
 }
 
 // errorText returns the text of an error that is not ours, and may panic.
@@ -75,10 +75,10 @@ func (e *hookError) Is(target error) bool { return errors.Is(e.err, target) }
 // As is Is for types.
 func (e *hookError) As(target any) bool { return errors.As(e.err, target) }
 
-// plainHeader reports whether what a header says may be repeated in a log. All
+// isPlainHeader reports whether the value of a header may be repeated in a log. All
 // others are taken for credentials: hooks read those that they like, and proxies
 // that authenticate hand tokens on in headers such as X-Forwarded-Access-Token.
-func plainHeader(name string) bool {
+func isPlainHeader(name string) bool {
 	switch name {
 	case "Accept", "Accept-Encoding", "Accept-Language", "Cache-Control", "Connection", "Content-Encoding",
 		"Content-Length", "Content-Type", "Forwarded", "Host", "Origin", "Traceparent", "Tracestate", "User-Agent", "Via",
@@ -89,14 +89,14 @@ func plainHeader(name string) bool {
 	return strings.HasPrefix(name, "Sec-Fetch-") || strings.HasPrefix(name, "Sec-Ch-") // what browsers say about themselves
 }
 
-// secretsOf returns what must not be repeated of a request. Where that is more
+// requestSecrets returns what must not be repeated of a request. Where that is more
 // than can be looked for it is not taken apart either: that would cost more than
 // serving the request.
-func secretsOf(r *http.Request) []string {
+func requestSecrets(r *http.Request) []string {
 	var secrets []string
 	total := 0
 	for name, lines := range r.Header {
-		if plainHeader(name) {
+		if isPlainHeader(name) {
 			continue
 		}
 		for _, line := range lines {

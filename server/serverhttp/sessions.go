@@ -7,7 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/expiry"
 	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/replay"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -15,21 +17,21 @@ import (
 )
 
 // A session is one client of a legacy revision, from initialize until it is
-// deleted, expires, or the handler shuts down. Nothing runs for one that is
-// idle.
+// deleted, expires, or the handler shuts down. An idle session has no goroutine and
+// no timer.
 type session struct {
 	id        string
 	core      *server.Session
 	principal roundtrip.Principal
-	log       eventLog
+	log       *replay.Log
 
 	cost int64 // counted in sessions.bytes
 
 	// Guarded by the mutex of the table.
-	busy    int              // HTTP requests and calls under way
-	running int              // calls alone, but for those that wait for a person
-	ticket  ticket[*session] // in sessions.idle while nothing is under way
-	inOwn   ticket[*session] // in sessions.idleOf, as long
+	busy    int                    // HTTP requests and calls under way
+	running int                    // calls alone, but for those that wait for a person
+	inIdle  expiry.Entry[*session] // in sessions.idle while nothing is under way
+	inOwn   expiry.Entry[*session] // in sessions.idleOf, as long
 }
 
 const (
@@ -39,39 +41,54 @@ const (
 	// minEvictIdle is how long nothing must have happened in a session that makes
 	// room for another. Clients that work send something more often, or listen.
 	minEvictIdle = time.Minute
+	// eventLife is how long the events of a stream that has ended are kept for a
+	// client that has not received all of them. A client that reconnects does so
+	// within seconds.
+	eventLife = 5 * time.Minute
 )
 
-// sessions is the table of all sessions of a handler.
-type sessions struct {
+// A sessionTable holds all sessions of a handler.
+type sessionTable struct {
 	maxRunning   int
 	count, bytes *quota.Pool[roundtrip.Principal] // of sessions, those that are opening included
-	idle         expiry[*session]
-	store        *store
+	idle         *expiry.Queue[*session]
+	store        *replay.Store
+	events       *quota.Pool[roundtrip.Principal] // bytes that the logs keep
 
 	mu     sync.Mutex
 	byID   map[string]*session
-	idleOf map[roundtrip.Principal]*queue[*session] // those in idle, by principal that has sessions
+	idleOf map[roundtrip.Principal]*expiry.List[*session] // those in idle, by principal that has sessions
 	closed bool
 }
 
-func newSessions(o *Options) *sessions {
+func newSessions(o *Options) *sessionTable {
 	pool := func(total, share int64) *quota.Pool[roundtrip.Principal] {
 		return quota.New(quota.Options[roundtrip.Principal]{
 			Total: total, Share: share, Authenticates: o.Authenticate != nil, Local: roundtrip.Local(),
 		})
 	}
-	t := &sessions{
+	t := &sessionTable{
 		maxRunning: o.MaxSessionRequests,
 		count:      pool(int64(o.MaxSessions), int64(o.MaxPrincipalSessions)),
 		bytes:      pool(o.MaxHandshakeBytes, quota.ShareOf(o.MaxHandshakeBytes)),
-		store:      newStore(o.MaxSessionBytes, pool(o.MaxEventBytes, quota.ShareOf(o.MaxEventBytes))),
+		store:      replay.NewStore(o.MaxSessionBytes, eventLife),
+		events:     pool(o.MaxEventBytes, quota.ShareOf(o.MaxEventBytes)),
 		byID:       map[string]*session{},
-		idleOf:     map[roundtrip.Principal]*queue[*session]{},
+		idleOf:     map[roundtrip.Principal]*expiry.List[*session]{},
 	}
-	t.idle.after = o.SessionTimeout
-	t.idle.expel = t.expire
+	t.idle = expiry.NewQueue(o.SessionTimeout, t.expireSession)
 	return t
 }
+
+// An eventAccount counts the bytes of events that are kept for one principal.
+type eventAccount struct {
+	pool  *quota.Pool[roundtrip.Principal]
+	owner roundtrip.Principal
+}
+
+func (a eventAccount) ForceTake(n int64)         { a.pool.ForceTake(a.owner, n) }
+func (a eventAccount) Give(n int64)              { a.pool.Give(a.owner, n) }
+func (a eventAccount) FindExceeded() quota.Limit { return a.pool.FindExceeded(a.owner) }
 
 // An eviction is a session that made room for another.
 type eviction struct {
@@ -80,33 +97,33 @@ type eviction struct {
 	limit   quota.Limit // that was reached
 }
 
-// reserve makes room for a session that p is about to open. For that it takes
-// sessions that are idle out of the table, which the caller has to end whether
-// there is room now or not.
-func (t *sessions) reserve(p roundtrip.Principal, cost int64) (evicted []eviction, refused *noRoom) {
+// reserveRoom reserves room for a session that p is about to open. For that it
+// removes idle sessions from the table, which the caller has to end whether there is
+// room now or not.
+func (t *sessionTable) reserveRoom(p roundtrip.Principal, cost int64) (evicted []eviction, refused *sessionLimit) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for {
-		limit, option := t.takeRoom(p, cost)
+		limit, option := t.takeRoomLocked(p, cost)
 		if limit == quota.None {
 			return evicted, nil
 		}
 		oldest, since := t.oldestIdleLocked(p, limit)
 		idle := time.Since(since)
 		if oldest == nil {
-			return evicted, &noRoom{p, limit, option, minEvictIdle}
+			return evicted, &sessionLimit{p, limit, option, minEvictIdle}
 		}
 		if idle < minEvictIdle {
-			return evicted, &noRoom{p, limit, option, minEvictIdle - idle}
+			return evicted, &sessionLimit{p, limit, option, minEvictIdle - idle}
 		}
 		t.dropLocked(oldest)
 		evicted = append(evicted, eviction{oldest, idle, limit})
 	}
 }
 
-// takeRoom counts a session of p, or returns the bound that it would pass and the
-// option that sets it.
-func (t *sessions) takeRoom(p roundtrip.Principal, cost int64) (limit quota.Limit, option string) {
+// takeRoomLocked counts a session of p, or returns the bound that it would exceed
+// and the option that sets it.
+func (t *sessionTable) takeRoomLocked(p roundtrip.Principal, cost int64) (limit quota.Limit, option string) {
 	switch limit = t.count.Take(p, 1); limit {
 	case quota.Total:
 		return limit, "MaxSessions"
@@ -120,7 +137,7 @@ func (t *sessions) takeRoom(p roundtrip.Principal, cost int64) (limit quota.Limi
 }
 
 // giveReserved gives the room back that was reserved for a session of p.
-func (t *sessions) giveReserved(p roundtrip.Principal, cost int64) {
+func (t *sessionTable) giveReserved(p roundtrip.Principal, cost int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.giveRoomLocked(p, cost)
@@ -129,7 +146,7 @@ func (t *sessions) giveReserved(p roundtrip.Principal, cost int64) {
 // giveRoomLocked gives the room back that a session of p took, or was reserved
 // for it. A principal keeps its queue, since a session is idle after each request,
 // until its last session ends.
-func (t *sessions) giveRoomLocked(p roundtrip.Principal, cost int64) {
+func (t *sessionTable) giveRoomLocked(p roundtrip.Principal, cost int64) {
 	t.count.Give(p, 1)
 	t.bytes.Give(p, cost)
 	if t.count.UsedBy(p) == 0 {
@@ -139,42 +156,41 @@ func (t *sessions) giveRoomLocked(p roundtrip.Principal, cost int64) {
 
 // oldestIdleLocked returns the session that has been idle longest: of those of p
 // if there is one, or if it is p's share that is used up.
-func (t *sessions) oldestIdleLocked(p roundtrip.Principal, limit quota.Limit) (s *session, since time.Time) {
+func (t *sessionTable) oldestIdleLocked(p roundtrip.Principal, limit quota.Limit) (s *session, since time.Time) {
 	if own := t.idleOf[p]; own != nil {
-		oldest := own.front()
-		if oldest != nil && (limit == quota.Share || time.Since(oldest.since) >= minEvictIdle) {
-			return oldest.value, oldest.since
+		oldest := own.Oldest()
+		if oldest != nil && (limit == quota.Share || time.Since(oldest.Since()) >= minEvictIdle) {
+			return oldest.Value(), oldest.Since()
 		}
 	}
 	if limit == quota.Total {
-		s, since, _ = t.idle.peekOldest()
+		s, since, _ = t.idle.PeekOldest()
 	}
 	return s, since
 }
 
-// noRoom says which bound keeps p from opening a session, and when that may
+// A sessionLimit says which bound keeps p from opening a session, and when that may
 // change.
-type noRoom struct {
+type sessionLimit struct {
 	principal roundtrip.Principal
 	limit     quota.Limit
 	option    string // that sets the bound
 	after     time.Duration
 }
 
-func (n *noRoom) fault() *fault {
+func (n *sessionLimit) toFault() *fault {
 	why := "too many sessions are open"
 	if n.limit == quota.Share {
 		why = "too many sessions of this principal are open"
 	}
-	f := busy(http.StatusServiceUnavailable, roundtrip.RefusedSessions, n.limit, n.after, why)
+	f := busyFault(http.StatusServiceUnavailable, roundtrip.RefusedSessions, n.limit, n.after, why)
 	f.principal = n.principal
 	f.cause = fmt.Errorf("%s, and none has been idle for %s (serverhttp.Options.%s)", why, minEvictIdle, n.option)
 	return f
 }
 
-// dropLocked takes s out of the table. It reports false when it is not in there
-// any more.
-func (t *sessions) dropLocked(s *session) bool {
+// dropLocked removes s from the table. It reports false when s is not in the table.
+func (t *sessionTable) dropLocked(s *session) bool {
 	if t.byID[s.id] != s {
 		return false
 	}
@@ -185,28 +201,36 @@ func (t *sessions) dropLocked(s *session) bool {
 }
 
 // beginIdleLocked notes that nothing is under way in s any more.
-func (t *sessions) beginIdleLocked(s *session) {
+func (t *sessionTable) beginIdleLocked(s *session) {
 	own := t.idleOf[s.principal]
 	if own == nil {
-		own = &queue[*session]{}
+		own = &expiry.List[*session]{}
 		t.idleOf[s.principal] = own
 	}
-	own.push(&s.inOwn, s)
-	t.idle.add(&s.ticket, s)
+	own.Append(&s.inOwn, s)
+	t.idle.Add(&s.inIdle, s)
 }
 
 // endIdleLocked notes that s is not idle, or that it is gone.
-func (t *sessions) endIdleLocked(s *session) {
-	t.idle.remove(&s.ticket)
-	s.inOwn.leave()
+func (t *sessionTable) endIdleLocked(s *session) {
+	t.idle.Remove(&s.inIdle)
+	s.inOwn.Unlink()
 }
 
-// open enters s, for which room was reserved, under a new id. The session is
-// idle. It reports false when the table has closed meanwhile.
-func (t *sessions) open(s *session) bool {
+// newLog returns the log of a session of p, which must be ended.
+func (t *sessionTable) newLog(p roundtrip.Principal) *replay.Log {
+	return replay.NewLog(replay.LogOptions{
+		Store: t.store, Account: eventAccount{t.events, p}, Tag: rand.Text()[:6],
+	})
+}
+
+// addSession adds s, for which room was reserved, under a new id. It begins idle.
+// addSession reports false when the table has closed meanwhile.
+func (t *sessionTable) addSession(s *session) bool {
 	s.id = rand.Text() // 130 bits
-	s.log.store, s.log.owner, s.log.tag, s.log.over = t.store, s.principal, rand.Text()[:6], make(chan struct{})
-	s.log.prime = s.core.Version() >= protocol.V20251125
+	if s.core.Version() >= protocol.V20251125 {
+		s.log.PrimeStreams()
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -218,29 +242,28 @@ func (t *sessions) open(s *session) bool {
 	return true
 }
 
-// acquire returns the session with an id, if it is the principal's, and keeps
-// it from expiring until release. That there is one of somebody else's is not
-// told.
-func (t *sessions) acquire(id string, p roundtrip.Principal) (*session, *fault) {
+// acquireSession returns the session with an id, if it is the principal's, and keeps
+// it from expiring until releaseSession. A session of another principal looks like
+// one that does not exist.
+func (t *sessionTable) acquireSession(id string, p roundtrip.Principal) (*session, *fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.byID[id]
 	if s == nil || s.principal != p {
-		return nil, sessionGone()
+		return nil, sessionGoneFault()
 	}
-	t.hold(s)
+	t.holdLocked(s)
 	return s, nil
 }
 
-// hold is called with mu held.
-func (t *sessions) hold(s *session) {
+func (t *sessionTable) holdLocked(s *session) {
 	if s.busy == 0 {
 		t.endIdleLocked(s)
 	}
 	s.busy++
 }
 
-func (t *sessions) release(s *session) {
+func (t *sessionTable) releaseSession(s *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.busy--
@@ -253,37 +276,37 @@ func (t *sessions) release(s *session) {
 // principal.
 const limitSession quota.Limit = "session"
 
-// begin counts n calls of a session that is held, or says that they are too
-// many. Each of them holds the session until finish.
-func (t *sessions) begin(s *session, n int) *fault {
+// beginCalls counts n calls of a session that is held, or returns the fault of too
+// many. Each call holds the session until finishCall.
+func (t *sessionTable) beginCalls(s *session, n int) *fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s.running+n > t.maxRunning {
-		f := busy(http.StatusTooManyRequests, roundtrip.RefusedRequests, limitSession, time.Second, "too many requests of this session are running")
+		f := busyFault(http.StatusTooManyRequests, roundtrip.RefusedRequests, limitSession, time.Second, "too many requests of this session are running")
 		f.principal = s.principal
 		f.cause = fmt.Errorf("%d requests of this session are running (serverhttp.Options.MaxSessionRequests)", s.running)
 		return f
 	}
 	s.running += n
 	for range n {
-		t.hold(s)
+		t.holdLocked(s)
 	}
 	return nil
 }
 
-// cancelBegun undoes begin for calls that are not made.
-func (t *sessions) cancelBegun(s *session, n int) {
+// cancelBegun undoes beginCalls for calls that are not made.
+func (t *sessionTable) cancelBegun(s *session, n int) {
 	t.mu.Lock()
 	s.running -= n
 	t.mu.Unlock()
 	for range n {
-		t.release(s)
+		t.releaseSession(s)
 	}
 }
 
 // setWaiting notes that a call waits for a person, when others may run in its
 // place, or that it goes on, above the limit if it must.
-func (t *sessions) setWaiting(c *call, waits bool) {
+func (t *sessionTable) setWaiting(c *call, waits bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -297,76 +320,75 @@ func (t *sessions) setWaiting(c *call, waits bool) {
 	c.waits = waits
 }
 
-// finish ends what begin began for one call. A goroutine that its handler left
-// behind may wait on.
-func (t *sessions) finish(c *call) {
+// finishCall ends one call of beginCalls. A goroutine that its handler left behind
+// may still wait for a person, so setWaiting can follow.
+func (t *sessionTable) finishCall(c *call) {
 	t.mu.Lock()
 	if !c.waits {
 		c.session.running--
 	}
 	c.finished = true
 	t.mu.Unlock()
-	t.release(c.session)
+	t.releaseSession(c.session)
 }
 
-// expire ends a session that has been idle for too long, unless it is not any
-// more.
-func (t *sessions) expire(s *session) {
+// expireSession ends a session that was idle for too long, unless it has become
+// busy since.
+func (t *sessionTable) expireSession(s *session) {
 	t.mu.Lock()
 	expired := s.busy == 0 && t.dropLocked(s)
 	t.mu.Unlock()
 	if expired {
-		s.end()
+		s.endSession()
 	}
 }
 
-// remove ends a session on its client's wish. It reports false when it has
+// removeSession ends a session that its client deletes. It reports false when it has
 // ended already.
-func (t *sessions) remove(s *session) bool {
+func (t *sessionTable) removeSession(s *session) bool {
 	t.mu.Lock()
 	open := t.dropLocked(s)
 	t.mu.Unlock()
 	if open {
-		s.end()
+		s.endSession()
 	}
 	return open
 }
 
-// close opens no more sessions and ends the streams that would not end by
-// themselves.
-func (t *sessions) close() {
+// closeForNew lets no more sessions open, and ends the GET streams, which would not
+// end by themselves.
+func (t *sessionTable) closeForNew() {
 	t.mu.Lock()
 	t.closed = true
-	all := t.all()
+	all := t.listLocked()
 	t.mu.Unlock()
 	for _, s := range all {
-		s.log.endGets()
+		s.log.EndListeners()
 	}
 }
 
-func (t *sessions) isClosed() bool {
+func (t *sessionTable) isClosed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.closed
 }
 
-// end ends all sessions. Requests are not taken any more by then.
-func (t *sessions) end() {
+// endAll ends all sessions, after the last request.
+func (t *sessionTable) endAll() {
 	t.mu.Lock()
-	all := t.all()
+	all := t.listLocked()
 	for _, s := range all {
 		t.dropLocked(s)
 	}
 	t.mu.Unlock()
-	t.idle.stop()
-	t.store.finished.stop()
+	t.idle.Stop()
+	t.store.Stop()
 	for _, s := range all {
-		s.end()
+		s.endSession()
 	}
 }
 
-// all is called with mu held.
-func (t *sessions) all() []*session {
+func (t *sessionTable) listLocked() []*session {
 	all := make([]*session, 0, len(t.byID))
 	for _, s := range t.byID {
 		all = append(all, s)
@@ -374,15 +396,15 @@ func (t *sessions) all() []*session {
 	return all
 }
 
-// end ends the streams, cancels what runs and lets pushes fail. What handlers
-// make of that is not sent any more: the session is gone.
-func (s *session) end() {
-	s.log.end()
+// endSession ends the streams, cancels the calls and fails pushed questions. What
+// handlers answer then is not sent any more.
+func (s *session) endSession() {
+	s.log.End()
 	s.core.Close()
 }
 
-func shuttingDown() *fault {
-	f := busy(http.StatusServiceUnavailable, roundtrip.RefusedClosing, quota.None, time.Second, "")
+func shutdownFault() *fault {
+	f := busyFault(http.StatusServiceUnavailable, roundtrip.RefusedClosing, quota.None, time.Second, "")
 	f.err = waiting.RefuseClosing()
 	return f
 }

@@ -26,15 +26,15 @@ type fault struct {
 	principal roundtrip.Principal // who was refused for want of room
 }
 
-// badRequest is the fault of a client that does not keep to the protocol.
-func badRequest(reason roundtrip.RefusalReason, format string, args ...any) *fault {
+// badRequestFault is the fault of a client that does not keep to the protocol.
+func badRequestFault(reason roundtrip.RefusalReason, format string, args ...any) *fault {
 	return &fault{status: http.StatusBadRequest, reason: reason,
 		err: protocol.Errorf(protocol.CodeInvalidRequest, format, args...)}
 }
 
-// busy is the fault of a client that comes at a bad time, and may come again.
+// busyFault is the fault of a client that comes at a bad time, and may come again.
 // limit is the bound that was reached, if there is one.
-func busy(status int, reason roundtrip.RefusalReason, limit quota.Limit, retryAfter time.Duration, why string) *fault {
+func busyFault(status int, reason roundtrip.RefusalReason, limit quota.Limit, retryAfter time.Duration, why string) *fault {
 	seconds := int64((retryAfter + time.Second - 1) / time.Second)
 	return &fault{status: status, reason: reason, header: "Retry-After", value: strconv.FormatInt(seconds, 10),
 		err: quota.Refuse(limit, retryAfter, "%s; try again in %ds", why, seconds)}

@@ -17,12 +17,15 @@ func Dial(ctx context.Context, endpoint string, hc *http.Client) (wire.Caller, e
 	if err != nil {
 		return nil, err
 	}
-	c := client.New(transport, &client.Options{
+	c, err := client.New(transport, &client.Options{
 		Info: protocol.Implementation{Name: "bench", Version: "1.0.0"},
 		ElicitForm: func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
 			return client.Accept(map[string]any{"approve": true})
 		},
 	})
+	if err != nil {
+		return nil, err
+	}
 	if version, err := c.Negotiate(ctx); err != nil || version != wire.Version {
 		return nil, errors.Join(err, errors.New("the server is taken to speak "+string(version)))
 	}

@@ -1,0 +1,57 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+func TestTimeoutLeavesOutPeople(t *testing.T) {
+	slow := func(d time.Duration) *fakePeer {
+		peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
+		inner := peer.handle
+		peer.handle = func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+			select {
+			case <-time.After(d):
+				return inner(ctx, req, back)
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		return peer
+	}
+	opts := &client.Options{
+		Timeout: time.Minute,
+		ElicitForm: func(ctx context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+			time.Sleep(time.Hour) // of fake time: a person at lunch
+			if _, ok := ctx.Deadline(); ok {
+				t.Error("the handler has a deadline")
+			}
+			return acceptName(ctx, q)
+		},
+	}
+	t.Run("within", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r, err := callOnce(t, slow(29*time.Second), opts)
+			wantDone(t, r, err)
+		})
+	})
+	t.Run("legs add up", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			_, err := callOnce(t, slow(31*time.Second), opts)
+			if timeout, ok := errors.AsType[*client.TimeoutError](err); !ok ||
+				timeout.Limit != time.Minute || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v, want a timeout", err)
+			}
+			if got, want := time.Since(start), time.Hour+time.Minute; got != want {
+				t.Errorf("took %v, want %v", got, want)
+			}
+		})
+	})
+}

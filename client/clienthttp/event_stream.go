@@ -1,0 +1,309 @@
+package clienthttp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/sse"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+const (
+	// DefaultRetry is the first wait before a broken stream is resumed, if
+	// the server does not set one (the retry field). The wait doubles with
+	// every attempt that receives nothing, up to MaxBackoff.
+	DefaultRetry = time.Second
+	// MaxBackoff is the longest wait that the client chooses itself.
+	MaxBackoff = 30 * time.Second
+	// MaxRetry is the longest wait that a server may set. A server that
+	// needs more can keep the stream open.
+	MaxRetry = time.Minute
+	// MinRetry is the shortest wait that a server may set, so that it
+	// cannot make the client reconnect in a tight loop.
+	MinRetry = 10 * time.Millisecond
+	// MaxResumptions is how often in a row the stream of a request is
+	// resumed without receiving anything.
+	MaxResumptions = 5
+	// maxEventID is the longest event id that is sent back in a header.
+	maxEventID = 1 << 10
+)
+
+// errBroken says that a connection has ended. Its stream may be resumed.
+var errBroken = errors.New("connection has ended")
+
+// An eventStream is one stream of the server, over as many connections as it
+// takes: that of a request, which ends with the response, or that of a session.
+type eventStream struct {
+	session *session
+	ctx     context.Context // answers to the server's requests end with it
+	want    protocol.ID     // id of the request, zero for the stream of a session
+	back    protocol.Back   // may be nil
+
+	lastID       string        // of the last event that had one
+	retry        time.Duration // that the server has set
+	hasRetry     bool          // the server has set one
+	idleAttempts int           // attempts in a row that received nothing
+	receivedAny  bool          // the current attempt has received something
+}
+
+// readToResponse reads the stream of a request until the response, and resumes
+// it where it broke (basic/transports of revision 2025-11-25, "Resumability and
+// Redelivery").
+func (e *eventStream) readToResponse(x *httpExchange) (*protocol.Response, error) {
+	for {
+		resp, err := e.readConnection(x)
+		if err = x.closeWith(err); err == nil {
+			return resp, nil
+		}
+		for x = nil; x == nil; {
+			switch {
+			case e.ctx.Err() != nil:
+				return nil, errPrefix.Errorf("%w", context.Cause(e.ctx))
+			case !errors.Is(err, errBroken):
+				return nil, err
+			case e.lastID == "" || !e.countAttempt():
+				return nil, errPrefix.Errorf("%w: %w", ErrNoResponse, err)
+			}
+			if err := e.awaitRetry(); err != nil {
+				return nil, err
+			}
+			x, err = e.openConnection()
+		}
+	}
+}
+
+// countAttempt counts another attempt and reports whether it is within
+// MaxResumptions.
+func (e *eventStream) countAttempt() bool {
+	if e.receivedAny {
+		e.idleAttempts = 0
+	}
+	e.idleAttempts++
+	e.receivedAny = false
+	return e.idleAttempts <= MaxResumptions
+}
+
+// awaitRetry waits for retryDelay. It fails if the stream, its session or the
+// transport ends.
+func (e *eventStream) awaitRetry() error {
+	timer := time.NewTimer(e.retryDelay())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-e.ctx.Done():
+		return errPrefix.Errorf("%w", context.Cause(e.ctx))
+	case <-e.session.transport.life.Done():
+		return ErrClosed
+	}
+}
+
+// retryDelay returns the wait before the next attempt: at least what the server
+// has set, within the bounds. The random part spreads the clients of a server
+// that has restarted.
+func (e *eventStream) retryDelay() time.Duration {
+	if e.hasRetry && e.idleAttempts <= 1 {
+		d := min(max(e.retry, MinRetry), MaxRetry)
+		return d + rand.N(d/10+1)
+	}
+	d := DefaultRetry
+	for range min(e.idleAttempts-1, 10) {
+		d *= 2
+	}
+	d = min(d, MaxBackoff)
+	if e.hasRetry {
+		d = max(d, min(e.retry, MaxRetry))
+		return d + rand.N(d/10+1)
+	}
+	return d/2 + rand.N(d/2+1)
+}
+
+// openConnection opens the stream, or resumes it after the last event. The
+// error is an errBroken if another attempt may succeed.
+func (e *eventStream) openConnection() (*httpExchange, error) {
+	s := e.session
+	h, err := s.buildHeader(e.ctx, mediaSSE)
+	if err != nil {
+		return nil, err
+	}
+	if e.lastID != "" {
+		h[headerLastEvent] = []string{e.lastID}
+	}
+	x, err := s.transport.sendHTTP(e.ctx, http.MethodGet, h, nil)
+	if errors.Is(err, ErrClosed) {
+		return nil, err // the transport is closed: no attempt can succeed
+	}
+	if err != nil {
+		return nil, errPrefix.Errorf("%w: %w", errBroken, err)
+	}
+	status := x.resp.StatusCode
+	switch {
+	case status == http.StatusOK && x.mediaType() == mediaSSE:
+		return x, nil
+	case status == http.StatusNotFound && s.id != "":
+		err = s.markGone(&StatusError{Status: status, Header: x.resp.Header})
+	default:
+		err = &StatusError{Status: status, Header: x.resp.Header, Excerpt: x.readExcerpt()}
+		if status >= 400 && !isRequestFault(status) {
+			err = errPrefix.Errorf("%w: %w", errBroken, err)
+		} else if !e.want.IsZero() {
+			err = errPrefix.Errorf("%w: %w", ErrNoResponse, err)
+		}
+	}
+	return nil, x.closeWith(err)
+}
+
+// readConnection handles the events of one connection. It returns the response
+// if this is the stream of a request, else an error: errBroken if only the
+// connection has ended.
+func (e *eventStream) readConnection(x *httpExchange) (*protocol.Response, error) {
+	events := x.newEventReader()
+	defer e.noteResumePoint(events)
+	for {
+		event, err := events.Next()
+		e.noteResumePoint(events)
+		switch {
+		case errors.Is(err, sse.ErrTooLarge):
+			return nil, x.newTooLargeError("event")
+		case err != nil:
+			if err == io.EOF || err == io.ErrUnexpectedEOF {
+				return nil, errBroken
+			}
+			return nil, errPrefix.Errorf("%w: %w", errBroken, err)
+		}
+		e.receivedAny = true
+		if e.ctx.Err() != nil {
+			return nil, errPrefix.Errorf("%w", context.Cause(e.ctx))
+		}
+		if event.Type != "" && event.Type != "message" {
+			continue // events of other types are not of the protocol
+		}
+		if resp, err := e.handleEvent(event.Data); resp != nil || err != nil {
+			return resp, err
+		}
+	}
+}
+
+// noteResumePoint remembers the last event id and the retry time. It ignores
+// ids that cannot be sent in a header.
+func (e *eventStream) noteResumePoint(events *sse.Reader) {
+	id := events.LastEventID()
+	if id != "" && id != e.lastID && len(id) <= maxEventID && isPrintable(id) {
+		e.lastID, e.receivedAny = id, true
+	}
+	if d, told := events.Retry(); told {
+		e.retry, e.hasRetry = d, true
+	}
+}
+
+// isPrintable reports whether text has no control characters.
+func isPrintable(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// handleEvent handles the data of one event: a message, or in revision
+// 2025-03-26 a batch.
+func (e *eventStream) handleEvent(data []byte) (*protocol.Response, error) {
+	messages := [][]byte{data}
+	if batch, is, err := protocol.DecodeBatch(data); is && e.session.version == protocol.V20250326 {
+		if err != nil {
+			return nil, e.badMessageError(err)
+		}
+		messages = batch
+	}
+	var found *protocol.Response
+	for _, data := range messages {
+		resp, err := e.handleMessage(data)
+		if err != nil {
+			return nil, err
+		}
+		if resp != nil {
+			found = resp
+		}
+	}
+	return found, nil
+}
+
+// handleMessage handles one message. It returns it if it is the response to the
+// request.
+func (e *eventStream) handleMessage(data []byte) (*protocol.Response, error) {
+	m, err := protocol.DecodeMessage(data)
+	if err != nil {
+		said, _ := protocol.AsError(err)
+		if r, ok := m.(*protocol.Request); ok && said != nil && jsonx.HasMember(data, "method") {
+			e.refuseRequest(r.ID, said)
+			return nil, nil
+		}
+		return nil, e.badMessageError(err)
+	}
+	switch m := m.(type) {
+	case *protocol.Notification:
+		if e.back == nil {
+			return nil, nil
+		}
+		if err := e.back.Notify(e.ctx, m); err != nil && !e.want.IsZero() {
+			return nil, err
+		}
+	case *protocol.Request:
+		e.answerRequest(m)
+	case *protocol.Response:
+		if e.want.IsZero() {
+			return nil, nil // no request was sent on this stream
+		}
+		return m, checkResponseID(m, e.want)
+	}
+	return nil, nil
+}
+
+// badMessageError returns what an invalid message means: an error for the
+// stream of a request, since it may have been the response; nil for the stream
+// of a session.
+func (e *eventStream) badMessageError(err error) error {
+	if e.want.IsZero() {
+		return nil
+	}
+	return errPrefix.Errorf("stream: %w", withoutCode(err))
+}
+
+// answerRequest answers a request of the server in a slot.
+func (e *eventStream) answerRequest(req *protocol.Request) {
+	caller, ok := e.back.(protocol.BackCaller)
+	if !ok {
+		caller = e.session.back
+	}
+	e.runInSlot(func() {
+		if resp, err := caller.Call(e.ctx, req); err == nil && resp != nil {
+			e.session.sendAnswer(e.ctx, resp)
+		}
+	})
+}
+
+// refuseRequest refuses an invalid request in a slot.
+func (e *eventStream) refuseRequest(id protocol.ID, said *protocol.Error) {
+	e.runInSlot(func() { e.session.sendAnswer(e.ctx, &protocol.Response{ID: id, Error: said}) })
+}
+
+// runInSlot calls run on another goroutine. It blocks while
+// protocol.MaxBackCalls of them run in the session.
+func (e *eventStream) runInSlot(run func()) {
+	slots := e.session.slots
+	select {
+	case slots <- struct{}{}:
+	case <-e.ctx.Done():
+		return
+	}
+	go func() {
+		defer func() { <-slots }()
+		run()
+	}()
+}

@@ -1,0 +1,276 @@
+package client
+
+import (
+	"context"
+	"iter"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// Discover returns what the server is and what it can do (server/discover).
+func (c *Client) Discover(ctx context.Context) (*protocol.DiscoverResult, error) {
+	return completeCall[*protocol.DiscoverResult](ctx, c, discoverLeg())
+}
+
+// discoverLeg returns a request of server/discover.
+func discoverLeg() leg {
+	return leg{method: protocol.MethodDiscover, params: &protocol.DiscoverParams{}}
+}
+
+// ListTools returns one page of the server's tools. An empty cursor asks for
+// the first page, the NextCursor of a result for the next. Tools with invalid
+// x-mcp-header annotations are left out, as the protocol requires (see
+// [Options.ToolRejected]). If the server does not declare tools, the list is
+// empty and nothing is sent.
+func (c *Client) ListTools(ctx context.Context, cursor string) (*protocol.ListToolsResult, error) {
+	r, err := listPage[*protocol.ListToolsResult](ctx, c, protocol.MethodListTools, cursor)
+	if err == nil {
+		c.learnTools(ctx, r)
+	}
+	return r, err
+}
+
+// ListPrompts returns one page of the server's prompts, as [Client.ListTools]
+// does.
+func (c *Client) ListPrompts(
+	ctx context.Context, cursor string,
+) (*protocol.ListPromptsResult, error) {
+	return listPage[*protocol.ListPromptsResult](ctx, c, protocol.MethodListPrompts, cursor)
+}
+
+// ListResources returns one page of the server's resources, as
+// [Client.ListTools] does.
+func (c *Client) ListResources(
+	ctx context.Context, cursor string,
+) (*protocol.ListResourcesResult, error) {
+	return listPage[*protocol.ListResourcesResult](ctx, c, protocol.MethodListResources, cursor)
+}
+
+// ListResourceTemplates returns one page of the server's resource templates, as
+// [Client.ListTools] does. If the server has resources but does not know the
+// method, the list is empty too: templates have no capability of their own.
+func (c *Client) ListResourceTemplates(
+	ctx context.Context, cursor string,
+) (*protocol.ListResourceTemplatesResult, error) {
+	return listPage[*protocol.ListResourceTemplatesResult](
+		ctx, c, protocol.MethodListResourceTemplates, cursor,
+	)
+}
+
+// Complete suggests values for an argument that is being typed
+// (server/utilities/completion). It does not change p.
+func (c *Client) Complete(
+	ctx context.Context, p *protocol.CompleteParams,
+) (*protocol.CompleteResult, error) {
+	return completeCall[*protocol.CompleteResult](
+		ctx, c, leg{method: protocol.MethodComplete, params: p},
+	)
+}
+
+// listPage reads one page of a list.
+func listPage[R protocol.Result](ctx context.Context, c *Client, method, cursor string) (R, error) {
+	l := leg{method: method, params: &protocol.ListParams{Cursor: cursor}}
+	r, err := completeCall[R](ctx, c, l)
+	said, ok := protocol.AsError(err)
+	if ok && said.Code == protocol.CodeInvalidParams && cursor != "" {
+		// The list that the cursor belongs to has changed, so all its cached pages
+		// are out of date (server/utilities/caching, "Interaction with Pagination").
+		c.cache.forgetMethods(method)
+	}
+	return r, err
+}
+
+// MaxPages is how many pages of one list the iterators read. Honest servers
+// have a few; without a limit a list that never ends would block the caller for
+// ever.
+const MaxPages = 1000
+
+// Tools returns the server's tools of all pages, as [Client.ListTools] returns
+// them. Pages are read as the loop needs them. An error comes with a zero tool
+// and ends the loop. If the list changes during the loop, a tool may come twice
+// or not at all.
+func (c *Client) Tools(ctx context.Context) iter.Seq2[protocol.Tool, error] {
+	read := func(ctx context.Context, cursor string) ([]protocol.Tool, string, error) {
+		r, err := c.ListTools(ctx, cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		return r.Tools, r.NextCursor, nil
+	}
+	return walkPages(ctx, protocol.MethodListTools, read)
+}
+
+// Prompts is to [Client.ListPrompts] what [Client.Tools] is to
+// [Client.ListTools].
+func (c *Client) Prompts(ctx context.Context) iter.Seq2[protocol.Prompt, error] {
+	read := func(ctx context.Context, cursor string) ([]protocol.Prompt, string, error) {
+		r, err := c.ListPrompts(ctx, cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		return r.Prompts, r.NextCursor, nil
+	}
+	return walkPages(ctx, protocol.MethodListPrompts, read)
+}
+
+// Resources is to [Client.ListResources] what [Client.Tools] is to
+// [Client.ListTools].
+func (c *Client) Resources(ctx context.Context) iter.Seq2[protocol.Resource, error] {
+	read := func(ctx context.Context, cursor string) ([]protocol.Resource, string, error) {
+		r, err := c.ListResources(ctx, cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		return r.Resources, r.NextCursor, nil
+	}
+	return walkPages(ctx, protocol.MethodListResources, read)
+}
+
+// ResourceTemplates is to [Client.ListResourceTemplates] what [Client.Tools]
+// is to [Client.ListTools].
+func (c *Client) ResourceTemplates(
+	ctx context.Context,
+) iter.Seq2[protocol.ResourceTemplate, error] {
+	read := func(ctx context.Context, cursor string) ([]protocol.ResourceTemplate, string, error) {
+		r, err := c.ListResourceTemplates(ctx, cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		return r.ResourceTemplates, r.NextCursor, nil
+	}
+	return walkPages(ctx, protocol.MethodListResourceTemplates, read)
+}
+
+// walkPages returns an iterator over the entries of all pages. Every loop over
+// it starts with the first page.
+func walkPages[T any](
+	ctx context.Context, method string, read func(context.Context, string) ([]T, string, error),
+) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		seen := map[string]bool{}
+		for cursor := ""; ; {
+			list, next, err := read(ctx, cursor)
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			for _, entry := range list {
+				if !yield(entry, nil) {
+					return
+				}
+			}
+			switch {
+			case next == "":
+				return
+			case seen[next]:
+				yield(none, &PagesError{Method: method, Cursor: next})
+				return
+			case len(seen) == MaxPages-1:
+				yield(none, &PagesError{Method: method})
+				return
+			}
+			seen[next] = true
+			cursor = next
+		}
+	}
+}
+
+// undeclaredList returns the empty result of a list that the server does not
+// declare (server/tools, "Capabilities"), nil when the server is to be asked.
+// Declarations of a legacy server hold for its session, those of a modern one
+// as long as they are fresh.
+func (c *Client) undeclaredList(
+	ctx context.Context, conn *connection, method string,
+) protocol.Result {
+	empty := newEmptyList(method)
+	if empty == nil {
+		return nil
+	}
+	if conn.isLegacy() {
+		if declaresList(&conn.session.agreed.Capabilities, method) {
+			return nil
+		}
+		return empty
+	}
+	if caps := c.cachedCapabilities(ctx); caps == nil || declaresList(caps, method) {
+		return nil
+	}
+	return empty
+}
+
+// unknownList returns an empty list in the place of err, if err says that the
+// server does not know the method and the server does not declare the list
+// either; else nil. If a modern server has not declared its capabilities yet,
+// it is asked for them now.
+func (c *Client) unknownList(
+	ctx context.Context, conn *connection, method string, err error,
+) protocol.Result {
+	said, ok := protocol.AsError(err)
+	if !ok || said.Code != protocol.CodeMethodNotFound {
+		return nil
+	}
+	empty := newEmptyList(method)
+	switch {
+	case empty == nil:
+		return nil
+	case method == protocol.MethodListResourceTemplates:
+		return empty // templates have no capability of their own
+	case conn.isLegacy():
+		return nil // undeclaredList has shown that it declares the list
+	}
+	declared := c.cachedCapabilities(ctx)
+	if declared == nil {
+		declared = conn.capabilities.Load()
+	}
+	if declared == nil {
+		result, err := c.sendOnce(ctx, conn, discoverLeg(), nil)
+		found, ok := result.(*protocol.DiscoverResult)
+		if err != nil || !ok {
+			return nil
+		}
+		declared = &found.Capabilities
+		conn.capabilities.Store(declared)
+	}
+	if declaresList(declared, method) {
+		return nil
+	}
+	return empty
+}
+
+// cachedCapabilities returns the capabilities that a modern server has
+// declared, nil if there are none or they are no longer fresh.
+func (c *Client) cachedCapabilities(ctx context.Context) *protocol.ServerCapabilities {
+	slot := c.cache.slotFor(ctx, c.version, discoverLeg())
+	if found, ok := slot.loadFresh(ctx).(*protocol.DiscoverResult); ok {
+		return &found.Capabilities
+	}
+	return nil
+}
+
+// newEmptyList returns the empty result of a list method, nil for other
+// methods.
+func newEmptyList(method string) protocol.Result {
+	switch method {
+	case protocol.MethodListTools:
+		return &protocol.ListToolsResult{Tools: []protocol.Tool{}}
+	case protocol.MethodListPrompts:
+		return &protocol.ListPromptsResult{Prompts: []protocol.Prompt{}}
+	case protocol.MethodListResources:
+		return &protocol.ListResourcesResult{Resources: []protocol.Resource{}}
+	case protocol.MethodListResourceTemplates:
+		return &protocol.ListResourceTemplatesResult{ResourceTemplates: []protocol.ResourceTemplate{}}
+	}
+	return nil
+}
+
+// declaresList reports whether the capabilities declare the list of a method.
+func declaresList(caps *protocol.ServerCapabilities, method string) bool {
+	switch method {
+	case protocol.MethodListTools:
+		return caps.Tools != nil
+	case protocol.MethodListPrompts:
+		return caps.Prompts != nil
+	}
+	return caps.Resources != nil
+}

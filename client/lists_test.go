@@ -1,0 +1,370 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+func TestListResults(t *testing.T) {
+	hints := `"ttlMs":5,"cacheScope":"public"}`
+	peer := answering(func(req *protocol.Request) (*protocol.Response, error) {
+		results := map[string]string{
+			"tools/list":               `{"resultType":"complete","tools":[{"name":"t","inputSchema":{}}],"nextCursor":"n",` + hints,
+			"prompts/list":             `{"resultType":"complete","prompts":[{"name":"p"}],` + hints,
+			"resources/list":           `{"resultType":"complete","resources":[{"uri":"u:1","name":"r"}],` + hints,
+			"resources/templates/list": `{"resultType":"complete","resourceTemplates":[{"uriTemplate":"u:{x}","name":"r"}],` + hints,
+			"server/discover":          `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},` + hints,
+			"completion/complete":      `{"resultType":"complete","completion":{"values":["a"]}}`,
+		}
+		return &protocol.Response{ID: req.ID, Result: json.RawMessage(results[req.Method])}, nil
+	})
+	c, ctx := newClient(t, peer, nil), t.Context()
+	if r, err := c.ListTools(ctx, "c1"); err != nil || len(r.Tools) != 1 || r.NextCursor != "n" {
+		t.Errorf("tools: got %+v, %v", r, err)
+	}
+	if got := member(t, peer.requests()[0], "cursor"); got != `"c1"` {
+		t.Errorf("got cursor %s", got)
+	}
+	if r, err := c.ListPrompts(ctx, ""); err != nil || len(r.Prompts) != 1 {
+		t.Errorf("prompts: got %+v, %v", r, err)
+	}
+	if r, err := c.ListResources(ctx, ""); err != nil || len(r.Resources) != 1 {
+		t.Errorf("resources: got %+v, %v", r, err)
+	}
+	if r, err := c.ListResourceTemplates(ctx, ""); err != nil || len(r.ResourceTemplates) != 1 {
+		t.Errorf("templates: got %+v, %v", r, err)
+	}
+	if r, err := c.Discover(ctx); err != nil || r.Capabilities.Tools == nil {
+		t.Errorf("discover: got %+v, %v", r, err)
+	}
+	p := &protocol.CompleteParams{
+		Ref: protocol.CompletionRef{Prompt: "p"}, Argument: protocol.CompletionArgument{Name: "a"},
+	}
+	if r, err := c.Complete(ctx, p); err != nil || len(r.Values) != 1 || p.Version != "" {
+		t.Errorf("complete: got %+v, %v, params %+v", r, err, p)
+	}
+}
+
+func TestIteratorsWalkAllPages(t *testing.T) {
+	s := newServer(t, &server.Options{PageSize: 3})
+	for i := range 7 {
+		name := fmt.Sprintf("n%d", i)
+		addTool(s, name)
+		server.AddPrompt(s, server.Prompt{Name: name, Description: name}, neverPrompt)
+		server.AddResource(s, server.Resource{URI: "x:" + name, Name: name}, neverResource)
+		server.AddResourceTemplate(
+			s, server.ResourceTemplate{URITemplate: "x:" + name + "/{id}", Name: name}, neverResource,
+		)
+	}
+	c := newClient(t, s, nil)
+	var got []string
+	note := func(name string, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, name)
+	}
+	for tool, err := range c.Tools(t.Context()) {
+		note(tool.Name, err)
+	}
+	for prompt, err := range c.Prompts(t.Context()) {
+		note(prompt.Name, err)
+	}
+	for resource, err := range c.Resources(t.Context()) {
+		note(resource.Name, err)
+	}
+	for template, err := range c.ResourceTemplates(t.Context()) {
+		note(template.Name, err)
+	}
+	want := strings.TrimSpace(strings.Repeat("n0 n1 n2 n3 n4 n5 n6 ", 4))
+	if strings.Join(got, " ") != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+func neverPrompt(context.Context, *server.PromptCall) (protocol.GetPromptOutcome, error) {
+	return nil, errors.New("not called")
+}
+
+func neverResource(context.Context, *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+	return nil, errors.New("not called")
+}
+
+// endless answers tools/list with one tool and a cursor made of the request's.
+func endless(t *testing.T, next func(cursor string) string) *fakePeer {
+	return answering(func(req *protocol.Request) (*protocol.Response, error) {
+		var cursor string
+		if raw := member(t, req, "cursor"); raw != "" {
+			if err := json.Unmarshal([]byte(raw), &cursor); err != nil {
+				t.Error(err)
+			}
+		}
+		return &protocol.Response{ID: req.ID, Result: json.RawMessage(
+			fmt.Sprintf(`{"tools":[{"name":"t","inputSchema":{"type":"object"}}],"nextCursor":%q}`, next(cursor)))}, nil
+	})
+}
+
+func TestEndlessLists(t *testing.T) {
+	cases := []struct {
+		name   string
+		next   func(string) string
+		tools  int
+		cursor string
+	}{
+		{"same cursor", func(string) string { return "a" }, 2, "a"},
+		{
+			"two in turn",
+			func(c string) string { return map[string]string{"": "a", "a": "b", "b": "a"}[c] }, 3, "a",
+		},
+		{"always another", func(c string) string { return c + "x" }, client.MaxPages, ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			peer := endless(t, c.next)
+			tools, failed := 0, error(nil)
+			for _, err := range newClient(t, peer, nil).Tools(t.Context()) {
+				if failed != nil {
+					t.Fatal("something came after the error")
+				}
+				if failed = err; err == nil {
+					tools++
+				}
+			}
+			e, ok := errors.AsType[*client.PagesError](failed)
+			if !ok || e.Cursor != c.cursor || e.Method != protocol.MethodListTools || tools != c.tools ||
+				len(peer.requests()) != c.tools {
+				t.Errorf(
+					"got %v after %d tools and %d requests, want %d", failed, tools, len(peer.requests()), c.tools,
+				)
+			}
+		})
+	}
+}
+
+func TestIteratorStopsWhenTheLoopDoes(t *testing.T) {
+	peer := endless(t, func(c string) string { return c + "x" })
+	c := newClient(t, peer, nil)
+	for range c.Tools(t.Context()) {
+		break
+	}
+	if n := len(peer.requests()); n != 1 {
+		t.Errorf("got %d requests, want 1", n)
+	}
+}
+
+func TestIteratorReportsErrors(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n := 0
+	var failed error
+	for _, err := range newClient(t, endless(t, func(c string) string { return c + "x" }), nil).Tools(ctx) {
+		n++
+		if failed = err; n == 2 {
+			cancel()
+		}
+	}
+	if !errors.Is(failed, context.Canceled) || n != 3 {
+		t.Errorf("got %v at %d", failed, n)
+	}
+}
+
+func TestIteratorLeavesOutInvalidTools(t *testing.T) {
+	peer := script(`{"tools":[
+		{"name":"bad","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":""}}}},
+		{"name":"good","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"}}}}]}`)
+	var kept, rejected []string
+	c := newClient(t, peer, &client.Options{ToolRejected: func(_ context.Context, tool *protocol.Tool, _ error) {
+		rejected = append(rejected, tool.Name)
+	}})
+	for tool, err := range c.Tools(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept = append(kept, tool.Name)
+	}
+	if fmt.Sprint(kept, rejected) != "[good] [bad]" {
+		t.Errorf("got %v, rejected %v", kept, rejected)
+	}
+}
+
+func ExampleClient_Tools() {
+	s, err := server.New(&server.Options{PageSize: 2})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, name := range []string{"build", "deploy", "rollback"} {
+		addTool(s, name)
+	}
+	c, err := client.New(s, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	for tool, err := range c.Tools(context.Background()) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(tool.Name)
+	}
+	// Output:
+	// build
+	// deploy
+	// rollback
+}
+
+// lists reads all four lists and returns their lengths, -1 for an error.
+func lists(ctx context.Context, c *client.Client) (n [4]int) {
+	tools, err := c.ListTools(ctx, "")
+	n[0] = length(err, func() int { return len(tools.Tools) })
+	prompts, err := c.ListPrompts(ctx, "")
+	n[1] = length(err, func() int { return len(prompts.Prompts) })
+	resources, err := c.ListResources(ctx, "")
+	n[2] = length(err, func() int { return len(resources.Resources) })
+	templates, err := c.ListResourceTemplates(ctx, "")
+	n[3] = length(err, func() int { return len(templates.ResourceTemplates) })
+	return n
+}
+
+func length(err error, of func() int) int {
+	if err != nil {
+		return -1
+	}
+	return of()
+}
+
+// listing answers the list methods in has with one entry each. It does not know
+// other methods.
+func listing(has ...string) func(m legacyMessage) string {
+	return func(m legacyMessage) string {
+		body := map[string]string{
+			"tools/list":               `"tools":[{"name":"t","inputSchema":{"type":"object"}}]`,
+			"prompts/list":             `"prompts":[{"name":"p"}]`,
+			"resources/list":           `"resources":[{"uri":"u:1","name":"r"}]`,
+			"resources/templates/list": `"resourceTemplates":[{"uriTemplate":"u:{x}","name":"x"}]`,
+		}[m.Method]
+		switch {
+		case body == "":
+			return ""
+		case slices.Contains(has, m.Method):
+			return `"result":{` + body + `}`
+		}
+		return `"error":{"code":-32601,"message":"Method not found"}`
+	}
+}
+
+// A list that a legacy server does not declare is empty, and nothing is sent
+// for it. A list that it declares but does not have is an error, except for
+// templates.
+func TestListsThatALegacyServerDoesNotDeclare(t *testing.T) {
+	for _, test := range []struct {
+		caps string
+		has  []string
+		want [4]int
+		sent []string
+	}{
+		{`{"tools":{}}`, []string{"tools/list"}, [4]int{1, 0, 0, 0}, []string{"tools/list"}},
+		{`{"prompts":{}}`, []string{"prompts/list"}, [4]int{0, 1, 0, 0}, []string{"prompts/list"}},
+		{
+			`{"resources":{}}`, []string{"resources/list"}, [4]int{0, 0, 1, 0},
+			[]string{"resources/list", "resources/templates/list"},
+		},
+		{
+			`{"resources":{}}`, []string{"resources/list", "resources/templates/list"}, [4]int{0, 0, 1, 1},
+			[]string{"resources/list", "resources/templates/list"},
+		},
+		{`{"logging":{}}`, nil, [4]int{}, nil},
+		{`{"tools":{},"prompts":{}}`, nil, [4]int{-1, -1, 0, 0}, []string{"tools/list", "prompts/list"}},
+	} {
+		for _, way := range []string{"lines", "get stream"} {
+			t.Run(fmt.Sprintf("%s %v over %s", test.caps, test.has, way), func(t *testing.T) {
+				s := &legacyServer{caps: test.caps, handle: listing(test.has...)}
+				c := s.reach(t, way, nil)
+				if got := lists(t.Context(), c); got != test.want {
+					t.Errorf("got %v, want %v", got, test.want)
+				}
+				sent := slices.DeleteFunc(
+					s.methods(), func(m string) bool { return !strings.HasSuffix(m, "/list") },
+				)
+				if !slices.Equal(sent, test.sent) {
+					t.Errorf("sent %v, want %v", sent, test.sent)
+				}
+				for tool, err := range c.Tools(t.Context()) {
+					if test.want[0] == 0 {
+						t.Errorf("got tool %v, %v", tool, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A modern server is not asked for a list that it does not declare, as long as
+// its declaration is fresh. Otherwise a refusal counts as an empty list if the
+// server does not declare the list.
+func TestListsThatAModernServerDoesNotDeclare(t *testing.T) {
+	serve := func(caps, hints string, knows bool) *fakePeer {
+		return answering(func(req *protocol.Request) (*protocol.Response, error) {
+			body := map[string]string{
+				"server/discover": `"supportedVersions":["2026-07-28"],"capabilities":` + caps + hints,
+				"tools/list":      `"tools":[{"name":"t","inputSchema":{"type":"object"}}]`,
+			}[req.Method]
+			if body == "" || req.Method == "tools/list" && !knows {
+				return &protocol.Response{
+					ID: req.ID, Error: protocol.Errorf(protocol.CodeMethodNotFound, "m"),
+				}, nil
+			}
+			return &protocol.Response{
+				ID: req.ID, Result: json.RawMessage(`{"resultType":"complete",` + body + `}`),
+			}, nil
+		})
+	}
+	for _, test := range []struct {
+		name     string
+		peer     *fakePeer
+		discover bool
+		want     [4]int
+		sent     string
+	}{
+		{
+			"fresh", serve(`{"tools":{}}`, minute, true), true, [4]int{1, 0, 0, 0},
+			"server/discover tools/list",
+		},
+		{"not fresh", serve(`{"tools":{}}`, "", true), true, [4]int{1, 0, 0, 0},
+			"server/discover tools/list prompts/list server/discover resources/list resources/templates/list"},
+		{"never asked", serve(`{"tools":{}}`, "", true), false, [4]int{1, 0, 0, 0},
+			"tools/list prompts/list server/discover resources/list resources/templates/list"},
+		{
+			"declared and not known", serve(`{"tools":{},"prompts":{}}`, minute, false), true,
+			[4]int{-1, -1, 0, 0}, "server/discover tools/list prompts/list",
+		},
+		{"not declared and known", serve(`{}`, "", true), false, [4]int{1, 0, 0, 0},
+			"tools/list prompts/list server/discover resources/list resources/templates/list"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newClient(t, test.peer, nil)
+			if test.discover {
+				if _, err := c.Discover(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := lists(t.Context(), c); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+			if got := methods(test.peer); got != test.sent {
+				t.Errorf("sent %s, want %s", got, test.sent)
+			}
+		})
+	}
+}

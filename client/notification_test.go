@@ -1,0 +1,175 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+func TestNotifications(t *testing.T) {
+	var late protocol.Back
+	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+		late = back
+		token := metaOf(t, req).ProgressToken.String()
+		for _, n := range []protocol.Notification{
+			{
+				Method: protocol.NotifyProgress,
+				Params: json.RawMessage(`{"progressToken":` + token + `,"progress":1}`),
+			},
+			{
+				Method: protocol.NotifyProgress,
+				Params: json.RawMessage(`{"progressToken":"other","progress":2}`),
+			},
+			{
+				Method: protocol.NotifyProgress, Params: json.RawMessage(`{"progressToken":null,"progress":2}`),
+			},
+			{Method: protocol.NotifyProgress},
+			{Method: protocol.NotifyMessage, Params: json.RawMessage(`{"level":"info","data":"hello"}`)},
+			{Method: protocol.NotifyMessage, Params: json.RawMessage(`{"level":"loud","data":"hello"}`)},
+			{Method: "notifications/custom", Params: json.RawMessage(`{}`)},
+		} {
+			if err := back.Notify(ctx, &n); err != nil {
+				t.Errorf("%s: %v", n.Method, err)
+			}
+		}
+		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+	}}
+	var got []string
+	r, err := callOnce(t, peer, &client.Options{
+		LogLevel: protocol.LevelInfo,
+		Progress: func(_ context.Context, p *protocol.Progress) { got = append(got, "progress") },
+		Log: func(_ context.Context, m *protocol.LogMessage) {
+			got = append(
+				got, "log "+string(m.Data),
+			)
+		},
+		Notification: func(_ context.Context, n *protocol.Notification) { got = append(got, n.Method) },
+	})
+	wantDone(t, r, err)
+	if want := `progress, log "hello", notifications/custom`; strings.Join(got, ", ") != want {
+		t.Errorf("got %s, want %s", strings.Join(got, ", "), want)
+	}
+	if meta := metaOf(t, peer.requests()[0]); meta.LogLevel != protocol.LevelInfo {
+		t.Errorf("got level %q", meta.LogLevel)
+	}
+	if err := late.Notify(t.Context(), &protocol.Notification{Method: "notifications/custom"}); err == nil || len(got) != 3 {
+		t.Errorf("after the end: got %v and %d notifications", err, len(got))
+	}
+}
+
+func TestNotificationHandlerPanics(t *testing.T) {
+	peer := &fakePeer{handle: func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+		_ = back.Notify(ctx, nil)
+		_ = back.Notify(ctx, &protocol.Notification{Method: "notifications/custom"})
+		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+	}}
+	_, err := callOnce(t, peer, &client.Options{
+		Notification: func(context.Context, *protocol.Notification) { panic("boom") },
+	})
+	if p, ok := errors.AsType[*client.PanicError](err); !ok || p.Value != "boom" || len(p.Stack) == 0 {
+		t.Errorf("got %v, want the panic", err)
+	}
+}
+
+func TestRequestWithoutHandlersHasNoBack(t *testing.T) {
+	peer := &fakePeer{handle: func(_ context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+		if back != nil {
+			t.Error("got a way back that leads nowhere")
+		}
+		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+	}}
+	r, err := callOnce(t, peer, nil)
+	wantDone(t, r, err)
+}
+
+// reporting sends the given progress with the request's token, if it has one.
+func reporting(t *testing.T, progress ...string) *fakePeer {
+	return &fakePeer{handle: func(ctx context.Context, req *protocol.Request, back protocol.Back) (*protocol.Response, error) {
+		if token := metaOf(t, req).ProgressToken; !token.IsZero() {
+			for _, p := range progress {
+				params := fmt.Sprintf(`{"progressToken":%s,"progress":%s}`, token, p)
+				if err := back.Notify(ctx, &protocol.Notification{Method: protocol.NotifyProgress, Params: json.RawMessage(params)}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		return &protocol.Response{ID: req.ID, Result: json.RawMessage(done)}, nil
+	}}
+}
+
+// collect returns a handler that appends to got.
+func collect(got *[]float64) func(context.Context, *protocol.Progress) {
+	return func(_ context.Context, p *protocol.Progress) { *got = append(*got, p.Progress) }
+}
+
+func TestWithProgress(t *testing.T) {
+	var call, all []float64
+	c := newClient(t, reporting(t, "1", "2"), &client.Options{Progress: collect(&all)})
+	for _, ctx := range []context.Context{t.Context(), client.WithProgress(t.Context(), collect(&call)), client.WithProgress(t.Context(), nil)} {
+		r, err := c.CallTool(ctx, "t", nil)
+		wantDone(t, r, err)
+	}
+	want := []float64{1, 2}
+	if !slices.Equal(call, want) || !slices.Equal(all, want) {
+		t.Errorf("got %v for the call and %v for the client, want %v each", call, all, want)
+	}
+}
+
+func TestWithProgressAlone(t *testing.T) {
+	var got []float64
+	c := newClient(t, reporting(t, "1"), nil)
+	r, err := c.CallTool(client.WithProgress(t.Context(), collect(&got)), "t", nil)
+	wantDone(t, r, err)
+	r, err = c.CallTool(t.Context(), "t", nil)
+	wantDone(t, r, err)
+	if len(got) != 1 {
+		t.Errorf("got %v, want one report", got)
+	}
+}
+
+func TestProgressMustIncrease(t *testing.T) {
+	var got []float64
+	c := newClient(t, reporting(t, "0", "1", "1", "0.5", "2", "-1", "2.5"), nil)
+	r, err := c.CallTool(client.WithProgress(t.Context(), collect(&got)), "t", nil)
+	wantDone(t, r, err)
+	if want := []float64{0, 1, 2, 2.5}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestProgressTokensOfRounds(t *testing.T) {
+	t.Run("the caller's is kept", func(t *testing.T) {
+		peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
+		p := &protocol.CallToolParams{Name: "greet"}
+		p.ProgressToken = protocol.StringID("p")
+		_, err := newClient(
+			t, peer, &client.Options{ElicitForm: acceptName},
+		).CallToolParams(t.Context(), p)
+		if err != nil || p.Version != "" || p.Capabilities != nil || p.InputResponses != nil {
+			t.Errorf("got %v, params %+v", err, p)
+		}
+		for i, req := range peer.requests() {
+			if got := metaOf(t, req).ProgressToken; got != p.ProgressToken {
+				t.Errorf("leg %d: got token %s", i, got)
+			}
+		}
+	})
+	t.Run("the client's own are new each time", func(t *testing.T) {
+		peer := script(ask(`"inputRequests":{"who":`+nameForm+`}`), done)
+		r, err := callOnce(t, peer, &client.Options{
+			ElicitForm: acceptName, Progress: func(context.Context, *protocol.Progress) {},
+		})
+		wantDone(t, r, err)
+		a, b := metaOf(t, peer.requests()[0]).ProgressToken, metaOf(t, peer.requests()[1]).ProgressToken
+		if a == b || a.IsZero() || b.IsZero() {
+			t.Errorf("got tokens %s and %s, want two", a, b)
+		}
+	})
+}

@@ -1,0 +1,243 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+const (
+	// DefaultExitGrace is how long a process may take to exit after its
+	// input has been closed, and again after SIGTERM. Servers exit
+	// promptly, or after they have finished writing. Some do not notice the
+	// end of their input, and the client should not wait long for those.
+	DefaultExitGrace = 2 * time.Second
+	// maxStderrTail is how much of the end of standard error an [ExitError]
+	// keeps: enough for the reason of a failure, little enough to log.
+	maxStderrTail = 4 << 10
+	// exitDelay is the longest time between the exit of a process and the
+	// end of its output. If it takes longer, another process holds the
+	// output open, such as a child of the server.
+	exitDelay = time.Second
+)
+
+// CommandOptions configure a [Process]. The zero value works.
+type CommandOptions struct {
+	// Stream configures the stream of messages.
+	Stream StreamOptions
+	// Grace is how long [Process.Close] waits for the process to exit,
+	// after closing its input and again after SIGTERM. 0:
+	// [DefaultExitGrace], negative: not at all.
+	Grace time.Duration
+}
+
+// A Process is a server that runs as a child process and is spoken to over its
+// standard input and output (basic/transports/stdio).
+type Process struct {
+	stream    *Stream
+	cmd       *exec.Cmd
+	grace     time.Duration
+	stderr    *stderrTail
+	stdin     io.Closer
+	stdout    io.Closer
+	exited    chan struct{} // closed when the process has been waited for
+	status    *ExitError    // set before exited is closed
+	closeOnce sync.Once
+	// signalled: Close has sent a signal, so the exit status says nothing
+	// about the server.
+	signalled atomic.Bool
+}
+
+var _ protocol.Peer = (*Process)(nil)
+
+// Command starts cmd and returns the server that it runs. Nil options mean
+// defaults. Standard input and output of cmd must not be set. Standard error
+// goes to cmd.Stderr if that is set; its end is kept for [ExitError], but it
+// says nothing about success. When cmd was made with a context, the end of that
+// context kills the process. A WaitDelay of zero is set to half a second, so
+// that a process which inherited standard error cannot hide that the server has
+// exited.
+//
+// The process is waited for as soon as it exits. [Process.Close] ends it.
+func Command(cmd *exec.Cmd, opts *CommandOptions) (*Process, error) {
+	var o CommandOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Grace == 0 {
+		o.Grace = DefaultExitGrace
+	}
+	if cmd.Stdout != nil {
+		return nil, errors.New("client: command: Stdout is already set")
+	}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, errPrefix.Errorf("command: %w", err)
+	}
+	// Not a StdoutPipe: Wait would close that before all output has been read.
+	stdout, out, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(errPrefix.Errorf("command: %w", err), stdin.Close())
+	}
+	p := &Process{
+		cmd: cmd, grace: max(o.Grace, 0), stderr: &stderrTail{next: cmd.Stderr},
+		stdin: stdin, stdout: stdout, exited: make(chan struct{}),
+	}
+	cmd.Stdout, cmd.Stderr = out, p.stderr
+	if cmd.WaitDelay == 0 {
+		cmd.WaitDelay = exitDelay / 2 // else Wait blocks while a child of the server holds stderr open
+	}
+	err = cmd.Start()
+	_ = out.Close() // the process has its own
+	if err != nil {
+		_ = stdout.Close()
+		return nil, errPrefix.Errorf("command: %w", err)
+	}
+	p.stream = newStream(stdout, stdin, &o.Stream, p.explainEnd)
+	go p.awaitExit()
+	return p, nil
+}
+
+// Handle implements [protocol.Peer] as [Stream.Handle] does. When the process
+// has exited the error is an [*ExitError].
+func (p *Process) Handle(
+	ctx context.Context, req *protocol.Request, back protocol.Back,
+) (*protocol.Response, error) {
+	return p.stream.Handle(ctx, req, back)
+}
+
+// Notify implements [protocol.Peer].
+func (p *Process) Notify(ctx context.Context, n *protocol.Notification) error {
+	return p.stream.Notify(ctx, n)
+}
+
+// Probe implements [protocol.LegacyPeer] as [Stream.Probe] does.
+func (p *Process) Probe(
+	ctx context.Context, req *protocol.Request,
+) (*protocol.Response, bool, error) {
+	return p.stream.Probe(ctx, req)
+}
+
+// OpenSession implements [protocol.LegacyPeer] as [Stream.OpenSession] does.
+func (p *Process) OpenSession(
+	ctx context.Context, initialize *protocol.Request, back protocol.BackCaller,
+) (protocol.LegacySession, *protocol.Response, error) {
+	return p.stream.OpenSession(ctx, initialize, back)
+}
+
+// Done returns a channel that is closed when the process has exited and been
+// waited for.
+func (p *Process) Done() <-chan struct{} { return p.exited }
+
+// Err returns nil while the process runs, when it has exited with status 0, and
+// when [Process.Close] had to signal it, else the [*ExitError].
+func (p *Process) Err() error {
+	select {
+	case <-p.exited:
+	default:
+		return nil
+	}
+	if p.status.Success() || p.signalled.Load() {
+		return nil
+	}
+	return p.status
+}
+
+// Close ends the process and waits until it has exited. Requests that run fail
+// with [ErrClosed]. It closes the input of the process, which tells a server to
+// exit. A process that does not is sent SIGTERM, and killed if it does not exit
+// then either. Windows has no SIGTERM: there it is killed after the first wait.
+//
+// The error is an [*ExitError] if the process exited by itself with a status
+// other than 0. A status after a signal of Close is no error. Concurrent calls
+// all wait and return the same.
+func (p *Process) Close() error {
+	p.closeOnce.Do(func() {
+		p.stream.endStream(ErrClosed)
+		_ = p.stdin.Close()
+		if !p.exitsWithin(p.grace) {
+			p.signalled.Store(true)
+			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil || !p.exitsWithin(p.grace) {
+				_ = p.cmd.Process.Kill()
+			}
+		}
+		<-p.exited
+		_ = p.stdout.Close()
+	})
+	<-p.exited
+	return p.Err()
+}
+
+// exitsWithin reports whether the process exits within limit.
+func (p *Process) exitsWithin(limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// awaitExit waits for the process. Output that it wrote before it exited is
+// still read, but for no longer than exitDelay.
+func (p *Process) awaitExit() {
+	err := p.cmd.Wait()
+	p.status = &ExitError{State: p.cmd.ProcessState, Stderr: p.stderr.String()}
+	if p.status.State == nil {
+		p.status.Err = err
+	}
+	close(p.exited)
+	timer := time.NewTimer(exitDelay)
+	defer timer.Stop()
+	select {
+	case <-p.stream.ended:
+	case <-timer.C:
+	}
+	_ = p.stdout.Close()
+}
+
+// explainEnd returns the exit status if the stream has ended because the
+// process has exited, else err.
+func (p *Process) explainEnd(err error) error {
+	if p.exitsWithin(exitDelay) {
+		return p.status
+	}
+	return err
+}
+
+// A stderrTail passes on what is written to it and keeps the end.
+type stderrTail struct {
+	next io.Writer // nil: nowhere
+
+	mu   sync.Mutex
+	kept []byte
+}
+
+// Write never fails: a process must not die because its standard error cannot
+// be passed on.
+func (t *stderrTail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	t.kept = append(t.kept, b[max(0, len(b)-maxStderrTail):]...)
+	t.kept = t.kept[max(0, len(t.kept)-maxStderrTail):]
+	t.mu.Unlock()
+	if t.next != nil {
+		_, _ = t.next.Write(b)
+	}
+	return len(b), nil
+}
+
+func (t *stderrTail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.kept)
+}

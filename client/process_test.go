@@ -1,0 +1,486 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// childEnv is the variable that makes the test binary a server. Its value is
+// the behaviour; see [TestChild].
+const childEnv = "RONDO_CLIENT_CHILD"
+
+// TestChild is no test: it runs the server that the others start.
+func TestChild(t *testing.T) {
+	mode := os.Getenv(childEnv)
+	if mode == "" {
+		return
+	}
+	switch mode {
+	case "serve":
+	case "garbage":
+		fmt.Println("Listening…")
+		fmt.Println("[]")
+	case "flood":
+		for range 1 << 10 {
+			fmt.Fprintln(os.Stderr, strings.Repeat("noise ", 170))
+		}
+	case "dead":
+		fmt.Fprintln(os.Stderr, "starting")
+		fmt.Fprintln(os.Stderr, "no such database\x1b[2J")
+		os.Exit(7)
+	case "deaf", "stubborn":
+		if mode == "stubborn" {
+			signal.Ignore(syscall.SIGTERM)
+		}
+		fmt.Println(ready)
+		time.Sleep(time.Hour)
+	case "mute":
+		os.Stdout.Close()
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	case "holder":
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	case "parent": // leaves a process behind that holds what it inherited
+		heir := childCommand("holder")
+		heir.Stdin, heir.Stdout, heir.Stderr = os.Stdin, os.Stdout, os.Stderr
+		if err := heir.Start(); err != nil {
+			fmt.Println(err)
+			return
+		}
+		os.Exit(4)
+	}
+	srv := newEcho(t)
+	server.AddRawTool(srv, server.Tool{Name: "wizard"}, wizard)
+	server.AddRawTool(srv, server.Tool{
+		Name: "die",
+	}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+		fmt.Fprintln(os.Stderr, "out of memory")
+		os.Exit(3)
+		return nil, nil
+	})
+	server.AddRawTool(srv, server.Tool{
+		Name: "hang",
+	}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		err := call.Progress(ctx, 1, 0, "hanging")
+		<-ctx.Done()
+		return nil, err
+	})
+	if err := srv.ServeStdio(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// ready is what a child writes when it starts, if it writes nothing else.
+const ready = `{"jsonrpc":"2.0","method":"ready"}`
+
+type (
+	where struct {
+		Region string `json:"region" enum:"eu,us"`
+	}
+	how struct {
+		Cores int `json:"cores" minimum:"1" default:"2"`
+	}
+	who struct {
+		Email string `json:"email" format:"email"`
+	}
+)
+
+// wizard asks three times, each question depending on the answer before.
+func wizard(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+	first, ok := roundtrip.AcceptedContent[where](ctx, "where")
+	if !ok {
+		return roundtrip.InputRequired(roundtrip.Elicit[where]("where", "Which region?")), nil
+	}
+	second, ok := roundtrip.AcceptedContent[how](ctx, "how")
+	if !ok {
+		return roundtrip.InputRequired(roundtrip.Elicit[how]("how", "How big in "+first.Region+"?")), nil
+	}
+	third, ok := roundtrip.AcceptedContent[who](ctx, "who")
+	if !ok {
+		return roundtrip.InputRequired(
+			roundtrip.Elicit[who]("who", fmt.Sprintf("Who pays for %d?", second.Cores)),
+		), nil
+	}
+	return server.Text(fmt.Sprintf("%s: %d for %s", first.Region, second.Cores, third.Email)), nil
+}
+
+func childCommand(mode string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], "-test.run=^TestChild$")
+	cmd.Env = append(os.Environ(), childEnv+"="+mode)
+	return cmd
+}
+
+// startChild starts a server and fails t when its process outlives the test.
+func startChild(t *testing.T, cmd *exec.Cmd, opts *client.CommandOptions) *client.Process {
+	t.Helper()
+	leaktest.Check(t)
+	p, err := client.Command(cmd, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Close()
+		select {
+		case <-p.Done():
+		default:
+			t.Error("Close returned before the process was gone")
+		}
+		if cmd.ProcessState == nil {
+			t.Error("process was not waited for")
+		}
+	})
+	return p
+}
+
+func TestThreeRoundsOverStdio(t *testing.T) {
+	p := startChild(t, childCommand("serve"), nil)
+	var asked []string
+	var mu sync.Mutex
+	c, err := client.New(p, &client.Options{ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, q.Message)
+		return client.Accept(map[string]map[string]any{
+			"where": {"region": "eu"}, "how": nil, "who": {"email": "ada@example.com"},
+		}[q.Key])
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.CallTool(t.Context(), "wizard", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := r.Content[0].(*protocol.TextContent).Text, "eu: 2 for ada@example.com"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := fmt.Sprint(asked), "[Which region? How big in eu? Who pays for 2?]"; got != want {
+		t.Errorf("asked %s, want %s", got, want)
+	}
+	if err := c.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	if err := p.Close(); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+	if _, err := p.Handle(t.Context(), request(1, "a", ""), nil); !errors.Is(err, client.ErrClosed) {
+		t.Errorf("after close: got %v, want %v", err, client.ErrClosed)
+	}
+}
+
+func TestNoisyProcess(t *testing.T) {
+	for _, mode := range []string{"garbage", "flood"} {
+		t.Run(mode, func(t *testing.T) {
+			var reports []string
+			cmd := childCommand(mode)
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			p := startChild(t, cmd, &client.CommandOptions{Stream: client.StreamOptions{
+				Violation: func(err error) { reports = append(reports, err.Error()) },
+			}})
+			c, err := client.New(p, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.CallTool(t.Context(), "echo", map[string]any{"text": "x"}); err != nil {
+				t.Error(err)
+			}
+			if err := c.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+			if got := len(reports); (got == 2) != (mode == "garbage") {
+				t.Errorf("got the reports %q", reports)
+			}
+			if got := stderr.Len(); (got > 1_000_000) != (mode == "flood") {
+				t.Errorf("got %d bytes of standard error", got)
+			}
+		})
+	}
+}
+
+// broken is an io.Writer like a log file on a full disk.
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errors.New("disk is full") }
+
+func TestStandardErrorCannotBePassedOn(t *testing.T) {
+	cmd := childCommand("flood")
+	cmd.Stderr = broken{}
+	c, err := client.New(startChild(t, cmd, nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CallTool(t.Context(), "echo", map[string]any{"text": "x"}); err != nil {
+		t.Error(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+func TestProcessThatDies(t *testing.T) {
+	tests := []struct {
+		mode, tool string
+		words      []string
+		stderr     string
+	}{
+		{
+			"dead", "echo", []string{"exit status 7", `"no such database\x1b[2J"`},
+			"starting\nno such database\x1b[2J\n",
+		},
+		{"serve", "die", []string{"exit status 3", "out of memory"}, "out of memory\n"},
+		{"parent", "echo", []string{"exit status 4"}, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.mode, func(t *testing.T) {
+			p := startChild(t, childCommand(test.mode), nil)
+			c, err := client.New(p, &client.Options{Timeout: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			hanging := make(chan error, 1)
+			if test.mode == "serve" {
+				heard := make(chan struct{})
+				h, err := client.New(unclosed{p}, &client.Options{
+					Timeout: -1, Progress: func(context.Context, *protocol.Progress) { close(heard) },
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				go func() {
+					_, err := h.CallTool(t.Context(), "hang", nil)
+					hanging <- err
+				}()
+				<-heard
+				// Ids of two clients on one stream would clash.
+				if _, err := c.CallTool(t.Context(), "echo", map[string]any{"text": "x"}); err == nil {
+					t.Error("an id that is taken was sent")
+				}
+			} else {
+				hanging <- client.ErrStreamEnded
+			}
+			_, err = c.CallTool(t.Context(), test.tool, map[string]any{})
+			exit, ok := errors.AsType[*client.ExitError](err)
+			if !ok || !errors.Is(err, client.ErrStreamEnded) {
+				t.Fatalf("got %v, want an ExitError", err)
+			}
+			if _, ok := errors.AsType[*client.TransportError](err); !ok {
+				t.Errorf("got %T, want a TransportError", err)
+			}
+			for _, word := range test.words {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("error %q does not say %q", err, word)
+				}
+			}
+			if exit.Stderr != test.stderr {
+				t.Errorf("got the standard error %q, want %q", exit.Stderr, test.stderr)
+			}
+			if err := <-hanging; !errors.Is(err, client.ErrStreamEnded) {
+				t.Errorf("other request: got %v", err)
+			}
+			if err := p.Err(); err != error(exit) {
+				t.Errorf("Err is %v, want %v", err, exit)
+			}
+			if err := c.Close(); err != error(exit) {
+				t.Errorf("close: got %v, want %v", err, exit)
+			}
+		})
+	}
+}
+
+// unclosed hides the Close method of a peer, so that one client of two does not
+// close it.
+type unclosed struct{ *client.Process }
+
+func (unclosed) Close() error { return nil }
+
+// The process keeps running after it has closed its output.
+func TestProcessThatClosesItsOutput(t *testing.T) {
+	p := startChild(t, childCommand("mute"), nil)
+	_, err := p.Handle(t.Context(), request(1, "a", ""), nil)
+	if _, exited := errors.AsType[*client.ExitError](err); exited ||
+		!errors.Is(err, client.ErrStreamEnded) {
+		t.Errorf("got %v, want %v", err, client.ErrStreamEnded)
+	}
+	if err := p.Err(); err != nil {
+		t.Errorf("Err is %v while the process runs", err)
+	}
+	if err := p.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+func TestProcessThatStays(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no signals on Windows")
+	}
+	for _, mode := range []string{"deaf", "stubborn"} {
+		t.Run(mode, func(t *testing.T) {
+			up := make(chan struct{})
+			p := startChild(t, childCommand(mode), &client.CommandOptions{
+				Grace: 50 * time.Millisecond,
+				Stream: client.StreamOptions{Notification: func(n *protocol.Notification) {
+					if n.Method == "ready" {
+						close(up)
+					}
+				}},
+			})
+			<-up
+			pending := make(chan error, 1)
+			go func() {
+				_, err := p.Handle(t.Context(), request(1, "a", ""), nil)
+				pending <- err
+			}()
+			errs := make(chan error, 2)
+			for range 2 {
+				go func() { errs <- p.Close() }()
+			}
+			// How it ended was Close's own doing.
+			if first, second := <-errs, <-errs; first != nil || second != nil || p.Err() != nil {
+				t.Errorf("close: got %v and %v, and afterwards %v, want no error", first, second, p.Err())
+			}
+			select {
+			case <-p.Done():
+			default:
+				t.Error("the process is not gone")
+			}
+			if err := <-pending; !errors.Is(err, client.ErrClosed) {
+				t.Errorf("pending request: got %v, want %v", err, client.ErrClosed)
+			}
+		})
+	}
+}
+
+// The end of the command's context kills the process.
+func TestContextKillsChild(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	plain := childCommand("serve")
+	cmd := exec.CommandContext(ctx, plain.Path, plain.Args[1:]...)
+	cmd.Env = plain.Env
+	p := startChild(t, cmd, nil)
+	heard := make(chan struct{})
+	c, err := client.New(
+		p, &client.Options{Progress: func(context.Context, *protocol.Progress) { close(heard) }},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.CallTool(t.Context(), "hang", nil)
+		done <- err
+	}()
+	<-heard
+	cancel()
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("got %v, want an error that says how", err)
+	}
+	<-p.Done()
+}
+
+func TestCancelOverStdio(t *testing.T) {
+	p := startChild(t, childCommand("serve"), nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	c, err := client.New(
+		p, &client.Options{Progress: func(context.Context, *protocol.Progress) { cancel() }},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CallTool(ctx, "hang", nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+	if _, err := c.CallTool(t.Context(), "echo", map[string]any{"text": "x"}); err != nil {
+		t.Error(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Errorf("close: %v, though nothing hangs any more", err)
+	}
+}
+
+func TestCommandRefuses(t *testing.T) {
+	leaktest.Check(t)
+	missing := exec.Command("./no-such-program")
+	stdin, stdout, started := childCommand("serve"), childCommand("serve"), childCommand("dead")
+	stdin.Stdin, stdout.Stdout = strings.NewReader(""), io.Discard
+	if err := started.Run(); err == nil {
+		t.Fatal("child did not die")
+	}
+	started.Stdin, started.Stdout = nil, nil
+	for name, cmd := range map[string]*exec.Cmd{"missing": missing, "Stdin": stdin, "Stdout": stdout, "started": started} {
+		t.Run(name, func(t *testing.T) {
+			if p, err := client.Command(cmd, nil); err == nil {
+				t.Errorf("%s: got %v, want an error", name, p)
+			}
+		})
+	}
+}
+
+func TestExitErrorWithoutState(t *testing.T) {
+	cause := errors.New("no such process")
+	err := &client.ExitError{Err: cause, Stderr: "\n \n"}
+	if !errors.Is(err, cause) ||
+		!strings.HasSuffix(err.Error(), ": no such process; start it again") || err.Success() {
+		t.Errorf("got %q", err)
+	}
+}
+
+func ExampleNewStream() {
+	srv, err := server.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server.AddRawTool(srv, server.Tool{Name: "wizard"}, wizard)
+
+	// Two pipes are a stream, and so are a socket and a process.
+	requests, toServer := io.Pipe()
+	fromServer, responses := io.Pipe()
+	go srv.ServeStream(context.Background(), requests, responses, nil)
+
+	c, err := client.New(client.NewStream(fromServer, toServer, nil), &client.Options{
+		ElicitForm: func(_ context.Context, q *client.FormQuestion) (*protocol.ElicitResult, error) {
+			fmt.Println(q.Message)
+			return client.Accept(map[string]map[string]any{
+				"where": {"region": "eu"}, "how": {"cores": 8}, "who": {"email": "ada@example.com"},
+			}[q.Key])
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	result, err := c.CallTool(context.Background(), "wizard", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(result.Content[0].(*protocol.TextContent).Text)
+	// Output:
+	// Which region?
+	// How big in eu?
+	// Who pays for 8?
+	// eu: 8 for ada@example.com
+}

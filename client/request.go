@@ -1,0 +1,137 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A leg is one request of a call that may take several.
+type leg struct {
+	method       string
+	target       string // tool, prompt or URI; empty where the method has none
+	params       protocol.Params
+	caps         *protocol.ClientCapabilities // capabilities to declare; nil: those of the handlers
+	subscription *subscription                // of subscriptions/listen only
+}
+
+// sendNegotiated sends one leg over the negotiated connection. A list that the
+// server does not have is answered here with an empty one.
+func (c *Client) sendNegotiated(
+	ctx context.Context, l leg, mirrored []protocol.MirroredParam,
+) (protocol.Result, error) {
+	conn, err := c.negotiator.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if empty := c.undeclaredList(ctx, conn, l.method); empty != nil {
+		return empty, nil
+	}
+	result, err := c.sendOverConnection(ctx, conn, l, mirrored)
+	if empty := c.unknownList(ctx, conn, l.method, err); empty != nil {
+		return empty, nil
+	}
+	return result, err
+}
+
+// sendOverConnection sends one leg over conn, and once more under a new id if
+// the server refused it before it did anything: because of its version,
+// although it names one that this client speaks (basic/versioning), or because
+// it speaks the other era.
+func (c *Client) sendOverConnection(
+	ctx context.Context, conn *connection, l leg, mirrored []protocol.MirroredParam,
+) (protocol.Result, error) {
+	result, err := c.sendOnce(ctx, conn, l, mirrored)
+	said, ok := protocol.AsError(err)
+	if ok && slices.Contains(said.SupportedVersions(), conn.version) {
+		return c.sendOnce(ctx, conn, l, mirrored)
+	}
+	if other := c.negotiator.recheckEra(ctx, conn, err); other != nil && l.subscription == nil {
+		if empty := c.undeclaredList(ctx, other, l.method); empty != nil {
+			return empty, nil
+		}
+		return c.sendOnce(ctx, other, l, nil)
+	}
+	return result, err
+}
+
+// sendOnce sends one leg under a new id and returns the decoded result. It
+// fills in the metadata of l's parameters, so they must be a copy.
+func (c *Client) sendOnce(
+	ctx context.Context, conn *connection, l leg, mirrored []protocol.MirroredParam,
+) (protocol.Result, error) {
+	if conn.isLegacy() {
+		return c.sendInSession(ctx, conn, l)
+	}
+	id := c.nextID()
+	meta := l.params.RequestMetadata()
+	progress := c.progressHandler(ctx)
+	c.fillMetadata(meta, id, progress != nil)
+	if l.caps != nil {
+		meta.Capabilities = l.caps
+	}
+	params, err := protocol.EncodeParams(l.params)
+	if err != nil {
+		return nil, errPrefix.Errorf("%s: %w", l.method, err)
+	}
+	req := &protocol.Request{
+		ID:     id,
+		Method: l.method,
+		Params: params,
+		Mirror: protocol.Mirror{Version: c.version, Name: l.target, Params: mirrored},
+	}
+	if l.subscription != nil {
+		l.subscription.startRequest(id)
+	}
+	back := c.newReceiver(meta.ProgressToken, progress, l.subscription)
+	defer back.stopReceiving()
+	resp, err := conn.peer.Handle(ctx, req, back.asBack())
+	if failed := back.firstError(); failed != nil {
+		return nil, failed
+	}
+	if err != nil {
+		return nil, &TransportError{l.method, err}
+	}
+	return c.decodeResponse(conn.version, req, resp)
+}
+
+// fillMetadata declares version, name and capabilities. It overwrites what the
+// caller of the call put there: the client answers for what it declares.
+func (c *Client) fillMetadata(meta *protocol.RequestMeta, id protocol.ID, progress bool) {
+	meta.Version = c.version
+	meta.ClientInfo = &c.opts.Info
+	meta.Capabilities = &c.caps
+	if meta.LogLevel == "" {
+		meta.LogLevel = c.opts.LogLevel
+	}
+	if meta.ProgressToken.IsZero() && progress {
+		meta.ProgressToken = id
+	}
+}
+
+// decodeResponse checks that a response answers the request and returns its
+// result.
+func (c *Client) decodeResponse(
+	version protocol.Version, req *protocol.Request, resp *protocol.Response,
+) (protocol.Result, error) {
+	switch {
+	case resp == nil:
+		return nil, &TransportError{req.Method, fmt.Errorf("peer returned nil")}
+	case resp.Error != nil && resp.ID.IsZero():
+		// The server could not read the id. The peer has one request of this call
+		// in flight, so the error belongs to it.
+		return nil, c.explainRefusal(resp.Error)
+	case resp.ID != req.ID:
+		err := fmt.Errorf("it has id %.64s, the request %s", resp.ID, req.ID)
+		return nil, &ResponseError{req.Method, err}
+	case resp.Error != nil:
+		return nil, c.explainRefusal(resp.Error)
+	}
+	result, err := protocol.DecodeResult(version, req.Method, resp.Result)
+	if err != nil {
+		return nil, &ResponseError{req.Method, err}
+	}
+	return result, nil
+}

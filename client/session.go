@@ -1,0 +1,385 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A session is a connection of a legacy revision: opened by initialize, and
+// used by both sides (basic/lifecycle of revision 2025-11-25). As the
+// [protocol.BackCaller] of the peer it receives what belongs to no request.
+type session struct {
+	client      *Client
+	peer        protocol.LegacySession
+	agreed      *protocol.InitializeResult // nil until the server has answered
+	pushes      pushHandler
+	subscribers subscribers
+
+	mu      sync.Mutex
+	running map[protocol.ID]runningLeg // by the id of the request
+}
+
+// A runningLeg has been sent and not been answered.
+type runningLeg struct {
+	ctx      context.Context // of the call, for progress that arrives on another stream
+	receiver *sessionReceiver
+}
+
+var _ protocol.BackCaller = (*session)(nil)
+
+// openSession opens a session. It offers the newest legacy revision and accepts
+// any other that the server chooses and this client speaks.
+func (c *Client) openSession(ctx context.Context, peer protocol.LegacyPeer) (*connection, error) {
+	s := &session{client: c, running: map[protocol.ID]runningLeg{}}
+	s.pushes.session = s
+	s.subscribers.session = s
+	caps := c.caps
+	caps.Extensions = nil // legacy revisions do not have them
+	params, err := protocol.EncodeParams(&protocol.InitializeParams{
+		ProtocolVersion: protocol.V20251125, Capabilities: caps, ClientInfo: c.opts.Info,
+	})
+	if err != nil {
+		return nil, errPrefix.Errorf("%s: %w", protocol.MethodInitialize, err)
+	}
+	req := &protocol.Request{ID: c.nextID(), Method: protocol.MethodInitialize, Params: params}
+	opened, resp, err := peer.OpenSession(ctx, req, s)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, &TransportError{req.Method, err}
+	}
+	s.peer = opened
+	if err := s.finishHandshake(ctx, req, resp); err != nil {
+		if opened != nil {
+			_ = opened.Close()
+		}
+		return nil, err
+	}
+	return &connection{version: s.agreed.ProtocolVersion, peer: opened, session: s}, nil
+}
+
+// finishHandshake checks the server's choice of revision, sends
+// notifications/initialized and sets the log level.
+func (s *session) finishHandshake(
+	ctx context.Context, req *protocol.Request, resp *protocol.Response,
+) error {
+	c := s.client
+	result, err := c.decodeResponse(protocol.V20251125, req, resp)
+	if err != nil {
+		return err
+	}
+	agreed, ok := result.(*protocol.InitializeResult)
+	if !ok || s.peer == nil {
+		return &ResponseError{req.Method, fmt.Errorf("unexpected result %T", result)}
+	}
+	if v := agreed.ProtocolVersion; !v.Known() || v.Era() != protocol.Legacy {
+		err := fmt.Errorf("server chooses revision %.32q, which this client does not speak", v)
+		return &ResponseError{req.Method, err}
+	}
+	s.mu.Lock()
+	s.agreed = agreed
+	s.mu.Unlock()
+	ready := &protocol.Notification{Method: protocol.NotifyInitialized}
+	if err := s.peer.Notify(ctx, ready); err != nil {
+		return &TransportError{protocol.NotifyInitialized, err}
+	}
+	if c.opts.LogLevel == "" || agreed.Capabilities.Logging == nil {
+		return nil
+	}
+	// A refusal only means that the server chooses the level itself.
+	level := &protocol.SetLevelParams{Level: c.opts.LogLevel}
+	_, err = s.sendRequest(ctx, protocol.MethodSetLevel, level)
+	if _, said := protocol.AsError(err); said {
+		return nil
+	}
+	return err
+}
+
+// agreedVersion returns the server's choice of revision, empty until it has
+// made one.
+func (s *session) agreedVersion() protocol.Version {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.agreed == nil {
+		return ""
+	}
+	return s.agreed.ProtocolVersion
+}
+
+// sendRequest sends a request that belongs to no call.
+func (s *session) sendRequest(
+	ctx context.Context, method string, p protocol.Params,
+) (protocol.Result, error) {
+	return s.sendLeg(ctx, leg{method: method, params: p}, nil)
+}
+
+// sendLeg sends one request in the form of legacy revisions. A nil back gets a
+// receiver that has no handlers for notifications.
+func (s *session) sendLeg(
+	ctx context.Context, l leg, back *sessionReceiver,
+) (protocol.Result, error) {
+	params, err := protocol.EncodeParams(l.params)
+	if err != nil {
+		return nil, errPrefix.Errorf("%s: %w", l.method, err)
+	}
+	version := s.agreedVersion()
+	req := &protocol.Request{
+		ID: s.client.nextID(), Method: l.method, Params: params,
+		Mirror: protocol.Mirror{Version: version},
+	}
+	if back == nil {
+		back = &sessionReceiver{session: s, leg: l}
+	}
+	s.addRunning(req.ID, runningLeg{ctx, back})
+	defer s.removeRunning(req.ID)
+	resp, err := s.peer.Handle(ctx, req, back)
+	if failed := back.notifications.firstError(); failed != nil {
+		return nil, failed
+	}
+	if err != nil {
+		return nil, &TransportError{l.method, err}
+	}
+	return s.client.decodeResponse(version, req, resp)
+}
+
+func (s *session) addRunning(id protocol.ID, r runningLeg) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running[id] = r
+}
+
+func (s *session) removeRunning(id protocol.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.running, id)
+}
+
+// soleOrigin returns the origin of a pushed question that arrives outside of
+// any request. If exactly one request runs, the question must belong to it;
+// else the origin is empty.
+func (s *session) soleOrigin() (o Origin) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.running) == 1 {
+		for _, r := range s.running {
+			o.Method, o.Target = r.receiver.leg.method, r.receiver.leg.target
+		}
+	}
+	return o
+}
+
+// findByProgress returns the running leg that n reports the progress of. Some
+// servers send progress on the session's own stream instead of that of the
+// request.
+func (s *session) findByProgress(n *protocol.Notification) (r runningLeg, ok bool) {
+	var p protocol.Progress
+	if n.Method != protocol.NotifyProgress || jsonx.Decode(n.Params, &p) != nil || p.Token.IsZero() {
+		return runningLeg{}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.running {
+		if b := r.receiver.notifications; b != nil && b.token == p.Token {
+			return r, true
+		}
+	}
+	return runningLeg{}, false
+}
+
+// sendInSession sends one leg in a session. If the server refuses it until the
+// person has visited a URL (-32042), it asks for the visit and sends the leg
+// again.
+func (c *Client) sendInSession(
+	ctx context.Context, conn *connection, l leg,
+) (protocol.Result, error) {
+	s := conn.session
+	if l.method == protocol.MethodDiscover {
+		return s.discoverResult(), nil
+	}
+	if err := s.stripModernFields(l.params); err != nil {
+		return nil, err
+	}
+	meta := l.params.RequestMetadata()
+	progress := c.progressHandler(ctx)
+	if progress != nil && meta.ProgressToken.IsZero() {
+		meta.ProgressToken = protocol.StringID("p" + c.nextID().String())
+	}
+	visited := map[string]bool{}
+	for round := 1; ; round++ {
+		back := &sessionReceiver{
+			session: s, leg: l, notifications: c.newReceiver(meta.ProgressToken, progress, nil),
+		}
+		result, err := s.sendLeg(ctx, l, back)
+		back.notifications.stopReceiving()
+		if err == nil {
+			// Legacy revisions have no cache hints: ignore what looks like them.
+			if hints := cacheHintsOf(result); hints != nil {
+				*hints = protocol.CacheHints{}
+			}
+			return result, nil
+		}
+		said, _ := protocol.AsError(err)
+		visits, asked := said.URLElicitations()
+		if !asked || conn.version < protocol.V20251125 || round > c.opts.MaxRounds {
+			return nil, err
+		}
+		origin := Origin{Method: l.method, Target: l.target, Round: round}
+		if failed := c.visitURLs(ctx, origin, visits, visited, err); failed != nil {
+			return nil, failed
+		}
+	}
+}
+
+// visitURLs asks the person to visit what the server wants visited before it
+// serves a request (-32042; client/elicitation of revision 2025-11-25, "URL
+// Elicitation Required Error"). It returns said if the server wants the same
+// visit a second time: the person did not complete it, and the caller must call
+// again. Visited holds the visits of the call so far.
+func (c *Client) visitURLs(
+	ctx context.Context, origin Origin, visits []*protocol.ElicitURL, visited map[string]bool,
+	said error,
+) error {
+	questions := make(protocol.InputRequests, len(visits))
+	for i, v := range visits {
+		if v.ElicitationID == "" {
+			err := fmt.Errorf("elicitations[%d].elicitationId: must be present", i)
+			return &ResponseError{origin.Method, err}
+		}
+		if visited[v.ElicitationID] {
+			return said
+		}
+		visited[v.ElicitationID] = true
+		questions[i] = protocol.KeyedRequest{Key: v.ElicitationID, Request: v}
+	}
+	c.humanClock.startQuestion()
+	answers, err := c.questions.answerQuestions(ctx, origin, questions)
+	c.humanClock.endQuestion()
+	if err != nil {
+		return err
+	}
+	for _, a := range answers {
+		r, err := protocol.DecodeElicitResult(a.Result)
+		if err != nil || r.Action != protocol.ActionAccept {
+			return errPrefix.Errorf("person would not visit a URL: %w", said)
+		}
+	}
+	return nil
+}
+
+// stripModernFields removes what legacy revisions do not have. It refuses
+// retries, which legacy revisions cannot express.
+func (s *session) stripModernFields(p protocol.Params) error {
+	var retry protocol.Retry
+	switch p := p.(type) {
+	case *protocol.CallToolParams:
+		retry = p.Retry
+	case *protocol.GetPromptParams:
+		retry = p.Retry
+	case *protocol.ReadResourceParams:
+		retry = p.Retry
+	}
+	if _, state := retry.RequestState.Text(); state || retry.InputResponses != nil {
+		return errPrefix.Errorf(
+			"answers and state cannot be sent: server speaks revision %s", s.agreedVersion(),
+		)
+	}
+	meta := p.RequestMetadata()
+	meta.Version, meta.ClientInfo, meta.Capabilities, meta.LogLevel = "", nil, nil, ""
+	return nil
+}
+
+// discoverResult returns what initialize said as a result of server/discover,
+// which legacy revisions do not have.
+func (s *session) discoverResult() *protocol.DiscoverResult {
+	a := s.agreed
+	meta, err := protocol.Meta(nil).With(protocol.MetaServerInfo, a.ServerInfo)
+	if err != nil {
+		meta = nil
+	}
+	return &protocol.DiscoverResult{
+		SupportedVersions: []protocol.Version{a.ProtocolVersion},
+		Capabilities:      a.Capabilities,
+		Instructions:      a.Instructions,
+		Meta:              meta,
+	}
+}
+
+// Notify implements [protocol.Back] for notifications outside of any request.
+func (s *session) Notify(ctx context.Context, n *protocol.Notification) error {
+	if n == nil {
+		return errors.New("client: nil notification")
+	}
+	if s.handleOwnNotification(n) {
+		return nil
+	}
+	if r, ok := s.findByProgress(n); ok {
+		_ = r.receiver.Notify(r.ctx, n) // the call reports the error; the stream goes on
+		return nil
+	}
+	back := s.client.newReceiver(protocol.ID{}, nil, nil)
+	if back == nil {
+		return nil
+	}
+	return back.Notify(ctx, n)
+}
+
+// handleOwnNotification handles the notifications that belong to the session on
+// whichever stream they arrive: withdrawn questions and changes. It reports
+// false for all others, and for changes that nobody listens for.
+func (s *session) handleOwnNotification(n *protocol.Notification) bool {
+	switch n.Method {
+	case protocol.NotifyCancelled:
+		s.pushes.cancelPush(n.Params)
+		return true
+	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged,
+		protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated:
+		return s.subscribers.publishNotification(n)
+	}
+	return false
+}
+
+// Call implements [protocol.BackCaller] for questions outside of any request.
+func (s *session) Call(ctx context.Context, req *protocol.Request) (*protocol.Response, error) {
+	return s.pushes.answerPush(ctx, s.soleOrigin(), req)
+}
+
+// A sessionReceiver receives the notifications and pushed questions for one
+// request of a session.
+type sessionReceiver struct {
+	session       *session
+	leg           leg
+	notifications *notificationReceiver // nil: no handler wants any
+
+	mu        sync.Mutex
+	questions int // how many the server has pushed
+}
+
+var _ protocol.BackCaller = (*sessionReceiver)(nil)
+
+// Notify implements [protocol.Back].
+func (b *sessionReceiver) Notify(ctx context.Context, n *protocol.Notification) error {
+	if n != nil && b.session.handleOwnNotification(n) {
+		return nil
+	}
+	if b.notifications == nil {
+		return nil
+	}
+	return b.notifications.Notify(ctx, n)
+}
+
+// Call implements [protocol.BackCaller].
+func (b *sessionReceiver) Call(
+	ctx context.Context, req *protocol.Request,
+) (*protocol.Response, error) {
+	b.mu.Lock()
+	b.questions++
+	origin := Origin{Method: b.leg.method, Target: b.leg.target, Round: b.questions}
+	b.mu.Unlock()
+	return b.session.pushes.answerPush(ctx, origin, req)
+}

@@ -1,0 +1,432 @@
+package client_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+func serveHTTP(t *testing.T, h http.Handler) string {
+	t.Helper()
+	web := httptest.NewServer(h)
+	t.Cleanup(web.Close)
+	return web.URL
+}
+
+// overEach runs a test over each transport in legacyTransports.
+func overEach(t *testing.T, test func(t *testing.T, way string)) {
+	for _, way := range legacyTransports {
+		t.Run(way, func(t *testing.T) { test(t, way) })
+	}
+}
+
+// pushed returns a pushed request with the given id, method and params.
+func pushed(id, method, params string) string {
+	if params != "" {
+		params = `,"params":` + params
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q%s}`, id, method, params)
+}
+
+const (
+	nameParams = `{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string","minLength":2},"size":{"type":"integer","default":3}},"required":["name"]}}`
+	askedModel = `{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":10}`
+)
+
+// allHandlers returns options that answer every question.
+func allHandlers() *client.Options {
+	return &client.Options{
+		ElicitForm: acceptName,
+		ElicitURL: func(context.Context, *client.URLQuestion) (*protocol.ElicitResult, error) {
+			return client.Accept(nil)
+		},
+		CreateMessage: func(context.Context, *client.SamplingQuestion) (*protocol.CreateMessageResult, error) {
+			return &protocol.CreateMessageResult{
+				Role: protocol.Assistant, Model: "m",
+				Content: []protocol.Content{&protocol.TextContent{Text: "hello"}},
+			}, nil
+		},
+		ListRoots: func(context.Context, *client.RootsQuestion) ([]protocol.Root, error) {
+			return []protocol.Root{{URI: "file:///work"}}, nil
+		},
+	}
+}
+
+// A legacyMessage is any message, as a server written by hand reads it.
+type legacyMessage struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  *struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// answer returns the client's answer to a pushed request in short: the result,
+// or the code of the error.
+func (m legacyMessage) answer() string {
+	if m.Error != nil {
+		return fmt.Sprint(m.Error.Code)
+	}
+	return string(m.Result)
+}
+
+// A legacyServer is a server of a legacy revision whose behaviour the test
+// chooses, independent of the transport.
+type legacyServer struct {
+	version string // of initialize; 2025-11-25 when empty
+	caps    string // JSON
+	// inMemory has HTTP over pipes instead of sockets, for a test in a bubble.
+	inMemory bool
+	// refuse answers server/discover, by itself as a legacy server would.
+	refuse func(w http.ResponseWriter, m legacyMessage)
+	// call answers tools/call. Push sends a message on the stream of the call,
+	// and returns what the client answers if it is a request, or nothing when the
+	// client has gone.
+	call func(m legacyMessage, push func(message string) legacyMessage) (result string)
+	// handle, if it returns a text, is the answer to a request.
+	handle func(m legacyMessage) string
+
+	mu      sync.Mutex
+	heard   []legacyMessage
+	waiting map[string]chan legacyMessage
+}
+
+func (s *legacyServer) note(m legacyMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard = append(s.heard, m)
+	if m.Method == "" {
+		if c := s.waiting[string(m.ID)]; c != nil {
+			delete(s.waiting, string(m.ID))
+			c <- m
+		}
+	}
+}
+
+// methods returns what the client sent, in order, notifications included.
+func (s *legacyServer) methods() (list []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.heard {
+		if m.Method != "" {
+			list = append(list, m.Method)
+		}
+	}
+	return list
+}
+
+// params returns the parameters of the last message with the method.
+func (s *legacyServer) params(method string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range slices.Backward(s.heard) {
+		if m.Method == method {
+			return string(m.Params)
+		}
+	}
+	return ""
+}
+
+// ask sends a request with write and waits for the answer; without an id it
+// only sends. It ends with ctx, that of the call in which it asks: a client that
+// has given up answers nothing any more.
+func (s *legacyServer) ask(ctx context.Context, message string, write func(string)) legacyMessage {
+	var m legacyMessage
+	_ = json.Unmarshal([]byte(message), &m)
+	if m.ID == nil {
+		write(message)
+		return m
+	}
+	c := make(chan legacyMessage, 1)
+	s.mu.Lock()
+	if s.waiting == nil {
+		s.waiting = map[string]chan legacyMessage{}
+	}
+	s.waiting[string(m.ID)] = c
+	s.mu.Unlock()
+	write(message)
+	select {
+	case m := <-c:
+		return m
+	case <-ctx.Done():
+		return legacyMessage{}
+	}
+}
+
+// reply returns the answer to a request other than tools/call.
+func (s *legacyServer) reply(m legacyMessage) string {
+	body := `"result":{}`
+	if s.handle != nil {
+		if text := s.handle(m); text != "" {
+			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, text)
+		}
+	}
+	switch m.Method {
+	case "initialize":
+		version, caps := s.version, s.caps
+		if version == "" {
+			version = "2025-11-25"
+		}
+		if caps == "" {
+			caps = `{"tools":{}}`
+		}
+		body = fmt.Sprintf(
+			`"result":{"protocolVersion":%q,"capabilities":%s,"serverInfo":{"name":"old","version":"1"},"instructions":"be gentle"}`,
+			version, caps,
+		)
+	case "tools/list":
+		body = `"result":{"tools":[{"name":"t","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"not valid"}}}}],"ttlMs":60000,"cacheScope":"public"}`
+	case "server/discover":
+		body = `"error":{"code":-32601,"message":"Method not found"}`
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, body)
+}
+
+const legacyDone = `{"content":[{"type":"text","text":"done"}]}`
+
+func (s *legacyServer) result(m legacyMessage, push func(string) legacyMessage) string {
+	result := legacyDone
+	if s.call != nil {
+		result = s.call(m, push)
+	}
+	if strings.HasPrefix(result, `{"code"`) {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, m.ID, result)
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+}
+
+// onLines serves a line stream and returns the client's end of it.
+func (s *legacyServer) onLines(t *testing.T, opts *client.StreamOptions) *client.Stream {
+	t.Helper()
+	fromClient, toServer := io.Pipe()
+	fromServer, toClient := io.Pipe()
+	var mu sync.Mutex
+	write := func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		_, _ = io.WriteString(toClient, line+"\n")
+	}
+	go func() {
+		defer toClient.Close()
+		var calls sync.WaitGroup
+		defer calls.Wait()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		lines := bufio.NewScanner(fromClient)
+		for lines.Scan() {
+			var m legacyMessage
+			if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+				t.Errorf("client wrote %q", lines.Text())
+			}
+			s.note(m)
+			switch {
+			case m.Method == "tools/call":
+				calls.Go(func() {
+					write(s.result(m, func(message string) legacyMessage { return s.ask(ctx, message, write) }))
+				})
+			case m.Method != "" && m.ID != nil:
+				if text := s.reply(m); !strings.Contains(text, `"silence"`) {
+					write(text)
+				}
+			}
+		}
+	}()
+	return client.NewStream(fromServer, toServer, opts)
+}
+
+// A legacyHTTP is a legacyServer over Streamable HTTP.
+type legacyHTTP struct {
+	*legacyServer
+	session string // id; empty: none
+	noGet   bool
+	plain   bool        // answers calls as JSON
+	gets    chan string // what goes out on the stream of the session
+}
+
+func (s *legacyHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.Method {
+	case http.MethodPost:
+		s.post(w, r)
+	case http.MethodGet:
+		s.get(w, r)
+	}
+}
+
+func (s *legacyHTTP) get(w http.ResponseWriter, r *http.Request) {
+	if s.noGet {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.(http.Flusher).Flush()
+	for {
+		select {
+		case message := <-s.gets:
+			fmt.Fprintf(w, "data: %s\n\n", message)
+			w.(http.Flusher).Flush()
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func (s *legacyHTTP) post(w http.ResponseWriter, r *http.Request) {
+	var m legacyMessage
+	body, _ := io.ReadAll(r.Body)
+	_ = json.Unmarshal(body, &m)
+	s.note(m)
+	if s.refuse != nil && m.Method == "server/discover" {
+		s.refuse(w, m)
+		return
+	}
+	if m.Method == "initialize" && s.session != "" {
+		w.Header().Set("Mcp-Session-Id", s.session)
+	}
+	switch {
+	case m.ID == nil || m.Method == "":
+		w.WriteHeader(http.StatusAccepted)
+	case m.Method != "tools/call":
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, s.reply(m))
+	case s.plain:
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, s.result(m, func(message string) legacyMessage {
+			return s.ask(r.Context(), message, func(text string) {
+				select {
+				case s.gets <- text:
+				case <-r.Context().Done(): // nobody reads the stream any more
+				}
+			})
+		}))
+	default:
+		w.Header().Set("Content-Type", "text/event-stream")
+		var mu sync.Mutex
+		write := func(text string) {
+			mu.Lock()
+			defer mu.Unlock()
+			fmt.Fprintf(w, "data: %s\n\n", text)
+			w.(http.Flusher).Flush()
+		}
+		write(
+			s.result(m, func(message string) legacyMessage { return s.ask(r.Context(), message, write) }),
+		)
+	}
+}
+
+// The transports of a legacyServer. Its questions come over the stream of the
+// call, over that of the session, or over the only stream there is.
+var legacyTransports = []string{"post stream", "get stream", "lines"}
+
+// reach returns a client of s that negotiates first.
+func (s *legacyServer) reach(t *testing.T, way string, opts *client.Options) *client.Client {
+	t.Helper()
+	if way == "lines" {
+		return newClient(t, s.onLines(t, nil), opts)
+	}
+	web := &legacyHTTP{
+		legacyServer: s, session: "s1", plain: way == "get stream", gets: make(chan string),
+	}
+	return web.client(t, opts)
+}
+
+func (s *legacyHTTP) client(t *testing.T, opts *client.Options) *client.Client {
+	t.Helper()
+	if s.inMemory {
+		tr, err := clienthttp.New(
+			"http://server.test/mcp", &clienthttp.Options{HTTPClient: serveInMemory(t, s)},
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newClient(t, tr, opts)
+	}
+	return newClient(t, dialHTTP(t, s, nil), opts)
+}
+
+func dialHTTP(t *testing.T, h http.Handler, opts *clienthttp.Options) *clienthttp.Transport {
+	t.Helper()
+	tr, err := clienthttp.New(serveHTTP(t, h), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+// A pipeListener accepts connections made in this process.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error { l.once.Do(func() { close(l.closed) }); return nil }
+
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+
+func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case l.conns <- theirs:
+		return ours, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// serveInMemory serves HTTP over pipes, which block in a way that synctest
+// recognizes, and returns an HTTP client of the server.
+func serveInMemory(t *testing.T, h http.Handler) *http.Client {
+	t.Helper()
+	l := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	transport, web := &http.Transport{DialContext: l.dial}, &http.Server{Handler: h}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = web.Serve(l) })
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		_ = web.Close()
+		serving.Wait()
+	})
+	return &http.Client{Transport: transport}
+}
+
+var _ protocol.LegacyPeer = (*clienthttp.Transport)(nil)
+
+// peek returns the message of a request, and leaves the body readable.
+func peek(t *testing.T, r *http.Request) (m legacyMessage) {
+	t.Helper()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	_ = json.Unmarshal(body, &m)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return m
+}

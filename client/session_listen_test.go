@@ -1,0 +1,68 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+func TestLegacyListen(t *testing.T) {
+	overEach(t, func(t *testing.T, way string) {
+		s := &legacyServer{
+			caps: `{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true}}`,
+		}
+		s.handle = func(m legacyMessage) string {
+			if m.Method == "resources/subscribe" && strings.Contains(string(m.Params), "none") {
+				return `"error":{"code":-32002,"message":"no such resource"}`
+			}
+			return ""
+		}
+		s.call = func(_ legacyMessage, push func(string) legacyMessage) string {
+			push(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+			push(`{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`)
+			push(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"test://a"}}`)
+			push(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":null}}`)
+			return legacyDone
+		}
+		c := s.reach(t, way, nil)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		events, over, enough := make(chan client.Event, 8), make(chan error, 1), errors.New("enough")
+		go func() {
+			over <- c.Listen(ctx, protocol.SubscriptionFilter{
+				ToolsListChanged: true, PromptsListChanged: true, ResourceSubscriptions: []string{
+					"test://a", "test://none",
+				},
+			}, func(_ context.Context, e client.Event) { events <- e })
+		}()
+		ack := (<-events).(client.Acknowledged).Filter
+		if !ack.ToolsListChanged || ack.PromptsListChanged ||
+			!slices.Equal(ack.ResourceSubscriptions, []string{"test://a"}) {
+			t.Errorf("honoured %+v", ack)
+		}
+		if way == "get stream" {
+			// The answer to a call may overtake what is said beside it.
+			go func() { _, _ = c.CallTool(ctx, "greet", nil) }()
+		} else if _, err := c.CallTool(ctx, "greet", nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-events; got != (client.ToolsChanged{}) {
+			t.Errorf("got %#v", got)
+		}
+		if got := <-events; got != (client.ResourceUpdated{URI: "test://a"}) {
+			t.Errorf("got %#v", got)
+		}
+		cancel(enough)
+		if err := <-over; !errors.Is(err, enough) {
+			t.Errorf("got %v", err)
+		}
+		if got := s.params("resources/unsubscribe"); got != `{"uri":"test://a"}` {
+			t.Errorf("unsubscribed %q", got)
+		}
+	})
+}

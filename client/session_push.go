@@ -1,0 +1,208 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+
+	"github.com/rondo-mcp/rondo/internal/earlycancel"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// errQuestionWithdrawn is the cause with which the context of a handler ends
+// when the server withdraws its question.
+var errQuestionWithdrawn = errors.New("client: server has withdrawn the question")
+
+// A pushHandler answers the questions that a legacy server pushes: requests of
+// its own, while a call runs. They pass the same checks and go to the same
+// handlers as the questions of modern servers.
+type pushHandler struct {
+	session *session
+
+	mu      sync.Mutex
+	running map[protocol.ID]context.CancelCauseFunc // by id of the request
+	early   earlycancel.Set                         // withdrawals that arrived before their questions
+}
+
+// answerPush answers one request of the server. An error means that no response
+// is to be sent.
+func (p *pushHandler) answerPush(
+	ctx context.Context, origin Origin, req *protocol.Request,
+) (*protocol.Response, error) {
+	if req == nil || req.ID.IsZero() {
+		return nil, errors.New("client: request without id")
+	}
+	if req.Method == protocol.MethodPing {
+		return &protocol.Response{ID: req.ID, Result: json.RawMessage(`{}`)}, nil
+	}
+	refuse := func(e *protocol.Error) (*protocol.Response, error) {
+		return &protocol.Response{ID: req.ID, Error: e}, nil
+	}
+	c := p.session.client
+	origin.Key = idText(req.ID)
+	t, refusal, err := p.preparePush(origin, req)
+	if err != nil {
+		c.questions.reportPushFailure(ctx, err)
+	}
+	if refusal != nil {
+		return refuse(refusal)
+	}
+	ctx, done, refusal := p.beginPush(ctx, req.ID)
+	if refusal != nil {
+		return refuse(refusal)
+	}
+	defer done()
+	var result json.RawMessage
+	t.runHandler(ctx, func(r json.RawMessage, e error) { result, err = r, e })
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx) // withdrawn: the server expects no response
+	}
+	if err != nil {
+		c.questions.reportPushFailure(ctx, err)
+		return refuse(errorForServer(err))
+	}
+	return &protocol.Response{ID: req.ID, Result: result}, nil
+}
+
+// idText returns an id as a question key: the text of a string, the digits of a
+// number.
+func idText(id protocol.ID) string {
+	if text, err := jsonx.Text([]byte(id.String())); err == nil {
+		return text
+	}
+	return id.String()
+}
+
+// errorForServer returns what the server is told when a question gets no
+// answer. Errors of handlers stay on this side, unless they are protocol
+// errors, which are made to be sent.
+func errorForServer(err error) *protocol.Error {
+	if said, ok := protocol.AsError(err); ok {
+		if _, panicked := errors.AsType[*PanicError](err); !panicked {
+			return said
+		}
+	}
+	return protocol.Errorf(
+		protocol.CodeInternalError, "internal error: question could not be answered",
+	)
+}
+
+// reportPushFailure calls Options.PushFailed. It ignores panics, since no call
+// can fail with them.
+func (h *questionHandlers) reportPushFailure(ctx context.Context, err error) {
+	if h.opts.PushFailed == nil {
+		return
+	}
+	defer func() { _ = recover() }()
+	h.opts.PushFailed(ctx, err)
+}
+
+// preparePush checks a request and binds it to its handler. The refusal is for
+// the server, err for Options.PushFailed.
+func (p *pushHandler) preparePush(
+	origin Origin, req *protocol.Request,
+) (t questionTask, refusal *protocol.Error, err error) {
+	c := p.session.client
+	version := p.session.agreedVersion()
+	if !c.questions.declaresMethod(version, req.Method) {
+		return t, protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %.64q", req.Method), nil
+	}
+	q, err := protocol.DecodeInputRequest(req.Method, req.Params)
+	if err != nil {
+		return t, protocol.Errorf(protocol.CodeInvalidParams, "invalid params: %v", err), nil
+	}
+	if u, ok := q.(*protocol.ElicitURL); ok {
+		switch {
+		case version < protocol.V20251125:
+			return t, protocol.Errorf(
+				protocol.CodeInvalidParams, "invalid params: mode: revision %s has no URL mode", version,
+			), nil
+		case u.ElicitationID == "":
+			return t, protocol.Errorf(
+				protocol.CodeInvalidParams, "invalid params: elicitationId: must be present",
+			), nil
+		}
+	}
+	t, err = c.questions.prepareQuestion(origin, q)
+	if err != nil {
+		// Undeclared modes are invalid parameters, and so are questions that must
+		// not be shown to a person (client/elicitation, "Error Handling").
+		return t, protocol.Errorf(protocol.CodeInvalidParams, "invalid params: %v", err),
+			&QuestionError{Key: origin.Key, Kind: q.Kind(), Err: err}
+	}
+	return t, nil, nil
+}
+
+// declaresMethod reports whether the client has declared the capability for a
+// method, in a revision that has it. Until the server has chosen a revision (v
+// is empty) none is declared.
+func (h *questionHandlers) declaresMethod(v protocol.Version, method string) bool {
+	switch method {
+	case protocol.MethodElicit:
+		return h.caps.Elicitation != nil && v >= protocol.V20250618
+	case protocol.MethodCreateMessage:
+		return h.caps.Sampling != nil && v != ""
+	case protocol.MethodListRoots:
+		return h.caps.Roots != nil && v != ""
+	}
+	return false
+}
+
+// beginPush counts a request as running under its id. The returned function
+// must be called when it has been answered.
+func (p *pushHandler) beginPush(
+	ctx context.Context, id protocol.ID,
+) (context.Context, func(), *protocol.Error) {
+	c := p.session.client
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, taken := p.running[id]; taken {
+		return nil, nil, protocol.Errorf(
+			protocol.CodeInvalidRequest, "invalid request: a request with id %s is running", id,
+		)
+	}
+	if p.early.Take(id) {
+		// The server gets a response, in case it uses ids more than once and waits.
+		return nil, nil, protocol.Errorf(
+			protocol.CodeInvalidRequest, "invalid request: it was cancelled before it began",
+		)
+	}
+	if len(p.running) >= c.opts.MaxPushes {
+		return nil, nil, protocol.Errorf(
+			protocol.CodeBusy, "too many questions at the same time: at most %d", c.opts.MaxPushes,
+		)
+	}
+	if p.running == nil {
+		p.running = map[protocol.ID]context.CancelCauseFunc{}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.life, func() { cancel(ErrClosed) })
+	p.running[id] = cancel
+	c.humanClock.startQuestion()
+	return ctx, func() {
+		p.mu.Lock()
+		delete(p.running, id)
+		p.mu.Unlock()
+		c.humanClock.endQuestion()
+		stop()
+		cancel(nil)
+	}, nil
+}
+
+// cancelPush cancels the handler of a question that the server withdraws. It
+// ignores params that cannot be decoded.
+func (p *pushHandler) cancelPush(params []byte) {
+	var said protocol.Cancelled
+	if jsonx.Decode(params, &said) != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if cancel := p.running[said.RequestID]; cancel != nil {
+		cancel(errPrefix.Errorf("%w: %.200q", errQuestionWithdrawn, said.Reason))
+	} else {
+		p.early.Note(said.RequestID) // the question may arrive later
+	}
+}

@@ -1,0 +1,362 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// Requests in a legacy session have no fields of modern revisions.
+func TestLegacyWire(t *testing.T) {
+	overEach(t, func(t *testing.T, way string) {
+		s := &legacyServer{caps: `{"tools":{"listChanged":true},"logging":{}}`}
+		opts := allHandlers()
+		opts.LogLevel = protocol.LevelWarning
+		opts.Extensions = map[string]json.RawMessage{"com.example/x": []byte(`{}`)}
+		c := s.reach(t, way, opts)
+		p := &protocol.CallToolParams{Name: "greet", Arguments: json.RawMessage(`{"n":1}`)}
+		p.Extra = protocol.Meta(`{"traceparent":"00-1-2-3","io.modelcontextprotocol/logLevel":"debug"}`)
+		r, err := c.CallToolParams(t.Context(), p)
+		wantDone(t, r, err)
+		if got, want := s.params("tools/call"), `{"name":"greet","arguments":{"n":1},"_meta":{"traceparent":"00-1-2-3"}}`; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		list, err := c.ListTools(t.Context(), "")
+		if err != nil || len(list.Tools) != 1 || list.Cache != (protocol.CacheHints{}) {
+			t.Fatalf("got %+v, %v, want the one tool, whatever its annotations, and no hints", list, err)
+		}
+		if _, err := c.ListTools(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+		d, err := c.Discover(t.Context())
+		if err != nil || d.SupportedVersions[0] != protocol.V20251125 || d.ServerInfo().Name != "old" ||
+			d.Instructions != "be gentle" || d.Capabilities.Tools == nil {
+			t.Errorf("got %+v, %v", d, err)
+		}
+		want := []string{
+			"server/discover", "initialize", "notifications/initialized", "logging/setLevel", "tools/call",
+			"tools/list", "tools/list",
+		}
+		if got := s.methods(); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		if got, want := s.params("initialize"), `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}},"clientInfo":{"name":"rondo-client","version":"0"}}`; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if got := s.params("logging/setLevel"); got != `{"level":"warning"}` {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+// In a legacy session a result that looks like a round is complete, and retries
+// cannot be sent.
+func TestLegacyHasNoRounds(t *testing.T) {
+	overEach(t, func(t *testing.T, way string) {
+		s := &legacyServer{call: func(legacyMessage, func(string) legacyMessage) string {
+			return `{"resultType":"input_required","inputRequests":{"who":` + nameForm + `},"requestState":"s","content":[{"type":"text","text":"done"}]}`
+		}}
+		opts := allHandlers()
+		opts.ElicitForm = func(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+			t.Error("somebody was asked")
+			return client.Cancel(), nil
+		}
+		c := s.reach(t, way, opts)
+		r, err := c.CallTool(t.Context(), "greet", nil)
+		wantDone(t, r, err)
+		p := &protocol.CallToolParams{Name: "greet"}
+		p.RequestState = protocol.StateText("s")
+		if _, err := c.CallToolParams(t.Context(), p); err == nil {
+			t.Error("state was sent")
+		}
+		result, pending, err := c.Begin(t.Context(), &protocol.CallToolParams{Name: "greet"})
+		if err != nil || pending != nil {
+			t.Fatalf("got %v, %v", pending, err)
+		}
+		wantDone(t, result.(*protocol.CallToolResult), nil)
+	})
+}
+
+// The timeout does not count the time in which people answer, and counts all
+// other time.
+func TestLegacyTimeout(t *testing.T) {
+	const limit = time.Second
+	overEach(t, func(t *testing.T, way string) {
+		synctest.Test(t, func(t *testing.T) {
+			opts := &client.Options{Timeout: limit, ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
+				select {
+				case <-time.After(2 * limit):
+					return client.Accept(map[string]any{"name": "Ada"})
+				case <-ctx.Done():
+					return nil, context.Cause(ctx)
+				}
+			}}
+			stop := make(chan struct{})
+			defer close(stop)
+			s := &legacyServer{inMemory: true, call: func(m legacyMessage, push func(string) legacyMessage) string {
+				if got := push(pushed("1", "elicitation/create", nameParams)); got.Error != nil {
+					t.Errorf("got %s", got.answer())
+				}
+				if strings.Contains(string(m.Params), "slow") {
+					<-stop
+				}
+				return legacyDone
+			}}
+			c := s.reach(t, way, opts)
+			r, err := c.CallTool(t.Context(), "greet", nil)
+			wantDone(t, r, err)
+			start := time.Now()
+			_, err = c.CallTool(t.Context(), "slow", nil)
+			if _, ok := errors.AsType[*client.TimeoutError](err); !ok || time.Since(start) != 3*limit {
+				t.Errorf(
+					"got %v after %v, want a TimeoutError after what the person took and the limit", err,
+					time.Since(start),
+				)
+			}
+		})
+	})
+}
+
+// When the caller gives up during a question, no goroutine stays that waits for
+// the answer.
+func TestLegacyCallerGivesUp(t *testing.T) {
+	overEach(t, func(t *testing.T, way string) {
+		ctx, cancel := context.WithCancel(t.Context())
+		opts := &client.Options{ElicitForm: func(ctx context.Context, _ *client.FormQuestion) (*protocol.ElicitResult, error) {
+			cancel()
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}}
+		s := &legacyServer{call: func(_ legacyMessage, push func(string) legacyMessage) string {
+			push(pushed("1", "elicitation/create", nameParams))
+			return legacyDone
+		}}
+		if _, err := s.reach(t, way, opts).CallTool(ctx, "greet", nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestURLElicitationRequired(t *testing.T) {
+	need := func(ids ...string) string {
+		var list []string
+		for _, id := range ids {
+			list = append(list, fmt.Sprintf(
+				`{"mode":"url","elicitationId":%q,"url":"https://example.com/%s","message":"m"}`, id, id,
+			))
+		}
+		return `{"code":-32042,"message":"This request requires more information.","data":{"elicitations":[` + strings.Join(list, ",") + `]}}`
+	}
+	always := func(n int) string { return need(fmt.Sprint(n)) }
+	tests := []struct {
+		name   string
+		answer func(n int) string // to the n-th call
+		person string
+		calls  int
+		asked  int
+		err    string
+	}{
+		{
+			"once", func(n int) string { return []string{need("a", "b"), legacyDone}[min(n, 1)] }, "accept",
+			2, 2, "",
+		},
+		{
+			"twice", func(n int) string { return []string{need("a"), need("b"), legacyDone}[min(n, 2)] },
+			"accept", 3, 2, "",
+		},
+		{"the same again", func(int) string { return need("a") }, "accept", 2, 1, "-32042"},
+		{"for ever", always, "accept", 4, 3, "-32042"},
+		{"declined", func(int) string { return need("a") }, "decline", 1, 1, "would not visit"},
+		{"cancelled", func(int) string { return need("a") }, "cancel", 1, 1, "would not visit"},
+		{
+			"hostile URL",
+			func(int) string { return strings.ReplaceAll(need("a"), "https:", "javascript:") }, "accept", 1,
+			0, "javascript",
+		},
+		{
+			"a form", func(int) string { return strings.ReplaceAll(need("a"), `"url"`, `"form"`) }, "accept",
+			1, 0, "-32042",
+		},
+		{"no id", func(int) string { return need("") }, "accept", 1, 0, "elicitationId"},
+		{
+			"no data", func(int) string { return `{"code":-32042,"message":"m"}` }, "accept", 1, 0, "-32042",
+		},
+		{"empty", func(int) string { return need() }, "accept", 1, 0, "-32042"},
+	}
+	overEach(t, func(t *testing.T, way string) {
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				calls, asked := 0, atomic.Int32{}
+				s := &legacyServer{call: func(legacyMessage, func(string) legacyMessage) string {
+					calls++
+					return test.answer(calls - 1)
+				}}
+				opts := &client.Options{MaxRounds: 3, ElicitURL: func(_ context.Context, q *client.URLQuestion) (*protocol.ElicitResult, error) {
+					asked.Add(1)
+					if q.Target != "greet" || !strings.HasSuffix(q.URL, q.Key) {
+						t.Errorf("asked %+v", q)
+					}
+					return &protocol.ElicitResult{Action: protocol.ElicitAction(test.person)}, nil
+				}}
+				r, err := s.reach(t, way, opts).CallTool(t.Context(), "greet", nil)
+				if test.err == "" {
+					wantDone(t, r, err)
+				} else if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Errorf("got %v, want %q", err, test.err)
+				}
+				if calls != test.calls || int(asked.Load()) != test.asked {
+					t.Errorf(
+						"%d calls and %d questions, want %d and %d", calls, asked.Load(), test.calls, test.asked,
+					)
+				}
+			})
+		}
+	})
+}
+
+func TestLegacyResourceNotFound(t *testing.T) {
+	overEach(t, func(t *testing.T, way string) {
+		s := &legacyServer{handle: func(m legacyMessage) string {
+			if m.Method == "resources/read" {
+				return `"error":{"code":-32002,"message":"Resource not found","data":{"uri":"file:///x"}}`
+			}
+			return ""
+		}}
+		_, err := s.reach(t, way, nil).ReadResource(t.Context(), "file:///x")
+		if said, ok := protocol.AsError(err); !ok || said.Code != protocol.CodeResourceNotFound {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestLegacyProgressAndNotifications(t *testing.T) {
+	overEach(t, func(t *testing.T, way string) {
+		progressed, heard := make(chan float64, 1), make(chan string, 8)
+		opts := &client.Options{
+			Progress: func(_ context.Context, p *protocol.Progress) { progressed <- p.Progress },
+			Log:      func(_ context.Context, m *protocol.LogMessage) { heard <- "log " + string(m.Data) },
+			Notification: func(_ context.Context, n *protocol.Notification) {
+				heard <- n.Method
+			},
+		}
+		s := &legacyServer{call: func(m legacyMessage, push func(string) legacyMessage) string {
+			var p struct {
+				Meta struct {
+					Token json.RawMessage `json:"progressToken"`
+				} `json:"_meta"`
+			}
+			_ = json.Unmarshal(m.Params, &p)
+			push(
+				fmt.Sprintf(
+					`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`,
+					p.Meta.Token,
+				),
+			)
+			push(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`)
+			push(
+				`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"x"}}`,
+			)
+			for _, want := range []string{"log 1", "notifications/elicitation/complete"} {
+				if got := <-heard; got != want {
+					t.Errorf("heard %s, want %s", got, want)
+				}
+			}
+			return legacyDone
+		}}
+		r, err := s.reach(t, way, opts).CallTool(t.Context(), "greet", nil)
+		wantDone(t, r, err)
+		if got := <-progressed; got != 1 {
+			t.Errorf("progress %v", got)
+		}
+	})
+}
+
+// A lost session is a typed error, and all later calls share one new session.
+func TestLegacySessionGone(t *testing.T) {
+	s := &legacyHTTP{legacyServer: &legacyServer{}, session: "s1", noGet: true}
+	var lost atomic.Bool
+	web := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if lost.Load() && r.Header.Get("Mcp-Session-Id") == "s1" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		s.ServeHTTP(w, r)
+	})
+	c := newClient(t, dialHTTP(t, web, nil), nil)
+	r, err := c.CallTool(t.Context(), "t", nil)
+	wantDone(t, r, err)
+	lost.Store(true)
+	s.session = "s2"
+	_, err = c.CallTool(t.Context(), "t", nil)
+	if !errors.Is(err, protocol.ErrSessionGone) {
+		t.Errorf("got %v, want ErrSessionGone", err)
+	}
+	var wait sync.WaitGroup
+	for range 10 {
+		wait.Go(func() {
+			if _, err := c.CallTool(t.Context(), "t", nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	opened := 0
+	for _, m := range s.methods() {
+		if m == "initialize" {
+			opened++
+		}
+	}
+	if opened != 2 {
+		t.Errorf("%d sessions opened, want 2: %v", opened, s.methods())
+	}
+}
+
+// A session is also replaced if the server refuses its requests with 400 and no
+// id. The call that fails has not run, and one new session is opened.
+func TestLegacySessionGoneWithoutTheIDOfTheRequest(t *testing.T) {
+	s := &legacyHTTP{legacyServer: &legacyServer{}, session: "s1", noGet: true}
+	var known atomic.Value
+	known.Store("s1")
+	web := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m := peek(t, r)
+		if id := r.Header.Get("Mcp-Session-Id"); m.Method != "initialize" &&
+			m.Method != "server/discover" && id != known.Load() {
+			says(
+				400, "application/json",
+				`{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`,
+			)(w, m)
+			return
+		}
+		s.ServeHTTP(w, r)
+	})
+	c := newClient(t, dialHTTP(t, web, nil), nil)
+	r, err := c.CallTool(t.Context(), "t", nil)
+	wantDone(t, r, err)
+	s.session = "s2"
+	known.Store("s2")
+	if _, err = c.CallTool(t.Context(), "t", nil); !errors.Is(err, protocol.ErrSessionGone) {
+		t.Errorf("got %v, want ErrSessionGone", err)
+	}
+	wantError(t, err, "session is gone", "the next call opens a new session")
+	for range 3 {
+		r, err := c.CallTool(t.Context(), "t", nil)
+		wantDone(t, r, err)
+	}
+	// The call that was refused never got to the tool.
+	want := "server/discover initialize notifications/initialized tools/call initialize notifications/initialized tools/call tools/call tools/call"
+	if got := strings.Join(s.methods(), " "); got != want {
+		t.Errorf("served %s, want %s", got, want)
+	}
+}

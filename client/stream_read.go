@@ -1,0 +1,292 @@
+package client
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/lineio"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// readLines routes lines until the stream ends.
+func (s *Stream) readLines(lines *lineio.Reader) {
+	for {
+		line, err := lines.Next()
+		switch {
+		case errors.Is(err, lineio.ErrTooLong):
+			s.failAfterLongLine()
+		case err != nil:
+			s.failStream(err)
+			return
+		default:
+			s.routeLine(line)
+		}
+	}
+}
+
+// failAfterLongLine fails all running requests except subscriptions, whose
+// results are short: the line that was too long was probably the response to
+// one of them, and which one cannot be known.
+func (s *Stream) failAfterLongLine() {
+	err := errPrefix.Errorf("%w: longer than %d bytes", ErrMessageTooLong, s.opts.MaxLineBytes)
+	s.mu.Lock()
+	for id, e := range s.requests {
+		if e.method != protocol.MethodListen {
+			s.finishRequestLocked(id, nil, err)
+			s.cancelRequestLocked(e)
+		}
+	}
+	s.mu.Unlock()
+	s.reportViolation(err)
+}
+
+// reportViolation calls StreamOptions.Violation if err is not nil.
+func (s *Stream) reportViolation(err error) {
+	if err != nil && s.opts.Violation != nil {
+		s.opts.Violation(err)
+	}
+}
+
+// routeLine passes one message to its receiver.
+func (s *Stream) routeLine(line []byte) {
+	message, err := protocol.DecodeMessage(line)
+	if err != nil {
+		m, ok := message.(*protocol.Request)
+		x := s.currentSession()
+		if ok && x != nil && x.refuseMalformed(line, m.ID, err) {
+			return
+		}
+		if batch, is, bad := protocol.DecodeBatch(line); x != nil && is && bad == nil {
+			for _, one := range batch { // of revision 2025-03-26
+				s.routeLine(one)
+			}
+			return
+		}
+		if ok && s.failRequest(m.ID, err) {
+			return
+		}
+		s.reportViolation(errPrefix.Errorf("line is no message: %w", err))
+		return
+	}
+	switch m := message.(type) {
+	case *protocol.Response:
+		s.deliverResponse(m)
+	case *protocol.Notification:
+		s.routeNotification(m, len(line))
+	case *protocol.Request:
+		if x := s.currentSession(); x != nil {
+			x.answerRequest(m)
+			return
+		}
+		// Modern servers ask by returning questions (basic/transports/stdio).
+		s.reportViolation(errPrefix.Errorf("server sent a request, %.64q: ignored", m.Method))
+	}
+}
+
+// failRequest fails the request whose id an invalid message has. It reports
+// false when there is no such request.
+func (s *Stream) failRequest(id protocol.ID, err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.requests[id]
+	if e == nil {
+		return false
+	}
+	s.finishRequestLocked(id, nil, &ResponseError{e.method, err})
+	return true
+}
+
+// deliverResponse finishes the request that a response answers. It drops
+// responses to requests that do not run any more.
+func (s *Stream) deliverResponse(r *protocol.Response) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !r.ID.IsZero() {
+		s.finishRequestLocked(r.ID, r, nil)
+		return
+	}
+	// The server could not read the id. If only one request runs, it must be that
+	// one; else the response cannot be assigned.
+	if len(s.requests) == 1 {
+		for id := range s.requests {
+			s.finishRequestLocked(id, r, nil)
+		}
+	}
+}
+
+// routeNotification queues a notification of size bytes for the session, the
+// requests it belongs to, or StreamOptions.Notification.
+func (s *Stream) routeNotification(n *protocol.Notification, size int) {
+	s.mu.Lock()
+	var report error
+	if x := s.session; x != nil && n.Method != protocol.NotifyProgress {
+		s.mu.Unlock()
+		s.reportViolation(x.queueNotification(n, size))
+		return
+	}
+	if n.Method == protocol.NotifyCancelled {
+		report = s.handleCancelledLocked(n.Params)
+	} else if receivers := s.findReceiversLocked(n); len(receivers) > 0 {
+		report = s.queueNotificationLocked(receivers, n, size)
+	} else if s.opts.Notification != nil && !s.unrelated.enqueue(n, size) {
+		report = ErrOverrun
+	}
+	s.mu.Unlock()
+	s.reportViolation(report)
+}
+
+// queueNotificationLocked queues a notification for requests. If a queue is
+// full, the notification is lost; that ends a subscription, whose listener
+// would miss a change, but no other request. The caller holds s.mu.
+func (s *Stream) queueNotificationLocked(
+	receivers []*streamRequest, n *protocol.Notification, size int,
+) (report error) {
+	for _, e := range receivers {
+		if e.queue.enqueue(n, size) {
+			continue
+		}
+		report = ErrOverrun
+		if e.method == protocol.MethodListen {
+			s.finishRequestLocked(e.id, nil, ErrOverrun)
+			s.cancelRequestLocked(e)
+		}
+	}
+	return report
+}
+
+// findReceiversLocked returns the requests that a notification belongs to. The
+// caller holds s.mu.
+func (s *Stream) findReceiversLocked(n *protocol.Notification) (receivers []*streamRequest) {
+	if raw, ok := metadataOf(n.Params).Get(protocol.MetaSubscriptionID); ok {
+		id, err := protocol.ParseID(raw)
+		e := s.requests[id]
+		if err == nil && e != nil && e.back != nil && e.method == protocol.MethodListen {
+			receivers = append(receivers, e)
+		}
+		return receivers
+	}
+	var belongs func(*streamRequest) bool
+	switch n.Method {
+	case protocol.NotifyProgress:
+		var p protocol.Progress
+		if jsonx.Decode(n.Params, &p) != nil || p.Token.IsZero() {
+			return nil
+		}
+		belongs = func(e *streamRequest) bool { return e.token == p.Token }
+	case protocol.NotifyMessage:
+		var m protocol.LogMessage
+		if jsonx.Decode(n.Params, &m) != nil {
+			return nil
+		}
+		belongs = func(e *streamRequest) bool {
+			return e.level.Valid() && m.Level.Severity() >= e.level.Severity()
+		}
+	default:
+		return nil
+	}
+	for _, e := range s.requests {
+		if e.back != nil && belongs(e) {
+			receivers = append(receivers, e)
+		}
+	}
+	if n.Method == protocol.NotifyMessage && len(receivers) > 1 {
+		return nil // a guess could show a message to the wrong caller
+	}
+	return receivers
+}
+
+// handleCancelledLocked handles the server's end of a subscription. It waits
+// resultGrace for the result, which says that the subscription ended in good
+// order. The caller holds s.mu.
+func (s *Stream) handleCancelledLocked(params []byte) error {
+	var c protocol.Cancelled
+	if err := jsonx.Decode(params, &c); err != nil {
+		return errPrefix.Errorf("%s: %w", protocol.NotifyCancelled, err)
+	}
+	e := s.requests[c.RequestID]
+	switch {
+	case e == nil || e.timer != nil:
+		return nil // it has ended already
+	case e.method != protocol.MethodListen:
+		return errPrefix.Errorf("server cancelled a %.64q request: ignored", e.method)
+	}
+	e.timer = time.AfterFunc(resultGrace, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.requests[e.id] == e {
+			s.finishRequestLocked(e.id, nil, ErrSubscriptionEnded)
+		}
+	})
+	return nil
+}
+
+// deliverUnrelated passes notifications that belong to no request to
+// StreamOptions.Notification, on a goroutine of its own.
+func (s *Stream) deliverUnrelated() {
+	for {
+		ended := false
+		select {
+		case <-s.unrelated.wake:
+		case <-s.ended:
+			ended = true
+		}
+		for n := s.unrelated.dequeue(); n != nil; n = s.unrelated.dequeue() {
+			s.opts.Notification(n)
+		}
+		if ended {
+			return
+		}
+	}
+}
+
+// A notificationQueue decouples a receiver from readLines, which must not
+// block: the receiver may itself wait for a response.
+type notificationQueue struct {
+	maxBytes int           // bytes
+	wake     chan struct{} // holds one: the queue is not empty
+
+	mu    sync.Mutex
+	list  []queuedNotification
+	bytes int
+}
+
+type queuedNotification struct {
+	n    *protocol.Notification
+	size int
+}
+
+func newNotificationQueue(max int) *notificationQueue {
+	return &notificationQueue{maxBytes: max, wake: make(chan struct{}, 1)}
+}
+
+// enqueue reports whether there was room. An empty queue takes a notification
+// of any size.
+func (b *notificationQueue) enqueue(n *protocol.Notification, size int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.list) >= maxQueuedNotifications || (len(b.list) > 0 && b.bytes+size > b.maxBytes) {
+		return false
+	}
+	b.list = append(b.list, queuedNotification{n, size})
+	b.bytes += size
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// dequeue returns the oldest notification, nil when there is none.
+func (b *notificationQueue) dequeue() *protocol.Notification {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.list) == 0 {
+		return nil
+	}
+	first := b.list[0]
+	b.list = b.list[1:]
+	b.bytes -= first.size
+	return first.n
+}

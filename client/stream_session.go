@@ -1,0 +1,300 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// DefaultProbeTimeout is how long the server at the end of a line stream may
+// take to start and to answer server/discover. Legacy servers may not answer at
+// all, and then every connection takes that long, unless [Options.Assume] or
+// [Options.Era] makes the question unnecessary.
+const DefaultProbeTimeout = 5 * time.Second
+
+var (
+	_ protocol.LegacyPeer = (*Stream)(nil)
+	_ protocol.LegacyPeer = (*Process)(nil)
+)
+
+// Probe implements [protocol.LegacyPeer]. On a stream every error that is not
+// one of a modern revision indicates a legacy server, and so does silence
+// (basic/transports/stdio, "Backward Compatibility").
+func (s *Stream) Probe(
+	ctx context.Context, req *protocol.Request,
+) (*protocol.Response, bool, error) {
+	limited := ctx
+	if limit := s.opts.ProbeTimeout; limit > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	resp, err := s.Handle(limited, req, nil)
+	switch {
+	case err == nil:
+		return resp, resp.Error != nil && !resp.Error.EraEvidence(), nil
+	case limited.Err() != nil && ctx.Err() == nil:
+		return nil, true, errPrefix.Errorf(
+			"no answer within %v, the StreamOptions.ProbeTimeout; "+
+				"a server that starts slowly needs a longer one: %w",
+			s.opts.ProbeTimeout, context.DeadlineExceeded,
+		)
+	}
+	_, garbled := errors.AsType[*ResponseError](err)
+	return nil, garbled, err
+}
+
+// OpenSession implements [protocol.LegacyPeer]. A stream has one session at a
+// time: OpenSession waits until an earlier one is closed.
+func (s *Stream) OpenSession(
+	ctx context.Context, initialize *protocol.Request, back protocol.BackCaller,
+) (protocol.LegacySession, *protocol.Response, error) {
+	x := &streamSession{
+		stream: s, back: back, done: make(chan struct{}), released: make(chan struct{}),
+		slots: make(chan struct{}, protocol.MaxBackCalls),
+		queue: newNotificationQueue(s.opts.MaxLineBytes),
+	}
+	x.life, x.cancel = context.WithCancelCause(context.Background())
+	if err := s.claimSession(ctx, x); err != nil {
+		return nil, nil, err
+	}
+	go x.deliverNotifications()
+	resp, err := s.sendInitialize(ctx, initialize)
+	if err != nil || resp.Error != nil {
+		_ = x.Close()
+		return nil, resp, err
+	}
+	return x, resp, nil
+}
+
+// claimSession makes x the session of the stream, after the earlier one has
+// been closed.
+func (s *Stream) claimSession(ctx context.Context, x *streamSession) error {
+	for {
+		s.mu.Lock()
+		other := s.session
+		if other == nil {
+			s.session = x
+		}
+		s.mu.Unlock()
+		if other == nil {
+			return nil
+		}
+		select {
+		case <-other.released: // its user has given up, or is about to
+		case <-ctx.Done():
+			return errors.New("client: stream has a session already")
+		}
+	}
+}
+
+// An initialization is an initialize request in flight, or its result.
+type initialization struct {
+	params   []byte
+	done     chan struct{} // closed once response and err are set
+	response *protocol.Response
+	err      error
+}
+
+// sendInitialize sends an initialize request and returns its response. If a
+// request with the same parameters was sent before, it returns the response to
+// that one: initialize cannot be cancelled (basic/lifecycle), so the server may
+// already have opened the session for a caller that has given up.
+func (s *Stream) sendInitialize(
+	ctx context.Context, req *protocol.Request,
+) (*protocol.Response, error) {
+	s.mu.Lock()
+	o := s.initialization
+	if o == nil || !bytes.Equal(o.params, req.Params) {
+		o = &initialization{params: req.Params, done: make(chan struct{})}
+		s.initialization = o
+		go s.awaitInitialize(o, req)
+	}
+	s.mu.Unlock()
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if o.err != nil {
+		return nil, o.err
+	}
+	resp := *o.response
+	resp.ID = req.ID
+	return &resp, nil
+}
+
+// awaitInitialize waits for the response as long as the stream lasts. After a
+// failure or refusal the next sendInitialize sends a new request.
+func (s *Stream) awaitInitialize(o *initialization, req *protocol.Request) {
+	o.response, o.err = s.Handle(context.Background(), req, nil)
+	if o.err != nil || o.response.Error != nil {
+		s.mu.Lock()
+		if s.initialization == o {
+			s.initialization = nil
+		}
+		s.mu.Unlock()
+	}
+	close(o.done)
+}
+
+// A streamSession is the session of a stream. It receives all requests of the
+// server: on a stream they do not say to which request of the client they
+// relate.
+type streamSession struct {
+	stream   *Stream
+	back     protocol.BackCaller
+	slots    chan struct{} // holds one for each request of the server that runs
+	queue    *notificationQueue
+	life     context.Context // of the session; answers to the server end with it
+	cancel   context.CancelCauseFunc
+	done     chan struct{}
+	released chan struct{} // closed when the stream can have another session
+	once     sync.Once
+}
+
+// Handle implements [protocol.Peer].
+func (x *streamSession) Handle(
+	ctx context.Context, req *protocol.Request, back protocol.Back,
+) (*protocol.Response, error) {
+	if err := x.Err(); err != nil {
+		return nil, err
+	}
+	return x.stream.Handle(ctx, req, back)
+}
+
+// Notify implements [protocol.Peer].
+func (x *streamSession) Notify(ctx context.Context, n *protocol.Notification) error {
+	if err := x.Err(); err != nil {
+		return err
+	}
+	return x.stream.Notify(ctx, n)
+}
+
+// Close ends the session, not the stream, and the server is not told. It does
+// not wait for handlers, which may be what calls Close.
+func (x *streamSession) Close() error {
+	x.endSession(ErrClosed)
+	x.stream.mu.Lock()
+	defer x.stream.mu.Unlock()
+	if x.stream.session == x {
+		x.stream.session = nil
+		close(x.released)
+	}
+	return nil
+}
+
+// endSession ends the session, once.
+func (x *streamSession) endSession(err error) {
+	x.once.Do(func() {
+		x.cancel(err)
+		close(x.done)
+	})
+}
+
+func (x *streamSession) Done() <-chan struct{} { return x.done }
+
+func (x *streamSession) Err() error {
+	select {
+	case <-x.done:
+		return context.Cause(x.life)
+	default:
+		return nil
+	}
+}
+
+// deliverNotifications passes queued notifications to back, on a goroutine of
+// its own, so that handlers do not block readLines.
+func (x *streamSession) deliverNotifications() {
+	for {
+		select {
+		case <-x.queue.wake:
+		case <-x.done:
+			return
+		case <-x.stream.ended:
+			x.endSession(x.stream.Err())
+			return
+		}
+		for n := x.queue.dequeue(); n != nil && x.Err() == nil; n = x.queue.dequeue() {
+			_ = x.back.Notify(x.life, n)
+		}
+	}
+}
+
+// queueNotification queues a notification for back. It passes cancellations on
+// at once: they must not wait behind others.
+func (x *streamSession) queueNotification(n *protocol.Notification, size int) error {
+	if n.Method == protocol.NotifyCancelled {
+		return x.back.Notify(x.life, n)
+	}
+	if !x.queue.enqueue(n, size) {
+		return ErrOverrun
+	}
+	return nil
+}
+
+// answerRequest answers a request of the server on a goroutine of its own. It
+// blocks readLines while protocol.MaxBackCalls requests run.
+func (x *streamSession) answerRequest(req *protocol.Request) {
+	select {
+	case x.slots <- struct{}{}:
+	case <-x.done:
+		return
+	case <-x.stream.ended:
+		return
+	}
+	go func() {
+		defer func() { <-x.slots }()
+		if resp, err := x.back.Call(x.life, req); err == nil {
+			x.sendResponse(resp)
+		}
+	}()
+}
+
+// sendResponse sends a response, unless the session ends first. It replaces one
+// that is not valid JSON by an internal error.
+func (x *streamSession) sendResponse(resp *protocol.Response) {
+	line, err := protocol.AppendMessage(nil, resp)
+	if err == nil {
+		err = jsonx.Check(line)
+	}
+	if err != nil {
+		line, _ = protocol.AppendMessage(nil, &protocol.Response{
+			ID: resp.ID, Error: protocol.Errorf(protocol.CodeInternalError, "internal error"),
+		})
+	}
+	_ = x.stream.sendLine(x.life, line)
+}
+
+// refuseMalformed refuses an invalid request. It reports false if line is no
+// request, because it names no method.
+func (x *streamSession) refuseMalformed(line []byte, id protocol.ID, err error) bool {
+	said, ok := protocol.AsError(err)
+	if !ok || !jsonx.HasMember(line, "method") {
+		return false
+	}
+	select {
+	case x.slots <- struct{}{}:
+	case <-x.done:
+		return true
+	case <-x.stream.ended:
+		return true
+	}
+	go func() {
+		defer func() { <-x.slots }()
+		x.sendResponse(&protocol.Response{ID: id, Error: said})
+	}()
+	return true
+}
+
+// currentSession returns the session of the stream, nil when there is none.
+func (s *Stream) currentSession() *streamSession {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.session
+}

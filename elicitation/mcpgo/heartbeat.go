@@ -1,0 +1,176 @@
+package mcpgo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+type tokenKey struct{}
+
+// keepTokens adds middleware to s that puts the progress token of each request into
+// the context of its handler.
+func keepTokens(s *server.MCPServer) {
+	s.Use(func(next server.ToolHandlerFunc) server.ToolHandlerFunc {
+		return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return next(withToken(ctx, r.Params.Meta), r)
+		}
+	})
+	server.WithPromptHandlerMiddleware(func(next server.PromptHandlerFunc) server.PromptHandlerFunc {
+		return func(ctx context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+			return next(withToken(ctx, r.Params.Meta), r)
+		}
+	})(s)
+	resource := func(next server.ResourceHandlerFunc) server.ResourceHandlerFunc {
+		return func(ctx context.Context, r mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+			return next(withToken(ctx, r.Params.Meta), r)
+		}
+	}
+	server.WithResourceHandlerMiddleware(resource)(s)
+}
+
+// withToken also hides the token of a request that ctx comes from, as in a process.
+func withToken(ctx context.Context, meta *mcp.Meta) context.Context {
+	return context.WithValue(ctx, tokenKey{}, progressToken(meta))
+}
+
+// progressToken returns the token of a request, zero for none. mcp-go hands on
+// whatever JSON the client sent; what is no token counts as none.
+func progressToken(meta *mcp.Meta) protocol.ProgressToken {
+	if meta == nil {
+		return protocol.ProgressToken{}
+	}
+	data, err := json.Marshal(meta.ProgressToken)
+	if err != nil {
+		return protocol.ProgressToken{}
+	}
+	token, err := protocol.ParseID(data)
+	if err != nil {
+		return protocol.ProgressToken{}
+	}
+	return token
+}
+
+// RelayProgress passes on to the client of call what the upstream reports about it,
+// as [elicitation.Call.RelayProgress] does. It is for the OnNotification handler of
+// the upstream connection. Relay nothing for a call whose Origin has no ProgressToken:
+// its client wants none.
+func RelayProgress(ctx context.Context, call *elicitation.Call, n mcp.JSONRPCNotification) error {
+	if n.Method != protocol.NotifyProgress {
+		return fmt.Errorf("elicitation call: progress: %q is something else", n.Method)
+	}
+	params, err := json.Marshal(n.Params)
+	if err != nil {
+		return fmt.Errorf("elicitation call: progress: %w", err)
+	}
+	var p protocol.Progress
+	if err := jsonx.Decode(params, &p); err != nil {
+		return fmt.Errorf("elicitation call: progress: %w", err)
+	}
+	return call.RelayProgress(ctx, &p)
+}
+
+var errNotWritten = errors.New("elicitation: progress was not written to the client in time")
+
+// DeliverProgress implements [elicitation.ProgressDeliverer]. mcp-go queues
+// notifications, and the answer does not pass the queue. DeliverProgress returns when
+// the notification has left the queue to be written. One that stays there when ctx
+// ends, or for too long, is taken back.
+func (a *asker) DeliverProgress(ctx context.Context, p *protocol.Progress) error {
+	n := sdkProgress(p)
+	fields := n.Params.AdditionalFields
+	session := server.ClientSessionFromContext(ctx)
+	if !encodes(session) {
+		var token any
+		if err := json.Unmarshal([]byte(p.Token.String()), &token); err != nil {
+			return err
+		}
+		fields["progressToken"] = token
+		return a.server.SendNotificationToClient(ctx, n.Method, fields)
+	}
+	stays := a.queued != nil && !a.queued.hasLeft()
+	if stays && len(session.NotificationChannel()) > 0 {
+		return errNotWritten // nor is what comes behind it
+	}
+	a.queued = &queuedProgress{value: p.Progress, left: make(chan struct{})}
+	fields["progress"] = a.queued
+	if err := a.server.SendNotificationToClient(ctx, n.Method, fields); err != nil {
+		a.queued = nil
+		return err
+	}
+	if stays {
+		return nil // mcp-go took the last one and lost it: no reason to wait for each
+	}
+	timer := time.NewTimer(progressTimeout)
+	defer timer.Stop()
+	select {
+	case <-a.queued.left:
+		return nil
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	if a.queued.takeBack() {
+		return errNotWritten
+	}
+	return nil
+}
+
+// encodes reports whether a session encodes what is in its queue. Others, such as one
+// in the process, look at the values.
+func encodes(session server.ClientSession) bool {
+	switch sdkType(session) {
+	case "streamableHttpSession", "stdioSession", "sseSession":
+		return true
+	}
+	return false
+}
+
+// queuedProgress is the value of a progress notification in a queue of mcp-go's. It
+// notices when the notification is encoded, which is just before it is written, and
+// keeps one from being written that was taken back.
+type queuedProgress struct {
+	value float64
+	left  chan struct{} // closed when it is encoded for the first time
+
+	mu        sync.Mutex
+	encoded   bool
+	takenBack bool // before it was encoded
+}
+
+// MarshalJSON implements [json.Marshaler]. It may be called more than once.
+func (q *queuedProgress) MarshalJSON() ([]byte, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.encoded {
+		q.encoded = true
+		close(q.left)
+	}
+	if q.takenBack {
+		return nil, errNotWritten
+	}
+	return json.Marshal(q.value)
+}
+
+// takeBack reports false if it is too late.
+func (q *queuedProgress) takeBack() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.takenBack = !q.encoded
+	return q.takenBack
+}
+
+func (q *queuedProgress) hasLeft() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.encoded
+}

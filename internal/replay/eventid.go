@@ -1,0 +1,37 @@
+package replay
+
+import (
+	"strconv"
+	"strings"
+)
+
+// An eventID names an event: the log by a random tag, so that an id from an
+// earlier session of the same client is not mistaken for one of this session;
+// the stream within the log; and the position within the stream. Position 0 lies
+// before the first event.
+//
+//	k3x9q2-4-17
+type eventID struct {
+	tag      string
+	stream   uint64
+	position uint64
+}
+
+func (id eventID) String() string { return string(id.appendTo(make([]byte, 0, len(id.tag)+16))) }
+
+func (id eventID) appendTo(b []byte) []byte {
+	b = append(append(b, id.tag...), '-')
+	b = append(strconv.AppendUint(b, id.stream, 10), '-')
+	return strconv.AppendUint(b, id.position, 10)
+}
+
+// parseEventID reads an id. It accepts the one spelling that String writes.
+func parseEventID(s string) (id eventID, ok bool) {
+	tag, rest, _ := strings.Cut(s, "-")
+	stream, position, _ := strings.Cut(rest, "-")
+	var err1, err2 error
+	id.tag = tag
+	id.stream, err1 = strconv.ParseUint(stream, 10, 64)
+	id.position, err2 = strconv.ParseUint(position, 10, 64)
+	return id, err1 == nil && err2 == nil && id.String() == s
+}

@@ -1,0 +1,130 @@
+package replay
+
+import (
+	"bytes"
+	"slices"
+)
+
+// SendUnrelated adds a message that relates to no request: to the newest GET
+// stream that is open, else to the newest there was, else to one that the first
+// reader will get. It never waits, since who calls it has other clients to
+// notify. A repeatable message, which says only that something changed, is not
+// queued twice.
+func (l *Log) SendUnrelated(message []byte, repeatable bool) error {
+	return l.update(func() error {
+		if l.ended {
+			return ErrLogEnded
+		}
+		s := l.newestListenerLocked()
+		same := func(e []byte) bool { return bytes.Equal(e, message) }
+		if repeatable && slices.ContainsFunc(s.unsentLocked(), same) {
+			return nil
+		}
+		if s.reader != nil && s.backlog >= maxBacklog {
+			return ErrSlowReader
+		}
+		s.addLocked(message)
+		s.wakeReaderLocked()
+		return nil
+	})
+}
+
+func (l *Log) newestListenerLocked() *Stream {
+	for _, s := range slices.Backward(l.listeners) {
+		if s.reader != nil {
+			return s
+		}
+	}
+	if len(l.listeners) > 0 {
+		return l.listeners[len(l.listeners)-1]
+	}
+	return l.addListenerLocked()
+}
+
+func (l *Log) addListenerLocked() *Stream {
+	s := &Stream{log: l}
+	l.registerLocked(s)
+	l.listeners = append(l.listeners, s)
+	return s
+}
+
+// Listen makes r the reader of the newest GET stream. It gets the messages that no
+// other reader took. The error is [ErrLogEnded].
+func (l *Log) Listen(r *Reader) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return ErrLogEnded
+	}
+	if len(l.listeners) == 1 && !l.listeners[0].wasRead { // made by SendUnrelated
+		s := l.listeners[0]
+		s.attachLocked(r)
+		s.rewindLocked(s.dropped)
+		return nil
+	}
+	var unsent [][]byte
+	for _, s := range l.listeners {
+		if s.reader == nil {
+			unsent = append(unsent, s.removeUnsentLocked()...)
+		}
+	}
+	if len(l.listeners) >= maxListeners {
+		l.endListenerLocked()
+	}
+	s := l.addListenerLocked()
+	for _, e := range unsent {
+		s.addLocked(e)
+	}
+	s.attachLocked(r)
+	return nil
+}
+
+func (s *Stream) isListener() bool {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	return slices.Contains(s.log.listeners, s)
+}
+
+// endListenerLocked ends one GET stream: the oldest without a reader, else the
+// oldest, whose reader may send what is queued.
+func (l *Log) endListenerLocked() {
+	unread := func(s *Stream) bool { return s.reader == nil }
+	i := max(0, slices.IndexFunc(l.listeners, unread))
+	s := l.listeners[i]
+	if s.reader == nil {
+		l.removeLocked(s)
+		return
+	}
+	l.listeners = slices.Delete(l.listeners, i, i+1)
+	s.endLocked()
+}
+
+// Resume makes r the reader of the stream to which an event belongs, from the
+// event that follows it. The error is [ErrLogEnded] or [ErrUnknownEvent].
+func (l *Log) Resume(lastEventID string, r *Reader) error {
+	id, ok := parseEventID(lastEventID)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return ErrLogEnded
+	}
+	if !ok || id.tag != l.tag {
+		return ErrUnknownEvent
+	}
+	s := l.findStreamLocked(id.stream)
+	if s == nil || id.position < s.dropped || id.position > s.lastPositionLocked() {
+		return ErrUnknownEvent
+	}
+	s.attachLocked(r)
+	s.rewindLocked(id.position)
+	return nil
+}
+
+// EndListeners ends all GET streams. Requests go on.
+func (l *Log) EndListeners() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.listeners) > 0 {
+		l.endListenerLocked()
+	}
+}

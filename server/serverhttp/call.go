@@ -1,0 +1,200 @@
+package serverhttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/replay"
+	"github.com/rondo-mcp/rondo/internal/stack"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+// A call is one running request of a legacy client. It survives the disconnect of
+// the POST that brought it: its messages stay in the event log until the client
+// comes back ("Resumability and Redelivery"). Only the client's cancellation, the
+// end of the session and a shutdown cancel it.
+type call struct {
+	task
+	in     *server.Incoming
+	done   func() // called when it has been answered
+	stream *replay.Stream
+	loan
+	text []byte // what is lent
+
+	sessions *sessionTable
+	session  *session // nil: it belongs to none
+
+	// Guarded by the mutex of the table.
+	waits    bool // for a person, and does not count in session.running
+	finished bool
+}
+
+// SetWaiting implements [waiting.Listener].
+func (c *call) SetWaiting(waiting bool) {
+	if c.session != nil {
+		c.sessions.setWaiting(c, waiting)
+	}
+}
+
+// beginCalls registers the requests of one POST, which share a stream. They belong
+// to s, nil: to no session. It reports false when the server is shutting down.
+func (h *Handler) beginCalls(ctx context.Context, s *session, requests []*protocol.Request) ([]call, bool) {
+	ctx = context.WithoutCancel(ctx)
+	calls := make([]call, len(requests))
+	for i := range calls {
+		calls[i].sessions, calls[i].session = h.sessions, s
+		if _, ok := h.running.begin(ctx, &calls[i].task, &calls[i]); !ok {
+			for begun := range i {
+				h.running.end(&calls[begun].task)
+			}
+			return nil, false
+		}
+	}
+	return calls, true
+}
+
+// runCalls runs each call on a goroutine of its own and sends their messages as the
+// response to one POST, until all have ended or the client is gone.
+func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log, calls []call, d *legacyPost) {
+	h.reportBroken(r, d)
+	c := newConnection(rw)
+	c.batch = d.batch
+	s := log.OpenStream(len(calls)+len(d.broken), c.reader)
+	for _, response := range d.broken {
+		s.Respond(encodeResponse(response))
+	}
+	for i := range calls {
+		call := &calls[i]
+		call.stream, call.id = s, call.in.Request.ID
+		call.in.Back = sessionChannel{statelessChannel{call}}
+		if !log.IsResumable() {
+			call.in.Back = statelessChannel{call} // answers could not find their way to a question
+		}
+		go func() {
+			stack.Grow()
+			var response *protocol.Response
+			returned := false
+			defer func() {
+				if !returned { // the handler ended its goroutine
+					response = &protocol.Response{ID: call.in.Request.ID, Error: internalError()}
+				}
+				call.sendResponse(response) // before a shutdown finds that nothing runs any more
+				h.running.end(&call.task)
+				call.in, call.text = nil, nil // the others of a batch may go on for long
+				call.done()
+			}()
+			response = h.serveCall(call)
+			returned = true
+		}()
+	}
+	c.sendAll(r.Context())
+}
+
+// serveCall returns the response to a call, nil when it must not be answered.
+func (h *Handler) serveCall(c *call) *protocol.Response {
+	c.in.Panicked = logPanic
+	response := h.srv.Serve(&c.ctx, c.in)
+	if c.in.Abandoned() {
+		return nil
+	}
+	return response
+}
+
+func internalError() *protocol.Error {
+	return &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
+}
+
+// sendResponse adds the response to the stream; nil: the request is not answered.
+func (c *call) sendResponse(response *protocol.Response) {
+	if response != nil && c.holdsResult(response) {
+		c.stream.Respond(append(c.text, '}'))
+		return
+	}
+	c.stream.Respond(encodeResponse(response))
+}
+
+// encodeResponse returns nil for nil: a request that is not answered.
+func encodeResponse(response *protocol.Response) []byte {
+	if response == nil {
+		return nil
+	}
+	message, err := protocol.AppendMessage(nil, response)
+	if err != nil { // cannot happen: the server encodes results
+		message, _ = protocol.AppendMessage(nil, &protocol.Response{ID: response.ID, Error: internalError()})
+	}
+	return message
+}
+
+// A statelessChannel sends to a client without a session: notifications alone, since
+// its answers to questions could not be matched to a call.
+type statelessChannel struct{ *call }
+
+// Notify sends a notification on the stream of the request. That the client is
+// gone is no reason for a handler to stop, and no error.
+func (b statelessChannel) Notify(ctx context.Context, n *protocol.Notification) error {
+	if n == nil {
+		return errors.New("serverhttp: nil notification")
+	}
+	if err := b.sendMessage(ctx, n); !errors.Is(err, replay.ErrUnreachable) {
+		return err
+	}
+	return nil
+}
+
+func (b statelessChannel) sendMessage(ctx context.Context, m protocol.Message) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	message, err := protocol.AppendMessage(nil, m)
+	if err != nil {
+		return err
+	}
+	return b.stream.Send(ctx, message)
+}
+
+// SendTransient sends a notification that is not kept for a client that is away; see
+// package server.
+func (b statelessChannel) SendTransient(ctx context.Context, n *protocol.Notification) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	message, err := protocol.AppendMessage(nil, n)
+	if err != nil {
+		return err
+	}
+	b.stream.SendTransient(message)
+	return nil
+}
+
+// A sessionChannel sends to the client of a session.
+type sessionChannel struct{ statelessChannel }
+
+var (
+	_ server.BackSender   = sessionChannel{}
+	_ server.StreamCloser = sessionChannel{}
+)
+
+// Send sends any message but a response. A request that the client can never
+// receive is an error.
+func (b sessionChannel) Send(ctx context.Context, m protocol.Message) error {
+	return b.sendMessage(ctx, m)
+}
+
+// SendText sends a request that is encoded already; see package server.
+func (b sessionChannel) SendText(ctx context.Context, request []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return b.stream.Send(ctx, request)
+}
+
+// CloseStream implements [server.StreamCloser].
+func (b sessionChannel) CloseStream(_ context.Context, retry time.Duration) error {
+	if !b.stream.CloseForReconnect(retry) {
+		return server.ErrCannotClose
+	}
+	return nil
+}

@@ -1,0 +1,391 @@
+package serverhttp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/envelope"
+	"github.com/rondo-mcp/rondo/internal/sse"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server"
+)
+
+const (
+	// writeChunk is how much a client must take within the write timeout.
+	writeChunk = 64 << 10
+	// maxPooled keeps the buffer of one large response from staying around.
+	maxPooled = 64 << 10
+	// usualBytes is room for most messages.
+	usualBytes = 1 << 10
+	// inHeader is the size from which net/http no longer finds the length of
+	// a response by itself.
+	inHeader = 2 << 10
+)
+
+var errAnswered = errors.New("serverhttp: the request has been answered")
+
+// A responseWriter writes the response to one HTTP request. For a request of
+// revision 2026-07-28 it is also the channel to the client that the handler has
+// ([server.Incoming].Back).
+//
+//	undecided ── Notify ──→ streaming ── writeResponse ──→ ended
+//	    └──────── writeResponse: JSON ───────────────────────┘
+type responseWriter struct {
+	w            http.ResponseWriter
+	h            *Handler
+	r            *http.Request // that it answers
+	deadline     connDeadlines
+	body         bodyDeadline  // of the request
+	task                       // the request that it answers
+	streamWriter *streamWriter // that writes it instead, of legacy clients; nil: none
+	loan
+
+	mu             sync.Mutex // guards what follows, and writing
+	media          [1]string  // the value of Content-Type
+	streaming      bool
+	ended          bool
+	err            error       // of writing; nothing is written after it
+	keepAliveTimer *time.Timer // runs out when a stream needs a comment, nil: never
+}
+
+func (h *Handler) newResponseWriter(w http.ResponseWriter, r *http.Request) *responseWriter {
+	return &responseWriter{w: w, h: h, r: r, deadline: deadlinesOf(w)}
+}
+
+// Notify sends a notification. The first one turns the response into a stream.
+// It blocks while the client is slow, for at most the write timeout.
+func (rw *responseWriter) Notify(ctx context.Context, n *protocol.Notification) error {
+	if n == nil {
+		return errors.New("serverhttp: nil notification")
+	}
+	if err := ctx.Err(); err != nil {
+		return err // nobody may be listening any more
+	}
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	switch {
+	case rw.ended:
+		return errAnswered
+	case rw.err != nil:
+		return rw.err
+	}
+	buf := rw.takeBuffer()
+	defer rw.putBuffer(buf)
+	message, err := protocol.AppendMessage((*buf)[:0], n)
+	if err != nil {
+		return err
+	}
+	return rw.writeEventLocked(buf, message)
+}
+
+// writeEventLocked writes a message, encoded in buf, as one event.
+func (rw *responseWriter) writeEventLocked(buf *[]byte, message []byte) error {
+	*buf = sse.AppendEvent(message, message) // goes behind what it is made from
+	rw.beginStreamLocked()
+	return rw.sendLocked((*buf)[len(message):])
+}
+
+// beginStreamLocked writes the headers of an event stream, unless they were written.
+func (rw *responseWriter) beginStreamLocked() {
+	if rw.streaming {
+		return
+	}
+	rw.streaming = true
+	values := [...]string{typeEvents, "no-store", "no"}
+	header := rw.w.Header()
+	header["Content-Type"] = values[0:1:1]
+	header["Cache-Control"] = values[1:2:2]
+	header["X-Accel-Buffering"] = values[2:3:3] // nginx would hold events back
+	rw.w.WriteHeader(http.StatusOK)
+}
+
+// sendLocked writes to the stream and flushes.
+func (rw *responseWriter) sendLocked(p []byte) error {
+	rw.err = rw.writeLocked(p)
+	if rw.err == nil {
+		if len(p) == 0 { // else the last piece has just been given its time
+			rw.extendWriteDeadline()
+		}
+		rw.err = http.NewResponseController(rw.w).Flush()
+		if errors.Is(rw.err, http.ErrNotSupported) {
+			rw.err = nil // such a writer delivers late, but it delivers
+		}
+	}
+	switch interval := rw.h.opts.KeepAlive; {
+	case rw.err != nil:
+		rw.giveUpLocked()
+	case rw.ended || interval < 0:
+	case rw.keepAliveTimer == nil:
+		rw.keepAliveTimer = time.AfterFunc(interval, rw.sendKeepAlive)
+	default:
+		rw.keepAliveTimer.Reset(interval)
+	}
+	return rw.err
+}
+
+// giveUpLocked is called when a write failed. It cancels the request, but for that
+// of a legacy client, which survives a disconnect: its stream writer detaches.
+func (rw *responseWriter) giveUpLocked() {
+	if rw.streamWriter != nil {
+		rw.streamWriter.reader.Wake()
+		return
+	}
+	rw.ctx.Cancel(rw.err) // work for a client that is gone is wasted
+}
+
+// hasFailed reports whether a write failed.
+func (rw *responseWriter) hasFailed() bool {
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	return rw.err != nil
+}
+
+// setStreamWriter leaves the response to c. A response that has not begun after
+// the keep-alive interval becomes a stream, which comments keep open.
+func (rw *responseWriter) setStreamWriter(c *streamWriter) {
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	rw.streamWriter = c
+	if rw.h.opts.KeepAlive >= 0 {
+		c.timed.Store(rw)
+		rw.keepAliveTimer = time.AfterFunc(rw.h.opts.KeepAlive, c.sendKeepAlive)
+	}
+}
+
+// sendKeepAlive sends a comment on a stream on which nothing was sent for the
+// keep-alive interval, or begins the stream.
+func (rw *responseWriter) sendKeepAlive() {
+	if rw.streamWriter != nil && !rw.isStreaming() {
+		rw.streamWriter.reader.BeginEvents()
+		return
+	}
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	if !rw.ended && rw.err == nil {
+		_ = rw.sendLocked(sse.AppendComment(nil)) // loses the client when it fails
+	}
+}
+
+// endLocked keeps handlers that still run from writing, and stops comments.
+func (rw *responseWriter) endLocked() {
+	rw.ended = true
+	if rw.keepAliveTimer != nil {
+		rw.keepAliveTimer.Stop()
+	}
+}
+
+// writeResponse writes the response: as an event if a stream has begun, else as
+// JSON with the status. Goroutines that a handler left running cannot write
+// afterwards.
+func (rw *responseWriter) writeResponse(status int, response *protocol.Response) {
+	buf := rw.takeBuffer()
+	defer rw.putBuffer(buf)
+	message, err := protocol.AppendMessage((*buf)[:0], response)
+	if err != nil { // cannot happen: the server encodes results
+		internal := &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
+		message, _ = protocol.AppendMessage((*buf)[:0], &protocol.Response{ID: response.ID, Error: internal})
+	}
+	*buf = message
+	rw.writeResponseText(status, buf)
+}
+
+// writeResponseText is writeResponse for a response that is encoded in buf.
+func (rw *responseWriter) writeResponseText(status int, buf *[]byte) {
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	rw.endLocked()
+	switch {
+	case rw.err != nil:
+	case rw.streaming:
+		_ = rw.writeEventLocked(buf, *buf) // there is nobody left to tell
+	default:
+		rw.writeJSONLocked(status, *buf)
+	}
+}
+
+// writeJSONLocked makes message the whole response.
+func (rw *responseWriter) writeJSONLocked(status int, message []byte) {
+	header := rw.w.Header()
+	rw.media[0] = typeJSON
+	header["Content-Type"] = rw.media[:]
+	if len(message) > inHeader {
+		header["Content-Length"] = []string{strconv.Itoa(len(message))}
+	}
+	rw.w.WriteHeader(status)
+	rw.err = rw.writeLocked(message)
+}
+
+// writeEvents writes events that are encoded already. The first call begins the
+// stream.
+func (rw *responseWriter) writeEvents(events []byte) error {
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	if rw.ended || rw.err != nil {
+		return cmp.Or(rw.err, errAnswered)
+	}
+	rw.beginStreamLocked()
+	return rw.sendLocked(events)
+}
+
+// writeJSONText answers with JSON that is encoded already.
+func (rw *responseWriter) writeJSONText(status int, message []byte) error {
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	rw.endLocked()
+	if rw.err == nil {
+		rw.writeJSONLocked(status, message)
+	}
+	return rw.err
+}
+
+// isStreaming reports whether the response has become a stream.
+func (rw *responseWriter) isStreaming() bool {
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	return rw.streaming
+}
+
+// hasBegun reports whether any part of the response was written.
+func (rw *responseWriter) hasBegun() bool {
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	return rw.streaming || rw.media[0] != ""
+}
+
+// closeStream ends a stream.
+func (rw *responseWriter) closeStream() {
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	rw.endLocked()
+}
+
+// refuse answers a request that reaches no middleware. All such refusals go
+// through here, so the observer is told of each.
+func (rw *responseWriter) refuse(f *fault) {
+	rw.h.reportRefusal(rw.r, f)
+	rw.writeFault(f)
+}
+
+// writeFault is refuse without telling the observer. The body may not have been
+// read: net/http then reads the rest of a short one, which gets a deadline.
+func (rw *responseWriter) writeFault(f *fault) {
+	if rw.h.opts.ReadTimeout > 0 && !rw.body.expired && !rw.deadline.none {
+		rw.deadline.setRead(time.Now().Add(rw.h.opts.ReadTimeout))
+	}
+	if f.value != "" {
+		rw.w.Header().Set(f.header, f.value)
+	}
+	if f.text != "" {
+		_ = rw.writeJSONText(f.status, []byte(f.text)) // nobody is left to tell if it fails
+		return
+	}
+	rw.writeResponse(f.status, &protocol.Response{ID: f.id, Error: f.err})
+}
+
+// abandonClient ends the response without another byte: the client has
+// disconnected. The deadline keeps net/http from completing the response, which a
+// client that has closed only its sending direction would take for an answer.
+func (rw *responseWriter) abandonClient() {
+	rw.mu.Lock()
+	defer rw.mu.Unlock()
+	rw.endLocked()
+	rw.deadline.setWrite(time.Unix(1, 0))
+}
+
+// writeLocked writes in pieces, each of which the client must take within the write
+// timeout.
+func (rw *responseWriter) writeLocked(p []byte) error {
+	for len(p) > 0 {
+		piece := p[:min(len(p), writeChunk)]
+		rw.extendWriteDeadline()
+		if _, err := rw.w.Write(piece); err != nil {
+			return err
+		}
+		p = p[len(piece):]
+	}
+	return nil
+}
+
+// extendWriteDeadline starts the write timeout anew. The deadline also covers what
+// net/http writes when the handler has returned.
+func (rw *responseWriter) extendWriteDeadline() {
+	if rw.h.opts.WriteTimeout > 0 && !rw.deadline.none {
+		rw.deadline.setWrite(time.Now().Add(rw.h.opts.WriteTimeout))
+	}
+}
+
+func (rw *responseWriter) takeBuffer() *[]byte {
+	if buf, ok := rw.h.buffers.Get().(*[]byte); ok {
+		return buf
+	}
+	buf := make([]byte, 0, usualBytes)
+	return &buf
+}
+
+func (rw *responseWriter) putBuffer(buf *[]byte) {
+	if cap(*buf) <= maxPooled {
+		rw.h.buffers.Put(buf)
+	}
+}
+
+var (
+	_ server.BufferLender = (*responseWriter)(nil)
+	_ server.BufferLender = (*call)(nil)
+)
+
+// A loan is a response buffer: the transport writes the JSON-RPC envelope, the
+// server appends the result (see [server.BufferLender]), so that a result is copied
+// once. One goroutine uses it.
+type loan struct {
+	id   protocol.ID // of the request
+	lent *[]byte     // nil: nothing was lent
+	head int         // how much of it precedes the result
+}
+
+// Lend implements [server.BufferLender]. The server calls it when the handler has
+// returned, so a handler that takes long holds no buffer.
+func (rw *responseWriter) Lend() []byte { return rw.lendBuffer(rw.takeBuffer()) }
+
+// Lend implements [server.BufferLender]. The event log keeps the buffer, so it is
+// not from the pool.
+func (c *call) Lend() []byte {
+	c.text = make([]byte, 0, usualReply)
+	return c.lendBuffer(&c.text)
+}
+
+// usualReply is room for most responses of legacy revisions, in bytes. They stay
+// in the event log, so it is less than usualBytes.
+const usualReply = 384
+
+func (l *loan) lendBuffer(buf *[]byte) []byte {
+	l.lent = buf
+	*buf = envelope.BeginResult((*buf)[:0], l.id.String())
+	l.head = len(*buf)
+	return *buf
+}
+
+// Return implements [server.BufferLender].
+func (l *loan) Return(buf []byte) { *l.lent = buf }
+
+// holdsResult reports whether the server put the result of a response into the
+// buffer, and middleware has not replaced it since.
+func (l *loan) holdsResult(response *protocol.Response) bool {
+	if l.lent == nil || response.Error != nil {
+		return false
+	}
+	result, put := response.Result, (*l.lent)[l.head:]
+	return len(result) > 0 && len(result) == len(put) && &result[0] == &put[0]
+}
+
+// returnLoan puts the buffer back into the pool.
+func (rw *responseWriter) returnLoan() {
+	if rw.lent != nil {
+		rw.putBuffer(rw.lent)
+		rw.lent = nil
+	}
+}

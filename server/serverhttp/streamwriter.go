@@ -1,0 +1,141 @@
+package serverhttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/rondo-mcp/rondo/internal/replay"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// A connection sends a stream of a legacy client, or the rest of one, as the
+// response to one HTTP request. The calls whose messages it sends may outlive it.
+type streamWriter struct {
+	rw      *responseWriter                // nil once the response has ended
+	timed   atomic.Pointer[responseWriter] // the same, for the keep-alive timer
+	reader  *replay.Reader
+	batch   bool            // responses are an array
+	resumed bool            // it continues a stream
+	closing <-chan struct{} // closed when the server closes: flush what is queued, then end; nil: never
+	last    bool            // closing was closed
+}
+
+func newConnection(rw *responseWriter) *streamWriter {
+	return &streamWriter{rw: rw, reader: replay.NewReader()}
+}
+
+// sendAll sends until the stream is over, or the client is gone, which ends ctx, or
+// takes nothing.
+func (c *streamWriter) sendAll(ctx context.Context) {
+	defer c.releaseResponse()
+	defer c.reader.Detach()
+	c.rw.setStreamWriter(c)
+	for {
+		batch := c.reader.Next()
+		err := c.sendBatch(batch)
+		c.reader.Release()
+		if err != nil || batch.Over || c.last {
+			c.rw.closeStream()
+			return
+		}
+		if !c.awaitMore(ctx) || c.rw.hasFailed() {
+			c.rw.abandonClient()
+			return
+		}
+	}
+}
+
+// releaseResponse drops the references to the response and its request. The runtime
+// keeps a stopped timer, and what that refers to, until a quarter of all timers are
+// stopped or its time comes: for long, where calls wait, which have two timers each.
+func (c *streamWriter) releaseResponse() {
+	c.rw = nil
+	c.timed.Store(nil)
+}
+
+// sendKeepAlive is that of the response while there is one.
+func (c *streamWriter) sendKeepAlive() {
+	if rw := c.timed.Load(); rw != nil {
+		rw.sendKeepAlive()
+	}
+}
+
+// awaitMore reports false when the client is gone.
+func (c *streamWriter) awaitMore(ctx context.Context) bool {
+	select {
+	case <-c.reader.Woken():
+		return true
+	case <-c.reader.LogEnded():
+		return true
+	case <-c.closing:
+		c.last = true
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (c *streamWriter) sendBatch(b replay.Batch) error {
+	switch {
+	case b.IsStream:
+		return c.sendEvents(b)
+	case !b.Over:
+		return nil
+	case b.Cut:
+		c.rw.refuse(sessionGoneFault())
+		return nil
+	case len(b.Events) == 0: // cancelled requests are not answered
+		return c.rw.writeEvents(nil)
+	}
+	return c.rw.writeJSONText(http.StatusOK, c.joinResponses(b.Events))
+}
+
+// joinResponses returns the JSON body that holds responses.
+func (c *streamWriter) joinResponses(responses [][]byte) []byte {
+	if !c.batch {
+		return responses[0]
+	}
+	body := []byte{'['}
+	for i, r := range responses {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, r...)
+	}
+	return append(body, ']')
+}
+
+func (c *streamWriter) sendEvents(b replay.Batch) error {
+	buf := c.rw.takeBuffer()
+	defer c.rw.putBuffer(buf)
+	streams := c.rw.isStreaming()
+	*buf = b.AppendSSE((*buf)[:0], !streams, c.resumed)
+	if len(*buf) == 0 && streams {
+		return nil
+	}
+	return c.rw.writeEvents(*buf)
+}
+
+// codeSessionGone is the code of the answer to a request whose session has
+// ended. Revisions with sessions give it no meaning of their own.
+const codeSessionGone = -32001
+
+// textSessionGone is that answer. Clients that are widely used compare the code
+// and the beginning of the text to tell it from any other 404; it carries no id,
+// whatever was asked, as that of the TypeScript SDK.
+const textSessionGone = `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`
+
+// sessionGoneFault is the answer to a request whose session ended: the client must
+// open another (basic/transports, "Session Management").
+func sessionGoneFault() *fault {
+	return &fault{
+		status: http.StatusNotFound, reason: roundtrip.RefusedSessionGone, text: textSessionGone,
+		err: protocol.Errorf(codeSessionGone, "Session not found"),
+		cause: errors.New("Mcp-Session-Id names no session of this principal in this process: " +
+			"it has expired (serverhttp.Options.SessionTimeout), was deleted, " +
+			"belongs to somebody else or to another replica; the client initializes again"),
+	}
+}
