@@ -459,7 +459,7 @@ func (p *pass) failed(ctx context.Context, err error) (protocol.Result, error) {
 // spellError spells a handler's error as the revision of the call does. An error that the revision
 // does not have is a mistake of the handler.
 func (p *pass) spellError(ctx context.Context, e *protocol.Error) *protocol.Error {
-	spelled, err := revision.SpellError(p.call.Version, e)
+	spelled, err := revision.SpellHandlerError(p.call.Version, e)
 	switch {
 	case err != nil && e.Code == protocol.CodeURLElicitationRequired && !p.legacy():
 		err = fmt.Errorf("%w; return a URLElicitationRequiredError or InputRequired", err)

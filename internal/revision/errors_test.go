@@ -16,11 +16,12 @@ func TestSpellError(t *testing.T) {
 		want    int64
 		data    bool // is kept
 	}{
-		{"header mismatch, legacy", protocol.CodeHeaderMismatch, protocol.V20251125, none, false},
+		{"header mismatch, legacy", protocol.CodeHeaderMismatch, protocol.V20251125,
+			protocol.CodeInvalidParams, true},
 		{"header mismatch, modern", protocol.CodeHeaderMismatch, protocol.V20260728,
 			protocol.CodeHeaderMismatch, true},
 		{"unsupported version, legacy", protocol.CodeUnsupportedProtocolVersion, protocol.V20241105,
-			none, false},
+			protocol.CodeInvalidParams, true},
 		{"missing capability, legacy", protocol.CodeMissingRequiredClientCapability,
 			protocol.V20250618, protocol.CodeCannotAsk, false},
 		{"missing capability, modern", protocol.CodeMissingRequiredClientCapability,
@@ -60,5 +61,30 @@ func TestSpellError(t *testing.T) {
 	}
 	if got, err := revision.SpellError(protocol.V20251125, nil); got != nil || err != nil {
 		t.Errorf("nil: got %v and error %v", got, err)
+	}
+}
+
+// TestSpellHandlerError holds that a handler may return what a server may, except errors about
+// headers and versions that the revision lacks.
+func TestSpellHandlerError(t *testing.T) {
+	for _, code := range []int64{
+		protocol.CodeHeaderMismatch, protocol.CodeUnsupportedProtocolVersion,
+		protocol.CodeMissingRequiredClientCapability, protocol.CodeURLElicitationRequired,
+		protocol.CodeResourceNotFound, protocol.CodeInvalidParams, 4711,
+	} {
+		for _, v := range protocol.Versions() {
+			e := &protocol.Error{Code: code, Message: "m"}
+			got, err := revision.SpellHandlerError(v, e)
+			want, wantErr := revision.SpellError(v, e)
+			ofTransport := code == protocol.CodeHeaderMismatch ||
+				code == protocol.CodeUnsupportedProtocolVersion
+			if ofTransport && v.Era() == protocol.Legacy {
+				if got != nil || err == nil {
+					t.Errorf("code %d in %s: got %v, want an error", code, v, got)
+				}
+			} else if (err == nil) != (wantErr == nil) || err == nil && got.Code != want.Code {
+				t.Errorf("code %d in %s: got %v, %v, want %v, %v", code, v, got, err, want, wantErr)
+			}
+		}
 	}
 }
