@@ -25,7 +25,14 @@ type Reader struct {
 
 // NewReader returns a reader that is attached to no stream yet: see
 // [Log.OpenStream], [Log.Listen] and [Log.Resume].
-func NewReader() *Reader { return &Reader{wake: make(chan struct{}, 1)} }
+func NewReader() *Reader {
+	r := &Reader{}
+	r.Init()
+	return r
+}
+
+// Init is NewReader for a reader that is part of a larger struct.
+func (r *Reader) Init() { r.wake = make(chan struct{}, 1) }
 
 // Wake has a goroutine that waits for Woken look again.
 func (r *Reader) Wake() {
@@ -116,21 +123,20 @@ func (r *Reader) Release() { clear(r.taken[:]) }
 // begins with what shows that it is open.
 func (b Batch) AppendSSE(dst []byte, opening, resumed bool) []byte {
 	var room [64]byte // of ids
-	id := func(position uint64) []byte {
-		return eventID{b.log.tag, b.stream, position}.appendTo(room[:0])
-	}
+	id := eventID{b.log.tag, b.stream, b.after}
 	switch {
 	case opening && b.log.prime && !resumed:
-		dst = sse.AppendEventID(dst, id(b.after), nil)
+		dst = sse.AppendEventID(dst, id.appendTo(room[:0]), nil)
 	case opening:
 		dst = sse.AppendComment(dst)
 	}
-	for i, e := range b.Events {
+	for _, e := range b.Events {
+		id.position++
 		if b.log.tag == "" {
 			dst = sse.AppendEvent(dst, e)
 			continue
 		}
-		dst = sse.AppendEventID(dst, id(b.after+uint64(i)+1), e)
+		dst = sse.AppendEventID(dst, id.appendTo(room[:0]), e)
 	}
 	if b.transient != nil {
 		dst = sse.AppendEvent(dst, b.transient)

@@ -62,7 +62,7 @@ func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log,
 	h.reportBroken(r, d)
 	c := newConnection(rw)
 	c.batch = d.batch
-	s := log.OpenStream(len(calls)+len(d.broken), c.reader)
+	s := log.OpenStream(len(calls)+len(d.broken), &c.reader)
 	for _, response := range d.broken {
 		s.Respond(encodeResponse(response))
 	}

@@ -92,12 +92,12 @@ func (h *Handler) serveGet(rw *responseWriter, r *http.Request, p roundtrip.Prin
 	var err error
 	if last := r.Header[headerLastEvent]; len(last) > 0 {
 		c.resumed = true
-		err = s.log.Resume(firstLine(last), c.reader)
+		err = s.log.Resume(firstLine(last), &c.reader)
 	} else if h.sessions.isClosed() || isClosed(h.srv.Done()) {
 		rw.refuse(shutdownFault())
 		return
 	} else {
-		err = s.log.Listen(c.reader)
+		err = s.log.Listen(&c.reader)
 	}
 	switch {
 	case err == nil:

@@ -16,7 +16,7 @@ import (
 type streamWriter struct {
 	rw      *responseWriter                // nil once the response has ended
 	timed   atomic.Pointer[responseWriter] // the same, for the keep-alive timer
-	reader  *replay.Reader
+	reader  replay.Reader
 	batch   bool            // responses are an array
 	resumed bool            // it continues a stream
 	closing <-chan struct{} // closed when the server closes: flush what is queued, then end; nil: never
@@ -24,7 +24,9 @@ type streamWriter struct {
 }
 
 func newConnection(rw *responseWriter) *streamWriter {
-	return &streamWriter{rw: rw, reader: replay.NewReader()}
+	c := &streamWriter{rw: rw}
+	c.reader.Init()
+	return c
 }
 
 // sendAll sends until the stream is over, or the client is gone, which ends ctx, or
