@@ -57,6 +57,12 @@ type built struct {
 // result makes r the result that carries the draft.
 func (d *draft) result(r *protocol.InputRequiredResult) *protocol.InputRequiredResult {
 	attachment.Set(r, d)
+	d.fillResult(r)
+	return r
+}
+
+// fillResult sets the questions and the state of r to those of the draft.
+func (d *draft) fillResult(r *protocol.InputRequiredResult) {
 	r.RequestState = d.plain
 	switch n := len(d.questions); {
 	case n == 0:
@@ -67,7 +73,6 @@ func (d *draft) result(r *protocol.InputRequiredResult) *protocol.InputRequiredR
 	for _, q := range d.questions {
 		r.InputRequests = append(r.InputRequests, protocol.KeyedRequest{Key: q.key, Request: q.request})
 	}
-	return r
 }
 
 type itemFunc func(*draft)
