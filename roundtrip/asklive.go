@@ -232,8 +232,9 @@ func (r *round) acceptLive(ctx context.Context, p *asker, missing []Question, re
 //
 //go:noinline
 func (r *round) prepareLive(ctx context.Context, p *asker, missing []Question, roundsLeft int) (protocol.InputRequests, error) {
-	asks := (&draft{questions: missing}).result(&protocol.InputRequiredResult{})
-	if _, err := p.drafted(asks); err != nil {
+	d, asks := draft{questions: missing}, protocol.InputRequiredResult{}
+	d.fillResult(&asks)
+	if err := p.checkDraft(&d, &asks); err != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return nil, r.breaks(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/heartbeat"
+	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -446,10 +447,7 @@ func (p *pass) checkComplete(result protocol.Result) error {
 // of a tool is a result the model can read, elsewhere it is a JSON-RPC error.
 func (p *pass) failed(ctx context.Context, err error) (protocol.Result, error) {
 	if e, ok := protocol.AsError(err); ok {
-		if p.legacy() {
-			return nil, p.legacyError(ctx, e)
-		}
-		return nil, p.modernError(ctx, e)
+		return nil, p.spellError(ctx, e)
 	}
 	text := p.reportFailure(ctx, err)
 	if p.call.Method == protocol.MethodCallTool {
@@ -458,19 +456,24 @@ func (p *pass) failed(ctx context.Context, err error) (protocol.Result, error) {
 	return nil, protocol.Errorf(protocol.CodeHandlerError, "%s", text)
 }
 
-// modernError keeps codes of older revisions off the modern wire
-// (basic/index, "Error Codes").
-func (p *pass) modernError(ctx context.Context, e *protocol.Error) *protocol.Error {
-	switch e.Code {
-	case protocol.CodeResourceNotFound:
-		c := *e
-		c.Code = protocol.CodeInvalidParams
-		return &c
-	case protocol.CodeURLElicitationRequired:
-		p.observe(ctx, ServerBug{p.where, fmt.Errorf("code %d does not exist in this revision; return a URLElicitationRequiredError or InputRequired", e.Code)})
+// spellError spells a handler's error as the revision of the call does. An error that the revision
+// does not have is a mistake of the handler.
+func (p *pass) spellError(ctx context.Context, e *protocol.Error) *protocol.Error {
+	spelled, err := revision.SpellHandlerError(p.call.Version, e)
+	switch {
+	case err != nil && e.Code == protocol.CodeURLElicitationRequired && !p.legacy():
+		err = fmt.Errorf("%w; return a URLElicitationRequiredError or InputRequired", err)
+		fallthrough
+	case err != nil:
+		p.observe(ctx, ServerBug{p.where, err})
 		return internalError()
+	case spelled.Code == protocol.CodeURLElicitationRequired:
+		if refusal := p.funnel.allowURL().RefuseRequired(spelled); refusal != nil {
+			p.observe(ctx, ServerBug{p.where, refusal})
+			return refusal.Wire()
+		}
 	}
-	return e
+	return spelled
 }
 
 // refuseWith is refuse for a refusal that may have an error of its own.

@@ -167,7 +167,7 @@ func (s *Server) respond(ctx context.Context, in *Incoming, response *protocol.R
 	}
 	if in.session != nil {
 		in.session.settle(in, err)
-		response.Error = s.legacyError(ctx, in, response.Error)
+		response.Error = s.spellError(ctx, in, response.Error)
 	} else if s.opts.DraftErrorCodes {
 		response.Error = response.Error.Draft()
 	}

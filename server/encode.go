@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/rondo-mcp/rondo/internal/attachment"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -81,7 +82,7 @@ func (s *Server) encode(in *Incoming, result protocol.Result) (json.RawMessage, 
 // are gated and get the state without which their answers count for nothing. A
 // middleware may pass on what a handler asks; it cannot ask by itself.
 func askable(in *Incoming, asks *protocol.InputRequiredResult) error {
-	if asks.Draft != nil {
+	if attachment.Of(asks) != nil {
 		return errors.New("questions must be returned by a handler, not by middleware")
 	}
 	var declared protocol.ClientCapabilities

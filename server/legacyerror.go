@@ -2,37 +2,35 @@ package server
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// legacyError spells an error for a session. Codes that its revision does not
-// have are kept off its wire, and a resource that is not found has a code of
-// its own there (server/resources, "Error Handling").
-func (s *Server) legacyError(ctx context.Context, in *Incoming, e *protocol.Error) *protocol.Error {
-	if e == nil {
-		return nil
-	}
-	c := *e
+// spellError spells an error for a session. Codes that its revision does not have are kept off its
+// wire, and a resource that is not found has a code of its own there (server/resources, "Error
+// Handling"). URLs in an error of middleware have not passed the funnel, which checks them.
+func (s *Server) spellError(ctx context.Context, in *Incoming, e *protocol.Error) *protocol.Error {
+	spelled, err := revision.SpellError(in.Version, e)
 	switch {
-	case e.Code == protocol.CodeMissingRequiredClientCapability:
-		c.Code, c.Data = protocol.CodeCannotAsk, nil
-	case e.Code == protocol.CodeHeaderMismatch, e.Code == protocol.CodeUnsupportedProtocolVersion:
-		c.Code = protocol.CodeInvalidParams
-	case e.Code == protocol.CodeURLElicitationRequired && in.Version != protocol.V20251125:
-		return s.bug(ctx, in, fmt.Errorf("code %d does not exist in revision %s", e.Code, in.Version))
-	case e.Code == protocol.CodeURLElicitationRequired: // of middleware, which the funnel has not seen
-		if refusal := urlrule.Hook(s.opts.Roundtrip.AllowURL).RefuseRequired(e); refusal != nil {
+	case err != nil:
+		return s.bug(ctx, in, err)
+	case spelled == nil:
+		return nil
+	case spelled.Code == protocol.CodeURLElicitationRequired:
+		hook := urlrule.Hook(s.opts.Roundtrip.AllowURL)
+		if refusal := hook.RefuseRequired(spelled); refusal != nil {
 			_ = s.bug(ctx, in, refusal)
 			return refusal.Wire()
 		}
-	case e.Code == protocol.CodeInvalidParams && missingURI(in, e):
+	case spelled.Code == protocol.CodeInvalidParams && missingURI(in, spelled):
+		c := *spelled
 		c.Code = protocol.CodeResourceNotFound
+		return &c
 	}
-	return &c
+	return spelled
 }
 
 // missingURI recognises what [protocol.ResourceNotFound] returns: an answer

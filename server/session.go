@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/earlycancel"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
-	"github.com/rondo-mcp/rondo/internal/overtaken"
 	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -58,8 +58,8 @@ type Session struct {
 	telling  bool // a goroutine sends the news
 	closed   bool
 	running  map[protocol.ID]*sessionRequest
-	early    overtaken.Set // cancellations that came before their requests
-	uriBytes int           // of the resources subscribed to
+	early    earlycancel.Set // cancellations that came before their requests
+	uriBytes int             // of the resources subscribed to
 }
 
 // sessionRequest is a request that runs in a session.

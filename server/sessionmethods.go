@@ -74,7 +74,7 @@ func (x *Session) legacy(in *Incoming) (protocol.Result, error, bool) {
 func (x *Session) initialize(in *Incoming) *protocol.InitializeResult {
 	c := legacyCapabilities(x.server.capabilities(), in.Version)
 	if x.send == nil {
-		c = withoutNews(c)
+		c = withoutAnnouncements(c)
 	}
 	if x.stateless {
 		c = withoutSession(c)
@@ -101,8 +101,9 @@ func legacyCapabilities(c protocol.ServerCapabilities, v protocol.Version) proto
 	return c
 }
 
-// withoutNews promises no announcements.
-func withoutNews(c protocol.ServerCapabilities) protocol.ServerCapabilities {
+// withoutAnnouncements declares that nothing will be announced, neither changes of a list nor of a
+// resource.
+func withoutAnnouncements(c protocol.ServerCapabilities) protocol.ServerCapabilities {
 	if c.Tools != nil {
 		c.Tools = &protocol.ListCapability{}
 	}

@@ -33,15 +33,7 @@ func (s *Server) AdmitStateless(req *protocol.Request, v protocol.Version, p rou
 
 // withoutSession leaves out what only a session can keep.
 func withoutSession(c protocol.ServerCapabilities) protocol.ServerCapabilities {
-	if c.Tools != nil {
-		c.Tools = &protocol.ListCapability{}
-	}
-	if c.Prompts != nil {
-		c.Prompts = &protocol.ListCapability{}
-	}
-	if c.Resources != nil {
-		c.Resources = &protocol.ResourcesCapability{}
-	}
+	c = withoutAnnouncements(c)
 	c.Logging = nil
 	return c
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/form"
 )
 
-func TestDownlevel2025June(t *testing.T) {
+func TestDowngradeTo20250618(t *testing.T) {
 	tests := []struct {
 		name, schema, want, err string
 	}{
@@ -27,7 +27,7 @@ func TestDownlevel2025June(t *testing.T) {
 			if _, err := form.Parse([]byte(test.schema), form.Options{}); err != nil {
 				t.Fatal(err)
 			}
-			got, err := form.Downlevel2025June([]byte(test.schema))
+			got, err := form.DowngradeTo20250618([]byte(test.schema))
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) {
 					t.Fatalf("got %v, want an error with %q", err, test.err)

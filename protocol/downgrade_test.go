@@ -7,9 +7,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// TestOlderContent: blocks that a revision does not have become text, in tools
+// TestContentIsDowngraded: blocks that a revision does not have become text, in tools
 // and prompts, and those that it has stay.
-func TestOlderContent(t *testing.T) {
+func TestContentIsDowngraded(t *testing.T) {
 	link := &protocol.ResourceLink{Resource: protocol.Resource{URI: "file:///a", Name: "a"}}
 	audio := &protocol.AudioContent{Data: []byte("abc"), MIMEType: "audio/wav"}
 	text := &protocol.TextContent{Text: "x"}

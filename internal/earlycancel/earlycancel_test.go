@@ -1,4 +1,4 @@
-package overtaken_test
+package earlycancel_test
 
 import (
 	"strings"
@@ -6,13 +6,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/overtaken"
+	"github.com/rondo-mcp/rondo/internal/earlycancel"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-func TestSet(t *testing.T) {
+func TestCancellationCountsOnceAndForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s overtaken.Set
+		var s earlycancel.Set
 		want := func(what string, id protocol.ID, want bool) {
 			t.Helper()
 			if got := s.Take(id); got != want {
@@ -27,25 +27,25 @@ func TestSet(t *testing.T) {
 		want("used up", one, false)
 
 		s.Note(one)
-		time.Sleep(overtaken.Life - 1)
+		time.Sleep(earlycancel.Life - 1)
 		want("in time", one, true)
 		s.Note(one)
-		time.Sleep(overtaken.Life)
+		time.Sleep(earlycancel.Life)
 		want("too old", one, false)
 
 		s.Note(one)
-		for i := range overtaken.Max - 1 {
+		for i := range earlycancel.Max - 1 {
 			s.Note(protocol.IntID(int64(10 + i)))
 		}
 		want("the oldest of as many as fit", one, true)
 		s.Note(one)
-		for i := range overtaken.Max {
+		for i := range earlycancel.Max {
 			s.Note(protocol.IntID(int64(100 + i)))
 		}
 		want("one too many", one, false)
-		want("the newest", protocol.IntID(100+overtaken.Max-1), true)
+		want("the newest", protocol.IntID(100+earlycancel.Max-1), true)
 
-		long := protocol.StringID(strings.Repeat("x", overtaken.MaxID))
+		long := protocol.StringID(strings.Repeat("x", earlycancel.MaxID))
 		s.Note(long)
 		want("too long", long, false)
 	})

@@ -78,7 +78,8 @@ func (e *Error) WithData(v any) *Error {
 // MissingCapabilities returns the error that names what a client would have to
 // declare for its request to be served (code -32021).
 func MissingCapabilities(missing ClientCapabilities) *Error {
-	e := Errorf(CodeMissingRequiredClientCapability, "missing required client capability: %s", missing)
+	e := Errorf(CodeMissingRequiredClientCapability, "missing required client capability: %s",
+		missing)
 	return e.WithData(struct {
 		Required ClientCapabilities `json:"requiredCapabilities"`
 	}{missing})
@@ -93,7 +94,7 @@ func (e *Error) RequiredCapabilities() (ClientCapabilities, bool) {
 	}
 	var required ClientCapabilities
 	found := false
-	err := members(e.Data, func(key, value []byte) (err error) {
+	err := walkMembers(e.Data, func(key, value []byte) (err error) {
 		if string(key) == "requiredCapabilities" {
 			found = true
 			required, err = DecodeClientCapabilities(value)
@@ -106,7 +107,8 @@ func (e *Error) RequiredCapabilities() (ClientCapabilities, bool) {
 // UnsupportedVersion returns the error that names the versions a server does
 // support (code -32022).
 func UnsupportedVersion(requested string, supported []Version) *Error {
-	e := Errorf(CodeUnsupportedProtocolVersion, "unsupported protocol version %s", clip(requested))
+	e := Errorf(CodeUnsupportedProtocolVersion, "unsupported protocol version %s",
+		quoteClipped(requested))
 	return e.WithData(struct {
 		Supported []Version `json:"supported"`
 		Requested string    `json:"requested"`
@@ -120,7 +122,7 @@ func (e *Error) SupportedVersions() []Version {
 		return nil
 	}
 	var supported []Version
-	err := members(e.Data, func(key, value []byte) error {
+	err := walkMembers(e.Data, func(key, value []byte) error {
 		if string(key) != "supported" {
 			return nil
 		}
@@ -140,7 +142,7 @@ func (e *Error) SupportedVersions() []Version {
 // modern revisions spell it: invalid params with the URI as data
 // (server/resources, "Error Handling").
 func ResourceNotFound(uri string) *Error {
-	e := Errorf(CodeInvalidParams, "resource not found: %s", clip(uri))
+	e := Errorf(CodeInvalidParams, "resource not found: %s", quoteClipped(uri))
 	return e.WithData(struct {
 		URI string `json:"uri"`
 	}{uri})
@@ -164,6 +166,19 @@ func (e *URLElicitationRequiredError) Error() string {
 		return "this request requires the user to visit a URL first"
 	}
 	return e.Message
+}
+
+// ErrSessionGone is wrapped by the errors of a [LegacySession] that the server no longer knows,
+// because it expired or the server restarted. The session cannot be resumed; open a new one.
+var ErrSessionGone = errors.New("session is gone")
+
+// An UnknownResultTypeError reports a resultType that this package does not
+// know. Such a result must not be used (basic/index, "ResultType").
+type UnknownResultTypeError struct{ ResultType string }
+
+// Error names the type.
+func (e *UnknownResultTypeError) Error() string {
+	return fmt.Sprintf("result: unknown resultType %s", quoteClipped(e.ResultType))
 }
 
 // AsError returns the [*Error] within err, if there is one.
@@ -213,8 +228,8 @@ func appendError(dst []byte, e *Error) []byte {
 	return append(dst, '}')
 }
 
-// clip quotes what a peer sent for an error message, at most 64 bytes of it.
-func clip(s string) string {
+// quoteClipped quotes what a peer sent for an error message, at most 64 bytes of it.
+func quoteClipped(s string) string {
 	const limit = 64
 	if len(s) > limit {
 		s = s[:limit] + "…"
@@ -222,17 +237,17 @@ func clip(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// The numbers of three codes in drafts of revision 2026-07-28. Other servers
-// use them for other things, so they mean nothing unless a peer is known to be
-// built to such a draft.
+// draftCodes are the codes that drafts of revision 2026-07-28 used for three errors. Other servers
+// use the same codes for other errors, so they are translated only for peers that are known to
+// implement such a draft.
 var draftCodes = [...]struct{ final, draft int64 }{
 	{CodeHeaderMismatch, -32001},
 	{CodeMissingRequiredClientCapability, -32003},
 	{CodeUnsupportedProtocolVersion, -32004},
 }
 
-// Draft returns e with the number that drafts of revision 2026-07-28 had for its
-// code, or e itself when they had no other. It may be called on nil.
+// Draft returns e with the code that drafts of revision 2026-07-28 used, or e itself when it is the
+// same. It may be called on nil.
 func (e *Error) Draft() *Error {
 	for _, c := range draftCodes {
 		if e != nil && e.Code == c.final {
@@ -244,7 +259,7 @@ func (e *Error) Draft() *Error {
 	return e
 }
 
-// Final undoes [Error.Draft], for peers that are known to use those numbers.
+// Final undoes [Error.Draft], for peers that are known to use those codes.
 func (e *Error) Final() *Error {
 	for _, c := range draftCodes {
 		if e != nil && e.Code == c.draft {
@@ -254,4 +269,18 @@ func (e *Error) Final() *Error {
 		}
 	}
 	return e
+}
+
+// EraEvidence reports whether e is an error that only servers of modern revisions send, which
+// proves that the server is one (basic/versioning, "Backward Compatibility"). The codes that drafts
+// used for the same errors prove nothing, since other servers use them for other errors.
+func (e *Error) EraEvidence() bool {
+	if e == nil {
+		return false
+	}
+	switch e.Code {
+	case CodeHeaderMismatch, CodeMissingRequiredClientCapability, CodeUnsupportedProtocolVersion:
+		return true
+	}
+	return false
 }

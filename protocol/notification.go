@@ -9,3 +9,17 @@ type Progress struct {
 	Message  string        `json:"message,omitzero"`
 	Meta     Meta          `json:"_meta,omitzero"`
 }
+
+// Cancelled is the parameters of notifications/cancelled
+// (basic/patterns/cancellation).
+type Cancelled struct {
+	RequestID ID     `json:"requestId"`
+	Reason    string `json:"reason,omitzero"`
+	Meta      Meta   `json:"_meta,omitzero"`
+}
+
+// ElicitationCompleted is the parameters of notifications/elicitation/complete
+// (revision 2025-11-25).
+type ElicitationCompleted struct {
+	ElicitationID string `json:"elicitationId"`
+}

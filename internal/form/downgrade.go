@@ -7,18 +7,18 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// Downlevel2025June returns a form's schema as revision 2025-06-18 knows forms:
+// DowngradeTo20250618 returns a form's schema as revision 2025-06-18 knows forms:
 // titled choices become enum with enumNames, defaults of anything but booleans
 // are dropped (the server fills them in all the same), and what that revision
 // cannot ask for at all, several choices at once, is an error naming the field.
 // schema must be one that [Parse] or [Derive] accepted.
-func Downlevel2025June(schema []byte) (json.RawMessage, error) {
+func DowngradeTo20250618(schema []byte) (json.RawMessage, error) {
 	return rewrite(schema, func(key string, value []byte) ([]byte, error) {
 		if key != "properties" {
 			return value, nil
 		}
 		return rewrite(value, func(name string, property []byte) ([]byte, error) {
-			spelled, err := downlevelProperty(property)
+			spelled, err := downgradeProperty(property)
 			if err != nil {
 				return nil, &Error{Field: name, Reason: err.Error()}
 			}
@@ -27,7 +27,7 @@ func Downlevel2025June(schema []byte) (json.RawMessage, error) {
 	})
 }
 
-func downlevelProperty(property []byte) ([]byte, error) {
+func downgradeProperty(property []byte) ([]byte, error) {
 	typ := ""
 	err := jsonx.Members(property, func(key, value []byte) (err error) {
 		if string(key) == "type" {
@@ -78,7 +78,9 @@ func splitChoices(raw []byte) (values, titles []byte, err error) {
 }
 
 // rewrite copies an object, each value as f returns it.
-func rewrite(object []byte, f func(key string, value []byte) ([]byte, error)) (json.RawMessage, error) {
+func rewrite(
+	object []byte, f func(key string, value []byte) ([]byte, error),
+) (json.RawMessage, error) {
 	out := []byte{'{'}
 	err := jsonx.Members(object, func(key, value []byte) error {
 		value, err := f(string(key), value)
