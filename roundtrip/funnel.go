@@ -319,6 +319,7 @@ type pass struct {
 	claim     string   // id taken from the guard, empty if none
 	left      []byte   // state that the last round of a live call left to the next, not sealed
 	unused    int      // answers that came with the call and were dropped
+	requested Event    // that the questions of this round go out, nil: nobody hears it
 }
 
 func (p *pass) do(ctx context.Context, handler Handler) (protocol.Result, error) {

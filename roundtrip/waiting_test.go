@@ -194,6 +194,9 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 					if len(w.asked) > 0 {
 						t.Error("the question went out all the same")
 					}
+					if n := len(all[roundtrip.InputRequested](w.events)); n > len(c.there) {
+						t.Errorf("%d calls are recorded as having asked, and only %d have", n, len(c.there))
+					}
 				})
 			}
 		}
