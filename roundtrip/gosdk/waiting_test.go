@@ -236,3 +236,46 @@ func TestHeartbeatsOverWires(t *testing.T) {
 		}
 	}
 }
+
+// A goroutine that a handler left behind may wait on for a person. The call has its
+// result, which nothing follows.
+func TestNoHeartbeatFollowsTheResult(t *testing.T) {
+	type asker func(ctx context.Context, session *mcp.ServerSession) error
+	for name, ask := range map[string]asker{
+		"pushed": func(ctx context.Context, session *mcp.ServerSession) error {
+			_, err := gosdk.Elicit(ctx, session, formQuestion())
+			return err
+		},
+		"pushed with the SDK's own method": func(ctx context.Context, session *mcp.ServerSession) error {
+			_, err := session.Elicit(ctx, formQuestion())
+			return err
+		},
+	} {
+		for _, when := range []string{"before the result", "after the result"} {
+			t.Run(name+"/"+when, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					asked := make(chan error, 1)
+					server := single(t, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+						go func() {
+							if when == "after the result" {
+								time.Sleep(time.Second)
+							}
+							asked <- ask(context.WithoutCancel(ctx), req.Session)
+						}()
+						time.Sleep(time.Second / 2)
+						return toolText("done"), nil
+					}, gosdk.WithUnmodifiedHandlers())
+					session := thinker(t, server, time.Minute, func(p *mcp.ProgressNotificationParams) {
+						t.Errorf("after the result came %+v", p)
+					})
+					params := &mcp.CallToolParams{Name: "t", Meta: mcp.Meta{"progressToken": "p"}}
+					if result, err := session.CallTool(t.Context(), params); err != nil || result.IsError {
+						t.Fatalf("got %+v, %v", result, err)
+					}
+					t.Logf("the question got %v", <-asked)
+					_ = session.Close()
+				})
+			})
+		}
+	}
+}
