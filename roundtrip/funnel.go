@@ -111,8 +111,9 @@ type Options struct {
 	MaxStoredBytes int
 	// HideErrors keeps the texts of errors that handlers return, other than
 	// [*protocol.Error], from clients: they get a reference, which the observer
-	// gets as well ([HandlerFailed]). Set it where texts tell of what is behind
-	// the server, and strangers call it.
+	// gets as well ([HandlerFailed]). Of an error that wraps a person's refusal they
+	// get that alone. Set it where texts tell of what is behind the server, and
+	// strangers call it.
 	HideErrors bool
 	// RefuseURLErrors answers a handler's URLElicitationRequiredError with an
 	// internal error instead of turning it into questions.
@@ -392,7 +393,7 @@ func (p *pass) settle(ctx context.Context, result protocol.Result, err error) (p
 	}
 	if err != nil && refusedBy(err) {
 		p.ended(ctx, EndRefused)
-		return p.refuse(protocol.CodeRefused, err.Error()+adviceOn(err))
+		return p.refuse(protocol.CodeRefused, p.refusalText(err)+adviceOn(err))
 	}
 	if err != nil {
 		p.ended(ctx, EndFailed)
