@@ -112,8 +112,9 @@ type Options struct {
 	MaxStoredBytes int
 	// HideErrors keeps the texts of errors that handlers return, other than
 	// [*protocol.Error], from clients: they get a reference, which the observer
-	// gets as well ([HandlerFailed]). Set it where texts tell of what is behind
-	// the server, and strangers call it.
+	// gets as well ([HandlerFailed]). Of an error that wraps a person's refusal they
+	// get that alone. Set it where texts tell of what is behind the server, and
+	// strangers call it.
 	HideErrors bool
 	// RefuseURLErrors answers a handler's URLElicitationRequiredError with an
 	// internal error instead of turning it into questions.
@@ -320,6 +321,7 @@ type pass struct {
 	claim     string   // id taken from the guard, empty if none
 	left      []byte   // state that the last round of a live call left to the next, not sealed
 	unused    int      // answers that came with the call and were dropped
+	requested Event    // that the questions of this round go out, nil: nobody hears it
 }
 
 func (p *pass) do(ctx context.Context, handler Handler) (protocol.Result, error) {
@@ -392,7 +394,7 @@ func (p *pass) settle(ctx context.Context, result protocol.Result, err error) (p
 	}
 	if err != nil && refusedBy(err) {
 		p.ended(ctx, EndRefused)
-		return p.refuse(protocol.CodeRefused, err.Error()+adviceOn(err))
+		return p.refuse(protocol.CodeRefused, p.refusalText(err)+adviceOn(err))
 	}
 	if err != nil {
 		p.ended(ctx, EndFailed)

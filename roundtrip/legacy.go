@@ -94,7 +94,9 @@ func (p *pass) leave(c *claims) error {
 // fulfil asks all questions and makes the answers the next leg's. Questions wait
 // under the parent of ctx: they have a timer of their own, see patience.
 func (p *pass) fulfil(ctx, parent context.Context, asks *protocol.InputRequiredResult) error {
-	responses, err := p.pushAll(parent, asks.InputRequests)
+	asked := p.requested
+	p.requested = nil
+	responses, err := p.pushAll(parent, asks.InputRequests, asked)
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,10 @@ func (p *pass) out(ctx context.Context, asks *protocol.InputRequiredResult, d *d
 		if !p.funnel.opts.Plain {
 			left = p.funnel.opts.MaxRounds - p.round.number
 		}
-		p.observe(ctx, InputRequested{p.where, kinds(requests), askedQuestions(d.questions), len(text), left})
+		p.requested = InputRequested{p.where, kinds(requests), askedQuestions(d.questions), len(text), left}
+		if !p.legacy() {
+			p.observe(ctx, p.requested)
+		}
 	}
 	return &protocol.InputRequiredResult{InputRequests: requests, RequestState: state, Meta: asks.Meta}, nil
 }

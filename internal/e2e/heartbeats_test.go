@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,9 @@ import (
 type oldClient struct {
 	say   func(text string)
 	heard chan oldMessage
+	end   func() // deletes the session; nil where it ends with the stream
+	// settle waits until all that was said has its response.
+	settle func()
 }
 
 type oldMessage struct {
@@ -64,7 +68,7 @@ func oldHandshake(revision string) string {
 
 func oldOverLines(t *testing.T, srv *server.Server, revision string) *oldClient {
 	t.Helper()
-	c := &oldClient{heard: make(chan oldMessage, 1000)}
+	c := &oldClient{heard: make(chan oldMessage, 1000), settle: func() {}}
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
 	ended := make(chan struct{})
@@ -106,13 +110,30 @@ func oldOverHTTP(t *testing.T, srv *server.Server, revision string) *oldClient {
 	hello := post(oldHandshake(revision))
 	id = hello.Header.Get("Mcp-Session-Id")
 	_ = hello.Body.Close()
+	c.end = func() {
+		r, err := http.NewRequestWithContext(within(t, patience), http.MethodDelete, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Mcp-Session-Id", id)
+		response, err := http1.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusNoContent {
+			t.Errorf("the session is deleted with status %d", response.StatusCode)
+		}
+	}
+	var posts sync.WaitGroup
+	c.settle = posts.Wait
 	c.say = func(text string) {
-		go func() {
+		posts.Go(func() {
 			if response := post(text); response != nil {
 				c.hear(response.Body)
 				_ = response.Body.Close()
 			}
-		}()
+		})
 	}
 	return c
 }

@@ -153,7 +153,9 @@ func TestInitializeRefused(t *testing.T) {
 // TestModernOnly holds what a server without legacy revisions says.
 func TestModernOnly(t *testing.T) {
 	srv := newServer(t, &server.Options{ModernOnly: true})
-	ts, _ := serve(t, srv, nil)
+	sessions, _ := serve(t, srv, nil)
+	stateless, _ := serve(t, srv, &serverhttp.Options{StatelessLegacy: true})
+	modes := map[string]*httptest.Server{"sessions": sessions, "stateless": stateless}
 	tests := []struct {
 		name, method, version, body string
 		status                      int
@@ -164,22 +166,25 @@ func TestModernOnly(t *testing.T) {
 		{"request", "POST", "2025-11-25", `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, 400, -32022, "2025-11-25"},
 		{"request without any version", "POST", "", `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, 400, -32020, ""},
 		{"batch", "POST", "2025-03-26", `[{"jsonrpc":"2.0","id":7,"method":"tools/list"}]`, 400, -32600, ""},
+		{"batch without any version", "POST", "", `[` + pingRequest(1) + `,` + toolCall(2, "echo") + `]`, 400, -32600, ""},
 		{"GET", "GET", "", "", 405, -32600, ""},
 		{"DELETE", "DELETE", "", "", 405, -32600, ""},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got := do(t, ts, tt.method, headers("", "", "Mcp-Protocol-Version", tt.version, "Mcp-Method", ""), tt.body)
-			if got.status != tt.status || got.code() != tt.code || got.Error.Data.Requested != tt.requested {
-				t.Errorf("got status %d: %s", got.status, got.body)
-			}
-			if tt.code == -32022 && len(got.Error.Data.Supported) == 0 {
-				t.Errorf("does not say what is supported: %s", got.body)
-			}
-			if tt.status == 405 && got.header.Get("Allow") != "POST" {
-				t.Errorf("got Allow %q", got.header.Get("Allow"))
-			}
-		})
+	for mode, ts := range modes {
+		for _, tt := range tests {
+			t.Run(mode+"/"+tt.name, func(t *testing.T) {
+				got := do(t, ts, tt.method, headers("", "", "Mcp-Protocol-Version", tt.version, "Mcp-Method", ""), tt.body)
+				if got.status != tt.status || got.code() != tt.code || got.Error.Data.Requested != tt.requested {
+					t.Errorf("got status %d: %s", got.status, got.body)
+				}
+				if tt.code == -32022 && len(got.Error.Data.Supported) == 0 {
+					t.Errorf("does not say what is supported: %s", got.body)
+				}
+				if tt.status == 405 && got.header.Get("Allow") != "POST" {
+					t.Errorf("got Allow %q", got.header.Get("Allow"))
+				}
+			})
+		}
 	}
 }
 
