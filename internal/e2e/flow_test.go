@@ -131,8 +131,9 @@ func straightFlows() []flow {
 	}
 }
 
-// TestStraightLineCode takes every handler through both eras, over HTTP answered as JSON and as events and over a line
-// stream, with and without replay where the era does not need it. What comes of it is the same.
+// TestStraightLineCode takes every handler through both eras, over HTTP answered as JSON and as
+// events and over a line stream, with and without replay where the era does not need it. What comes
+// of it is the same.
 func TestStraightLineCode(t *testing.T) {
 	ways := []struct {
 		name   string
@@ -208,7 +209,8 @@ func TestStraightLineCodeInProcess(t *testing.T) {
 	}
 }
 
-// TestStraightLineRefusal: outside of tools a refusal is an error with a code of our own, in both eras.
+// TestStraightLineRefusal: outside of tools a refusal is an error with a code of our own, in both
+// eras.
 func TestStraightLineRefusal(t *testing.T) {
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		for answer, want := range map[string]string{"decline": "declined: contact", "cancel": "cancelled: contact"} {
@@ -223,8 +225,8 @@ func TestStraightLineRefusal(t *testing.T) {
 	}
 }
 
-// TestStraightLineCodeUnasked: a client that cannot be asked gets a refusal that names what it lacks, from a handler too
-// that takes no notice.
+// TestStraightLineCodeUnasked: a client that cannot be asked gets a refusal that names what it
+// lacks, from a handler too that takes no notice.
 func TestStraightLineCodeUnasked(t *testing.T) {
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		t.Run(era.String(), func(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -17,18 +19,18 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
-	"go.uber.org/zap"
 )
 
-// thinkers is how many people think at once: as many as requests may run by default, and eight times as many as those of one
-// principal.
+// thinkers is how many people think at once: as many as requests may run by default, and eight
+// times as many as those of one principal.
 const thinkers = middleware.DefaultMaxCalls
 
 // workLimit is the time for work. People take longer.
 const workLimit = 500 * time.Millisecond
 
-// TestPeopleWhoThinkAreInNobodysWay has as many clients of an older revision wait for a person as requests may run, with all
-// recommended middleware. Others call on in both eras, and each gets the result.
+// TestPeopleWhoThinkAreInNobodysWay has as many clients of an older revision wait for a person as
+// requests may run, with all recommended middleware. Others call on in both eras, and each gets the
+// result.
 func TestPeopleWhoThinkAreInNobodysWay(t *testing.T) {
 	for name, who := range map[string]func(r *http.Request) (roundtrip.Principal, error){
 		"each authenticated": authenticate, "all anonymous": nil,

@@ -27,7 +27,8 @@ const (
 	mismatch   = protocol.CodeHeaderMismatch
 )
 
-// expand fills a template in for a style of handler: «» around a whole sound message, M for further members of params.
+// expand fills a template in for a style of handler: «» around a whole sound message, M for further
+// members of params.
 //
 //	$method $key $target $args $meta   JSON text, $meta without its braces
 func expand(template string, l leg) string {
@@ -220,10 +221,10 @@ func argumentAttacks() []attack {
 	return list
 }
 
-// TestHostileBodies sends each attack to each style of handler. Every one is answered, with a status that is not the
-// server's fault and the id where that can be read; nothing panics, is left running or counts as the server's mistake; and
-// the next honest request is served.
-func TestHostileBodies(t *testing.T) {
+// TestRequestBodiesAreReadStrictly sends each attack to each style of handler. Every one is
+// answered, with a status that is not the server's fault and the id where that can be read; nothing
+// panics, is left running or counts as the server's mistake; and the next honest request is served.
+func TestRequestBodiesAreReadStrictly(t *testing.T) {
 	leaktest.Check(t)
 	for name, l := range map[string]leg{
 		"typed tool": {target: "deploy", args: `{"env":"x"}`}, "raw tool": {target: "wizard"}, "tool with output": {target: "provision"},
