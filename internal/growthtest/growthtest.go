@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/cputime"
+	"github.com/rondo-mcp/rondo/internal/testmode"
 )
 
 // The sizes at which readers are measured, in bytes.
@@ -86,7 +87,7 @@ func Test(t *testing.T, r Reader, inputs ...Input) {
 
 func (r Reader) test(t *testing.T, in Input) {
 	t.Helper()
-	if raceDetector {
+	if testmode.Race {
 		r.checkOnce(t, in)
 		return
 	}
