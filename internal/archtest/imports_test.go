@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// layers says which of the module's public packages each may reach, itself left out. What is not named here may reach none of
-// them; internal packages are judged through those that use them.
+// layers says which of the module's public packages each may reach, itself left out. What is not
+// named here may reach none of them; internal packages are judged through those that use them.
 var layers = map[string][]string{
 	"protocol":                {},
 	"roundtrip":               {"protocol"},
@@ -39,7 +39,8 @@ var helpers = map[string]bool{
 	"internal/wiretest":   true,
 }
 
-// mayUseHTTP are the packages that import net/http although their names do not end in "http", and why.
+// mayUseHTTP are the packages that import net/http although their names do not end in "http", and
+// why.
 var mayUseHTTP = map[string]string{
 	"internal/wiretest": "records what passes through an http.RoundTripper",
 }
@@ -103,8 +104,8 @@ func layering(name string, p pkg) []string {
 		case name == "internal/jsonx":
 			found = append(found, "imports "+target+": it is the bottom and imports nothing of the module")
 		case strings.HasPrefix(target, "internal/") || internal:
-			// Internal packages may use public ones as long as nobody is let around a rule by it, and whoever imports
-			// them has what they reach among its own dependencies.
+			// Internal packages may use public ones as long as nobody is let around a rule by it,
+			// and whoever imports them has what they reach among its own dependencies.
 		case !slices.Contains(allowed, target):
 			found = append(found, "reaches "+target)
 		}

@@ -14,20 +14,22 @@ import (
 )
 
 const (
-	// hangLimit is for how long a test binary may do nothing. Nobody has to give a limit to each wait of each test:
-	// one that will never end leaves the process idle, and so does one for a timeout of minutes. Waits in fake time
-	// take none.
+	// hangLimit is for how long a test binary may do nothing. Nobody has to give a limit to each
+	// wait of each test: one that will never end leaves the process idle, and so does one for a
+	// timeout of minutes. Waits in fake time take none.
 	hangLimit = 10 * time.Second
 	// hangTicks is how often, within half of the limit, the process is looked at.
 	hangTicks = 10
-	// idleShare is the part of one CPU that an idle process may use: timers and what looks at it. On a machine so
-	// busy that a process gets no more, the looks come late as well, and what comes late does not count.
+	// idleShare is the part of one CPU that an idle process may use: timers and what looks at it.
+	// On a machine so busy that a process gets no more, the looks come late as well, and what comes
+	// late does not count.
 	idleShare = 0.005
 )
 
-// watchForHang ends the process with exit code 1 when it has been idle for limit, and a test was in the same wait in the
-// middle of it and at the end. It returns a function that ends the watch. Under -fuzz, where the process that counts is
-// another, and with -timeout 0, as somebody with a debugger sets it, there is no watch.
+// watchForHang ends the process with exit code 1 when it has been idle for limit, and a test was in
+// the same wait in the middle of it and at the end. It returns a function that ends the watch.
+// Under -fuzz, where the process that counts is another, and with -timeout 0, as somebody with a
+// debugger sets it, there is no watch.
 func watchForHang(limit time.Duration) (unwatch func()) {
 	if !flag.Parsed() {
 		flag.Parse()
@@ -68,8 +70,9 @@ func valueOf(name string) string {
 	return ""
 }
 
-// waitUntilIdle returns true when used, the CPU time of the process so far, has hardly grown for limit, and false when
-// stop is closed. It allocates nothing but its ticker: what is measured beside it stays as it is.
+// waitUntilIdle returns true when used, the CPU time of the process so far, has hardly grown for
+// limit, and false when stop is closed. It allocates nothing but its ticker: what is measured
+// beside it stays as it is.
 func waitUntilIdle(limit time.Duration, used func() time.Duration, stop <-chan struct{}) bool {
 	tick := limit / hangTicks
 	ticker := time.NewTicker(tick)
@@ -94,8 +97,9 @@ func waitUntilIdle(limit time.Duration, used func() time.Duration, stop <-chan s
 	}
 }
 
-// waitingTests returns a line for each test or example that waits in one of all stacks, under what is the same as long as
-// the wait is. It returns nothing when one of them waits for a program to end: the work is done there.
+// waitingTests returns a line for each test or example that waits in one of all stacks, under what
+// is the same as long as the wait is. It returns nothing when one of them waits for a program to
+// end: the work is done there.
 func waitingTests(all string) map[string]string {
 	lines := map[string]string{}
 	for stack := range strings.SplitSeq(strings.TrimSpace(all), "\n\n") {
@@ -122,8 +126,8 @@ func contains(stack string, frames ...string) bool {
 	return false
 }
 
-// describe says what the goroutine of a test waits for, and where: the outermost place in a test file and the innermost.
-// A cleanup may have none.
+// describe says what the goroutine of a test waits for, and where: the outermost place in a test
+// file and the innermost. A cleanup may have none.
 func describe(stack string) string {
 	header, frames, _ := strings.Cut(stack, "\n")
 	_, state, _ := strings.Cut(header, "[")
@@ -148,7 +152,8 @@ func describe(stack string) string {
 	return fmt.Sprintf("\t%s: %s in %s", inTests[len(inTests)-1], state, inTests[0])
 }
 
-// functionIn returns the name of a function in a line of a stack, without the path of its package and its arguments.
+// functionIn returns the name of a function in a line of a stack, without the path of its package
+// and its arguments.
 func functionIn(line string) string {
 	if args := strings.LastIndexByte(line, '('); args > 0 {
 		line = line[:args]
