@@ -109,7 +109,10 @@ func TestUnsolicitedAnswersAreValidated(t *testing.T) {
 		`{"action":"decline"}`:                               "declined, unsolicited: true",
 		`null`:                                               "invalid, unsolicited: true",
 	} {
-		w.send(leg{target: "cold", more: `"inputResponses":{"confirm":` + answer + `}`}).wantText(want)
+		t.Run(answer, func(t *testing.T) {
+			w.t = t
+			w.send(leg{target: "cold", more: `"inputResponses":{"confirm":` + answer + `}`}).wantText(want)
+		})
 	}
 }
 
@@ -171,11 +174,13 @@ func TestStateIsMatchedByExactCase(t *testing.T) {
 		{"RequestState", "inputResponses"}, {"requeststate", "inputResponses"}, {"request\u017ftate", "inputResponses"},
 		{"requestState", "InputResponses"}, {"requestState", "inputresponses"},
 	} {
-		// Another server for each: twice is taken for a client that loses its state.
-		w := newWire(t, nil)
-		l := deploy
-		l.more = `"` + members[1] + `":` + answers + `,"` + members[0] + `":` + string(w.send(deploy).result["requestState"])
-		w.send(l).wantAsked("confirm")
+		t.Run(members[0]+" and "+members[1], func(t *testing.T) {
+			// Another server for each: twice is taken for a client that loses its state.
+			w := newWire(t, nil)
+			l := deploy
+			l.more = `"` + members[1] + `":` + answers + `,"` + members[0] + `":` + string(w.send(deploy).result["requestState"])
+			w.send(l).wantAsked("confirm")
+		})
 	}
 	w := newWire(t, nil)
 	asked := w.send(deploy)

@@ -36,11 +36,13 @@ func TestMalformedQuestionsAreUnusable(t *testing.T) {
 // without params, which another implementation sends, could not be read.
 func TestRootsQuestionMayHaveNoParams(t *testing.T) {
 	for _, question := range []string{`{"method":"roots/list"}`, `{"method":"roots/list","params":{}}`} {
-		h := newScripted(t, ask(`"inputRequests":{"c":`+question+`}`), done)
-		if _, err := h.call(person{}.options()); err != nil {
-			t.Errorf("%s: %v", question, err)
-		}
-		h.wantRequests(2)
+		t.Run(question, func(t *testing.T) {
+			h := newScripted(t, ask(`"inputRequests":{"c":`+question+`}`), done)
+			if _, err := h.call(person{}.options()); err != nil {
+				t.Error(err)
+			}
+			h.wantRequests(2)
+		})
 	}
 }
 
@@ -98,16 +100,18 @@ func TestUndeclaredAndUnsafeQuestionsAreRefused(t *testing.T) {
 // person was asked once more than counted, the cap was fixed and the error had no type.
 func TestRoundLimitIsCheckedBeforePrompting(t *testing.T) {
 	for _, test := range []struct{ rounds, asked int }{{0, client.DefaultMaxRounds}, {3, 3}, {-1, 0}} {
-		h, who := newScripted(t, ask(`"inputRequests":{"c":`+nameForm+`},"requestState":"s"`)), &ada{}
-		opts := who.options()
-		opts.MaxRounds = test.rounds
-		_, err := h.call(opts)
-		exceeded, ok := errors.AsType[*client.RoundsExceededError](err)
-		if !ok || exceeded.Rounds != test.asked || exceeded.Last == nil || len(exceeded.Last.InputRequests) != 1 {
-			t.Errorf("MaxRounds %d: got %v", test.rounds, err)
-		}
-		who.wantAsked(t, test.asked)
-		h.wantRequests(test.asked + 1) // each answer was sent
+		t.Run(fmt.Sprint("limit ", test.rounds), func(t *testing.T) {
+			h, who := newScripted(t, ask(`"inputRequests":{"c":`+nameForm+`},"requestState":"s"`)), &ada{}
+			opts := who.options()
+			opts.MaxRounds = test.rounds
+			_, err := h.call(opts)
+			exceeded, ok := errors.AsType[*client.RoundsExceededError](err)
+			if !ok || exceeded.Rounds != test.asked || exceeded.Last == nil || len(exceeded.Last.InputRequests) != 1 {
+				t.Errorf("MaxRounds %d: got %v", test.rounds, err)
+			}
+			who.wantAsked(t, test.asked)
+			h.wantRequests(test.asked + 1) // each answer was sent
+		})
 	}
 }
 

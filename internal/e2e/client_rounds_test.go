@@ -67,13 +67,15 @@ func TestStateOnlyRoundsHaveNoLimit(t *testing.T) {
 // input_required with neither questions nor state was final.
 func TestNeitherQuestionsNorStateIsUnusable(t *testing.T) {
 	for _, result := range []string{`{"resultType":"input_required"}`, ask(`"inputRequests":{}`), ask(`"_meta":{}`)} {
-		h := newScripted(t, result)
-		r, err := h.call(nil)
-		if r != nil {
-			t.Errorf("got %+v", r)
-		}
-		wantUnusable(t, err)
-		h.wantRequests(1)
+		t.Run(result, func(t *testing.T) {
+			h := newScripted(t, result)
+			r, err := h.call(nil)
+			if r != nil {
+				t.Errorf("got %+v", r)
+			}
+			wantUnusable(t, err)
+			h.wantRequests(1)
+		})
 	}
 }
 
@@ -90,10 +92,12 @@ func TestUnusableResultIsNotRetried(t *testing.T) {
 // resultType was an empty result without an error.
 func TestUnknownResultTypeIsUnusable(t *testing.T) {
 	for _, kind := range []string{`"partial"`, `""`, `"Complete"`, `null`, `1`, `{}`} {
-		h := newScripted(t, `{"resultType":`+kind+`}`)
-		_, err := h.call(nil)
-		wantUnusable(t, err)
-		h.wantRequests(1)
+		t.Run(kind, func(t *testing.T) {
+			h := newScripted(t, `{"resultType":`+kind+`}`)
+			_, err := h.call(nil)
+			wantUnusable(t, err)
+			h.wantRequests(1)
+		})
 	}
 }
 
@@ -126,15 +130,17 @@ func TestResultTypeDecidesOverQuestions(t *testing.T) {
 // not echoed.
 func TestStateIsEchoedExactly(t *testing.T) {
 	for _, state := range []string{``, ` `, `a\u0000b`, `\ud83d\ude00\"\\`, strings.Repeat("x", 60<<10)} {
-		h := newScripted(t, ask(`"inputRequests":{"c":`+nameForm+`},"requestState":"`+state+`"`), done)
-		if _, err := h.call((&ada{}).options()); err != nil {
-			t.Fatal(err)
-		}
-		sent := h.wantRequests(2)
-		want := parse(t, []byte(`{"s":"`+state+`"}`))
-		if got := unquote(t, sent[1]["requestState"]); got != unquote(t, want["s"]) {
-			t.Errorf("got state %.40q, want %.40q", got, unquote(t, want["s"]))
-		}
+		t.Run(state[:min(len(state), 20)], func(t *testing.T) {
+			h := newScripted(t, ask(`"inputRequests":{"c":`+nameForm+`},"requestState":"`+state+`"`), done)
+			if _, err := h.call((&ada{}).options()); err != nil {
+				t.Fatal(err)
+			}
+			sent := h.wantRequests(2)
+			want := parse(t, []byte(`{"s":"`+state+`"}`))
+			if got := unquote(t, sent[1]["requestState"]); got != unquote(t, want["s"]) {
+				t.Errorf("got state %.40q, want %.40q", got, unquote(t, want["s"]))
+			}
+		})
 	}
 	t.Run("absent", func(t *testing.T) {
 		h := newScripted(t, ask(`"inputRequests":{"c":`+nameForm+`},"requestState":"s"`), ask(`"inputRequests":{"c":`+nameForm+`}`), done)

@@ -285,22 +285,24 @@ func TestArgumentsTravelInHeaders(t *testing.T) {
 		return server.Text(in.Region), nil
 	})
 	for _, region := range []string{"eu", "ñandú", " x ", "=?base64?"} {
-		c, said := dial(t, listen(t, serverhttp.New(srv, nil)), person{"q": `{"word":"yes","turn":1}`}.options())
-		got, err := tool("place", `{"region":`+quote(region)+`}`)(within(t, patience), c)
-		if err != nil || got != region {
-			t.Errorf("got %q, %v, want %q", got, err, region)
-		}
-		messages := said()
-		wiretest.Conform(t, revision, messages)
-		header := "Mcp-Param-Region: " + protocol.EncodeHeaderValue(region)
-		carried := 0
-		for _, m := range messages {
-			if m.From == wiretest.Client && strings.Contains(strings.Join(m.Header, "\n"), header) {
-				carried++
+		t.Run(region, func(t *testing.T) {
+			c, said := dial(t, listen(t, serverhttp.New(srv, nil)), person{"q": `{"word":"yes","turn":1}`}.options())
+			got, err := tool("place", `{"region":`+quote(region)+`}`)(within(t, patience), c)
+			if err != nil || got != region {
+				t.Errorf("got %q, %v, want %q", got, err, region)
 			}
-		}
-		if want := 2; carried != want {
-			t.Errorf("%d requests carry %s, want %d", carried, header, want)
-		}
+			messages := said()
+			wiretest.Conform(t, revision, messages)
+			header := "Mcp-Param-Region: " + protocol.EncodeHeaderValue(region)
+			carried := 0
+			for _, m := range messages {
+				if m.From == wiretest.Client && strings.Contains(strings.Join(m.Header, "\n"), header) {
+					carried++
+				}
+			}
+			if want := 2; carried != want {
+				t.Errorf("%d requests carry %s, want %d", carried, header, want)
+			}
+		})
 	}
 }

@@ -178,7 +178,10 @@ func TestCapabilitiesAreCheckedOnEachRetry(t *testing.T) {
 	for target, caps := range map[string]string{
 		"deploy": `{"elicitation":{"url":{}}}`, "sign_in": `{"elicitation":{}}`, "summarize": `{"elicitation":{}}`, "tidy": `{"sampling":{}}`,
 	} {
-		w.send(leg{target: target, caps: caps, args: `{"env":"x"}`}).wantError(http.StatusBadRequest, protocol.CodeMissingRequiredClientCapability)
+		t.Run(target, func(t *testing.T) {
+			w.t = t
+			w.send(leg{target: target, caps: caps, args: `{"env":"x"}`}).wantError(http.StatusBadRequest, protocol.CodeMissingRequiredClientCapability)
+		})
 	}
 	if asked := seen[roundtrip.InputRequested](w.watch); len(asked) != 1 {
 		t.Errorf("%d rounds of questions went out, want 1", len(asked))

@@ -284,11 +284,13 @@ func TestConformMatchesAnswersById(t *testing.T) {
 		"a result of the other direction": func(m []wiretest.Message) { m[2].Body = m[3].Body },
 		"text where JSON was promised":    func(m []wiretest.Message) { m[4].Header = []string{"Content-Type: application/json"} },
 	} {
-		f, bad := &fake{}, append([]wiretest.Message(nil), good...)
-		corrupt(bad)
-		if wiretest.Conform(f, "2025-11-25", bad); len(f.failures) != 1 {
-			t.Errorf("%s: %d failures %q, want one", name, len(f.failures), f.failures)
-		}
+		t.Run(name, func(t *testing.T) {
+			f, bad := &fake{}, append([]wiretest.Message(nil), good...)
+			corrupt(bad)
+			if wiretest.Conform(f, "2025-11-25", bad); len(f.failures) != 1 {
+				t.Errorf("%d failures %q, want one", len(f.failures), f.failures)
+			}
+		})
 	}
 }
 
