@@ -11,6 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // newFlows returns a server whose handlers are straight-line code.
@@ -240,5 +241,19 @@ func TestStraightLineCodeUnasked(t *testing.T) {
 				t.Errorf("got %q, %v", got, err)
 			}
 		})
+	}
+}
+
+// TestNilAskOptionsAreIgnored asks with options of which some are nil, as code does that chooses
+// them by a condition.
+func TestNilAskOptionsAreIgnored(t *testing.T) {
+	srv, _ := mustServe(t, nil)
+	server.AddRawTool(srv, server.Tool{Name: "ask"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		said, err := roundtrip.Ask[confirmation](ctx, "confirm", "Sure?", nil, roundtrip.Reworded(), nil)
+		return server.Text(said.Reason), err
+	})
+	c, _ := dial(t, listen(t, serverhttp.New(srv, nil)), person{"confirm": `{"reason":"because"}`}.options())
+	if got, err := tool("ask", `{}`)(within(t, patience), c); err != nil || got != "because" {
+		t.Errorf("got %q, %v, want %q", got, err, "because")
 	}
 }
