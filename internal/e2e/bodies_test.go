@@ -289,8 +289,8 @@ func assault(w *wire, a attack, l leg) {
 	}
 }
 
-// TestModernOnlyServersServeNoBatch sends batches to servers without older revisions. A handler that
-// is stateless for those must not serve a batch either.
+// TestModernOnlyServersServeNoBatch sends batches to servers without older revisions. A handler
+// that is stateless for those must not serve a batch either.
 func TestModernOnlyServersServeNoBatch(t *testing.T) {
 	const call = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"plain"}}`
 	batch := `[{"jsonrpc":"2.0","id":1,"method":"ping"},` + call + `]`

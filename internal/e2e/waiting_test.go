@@ -89,8 +89,9 @@ func TestPeopleWhoThinkAreInNobodysWay(t *testing.T) {
 	}
 }
 
-// TestSlotsComeBackHoweverAWaitEnds, with a middleware that lets one call run and a server that lets one wait: the handler panics
-// while a person is asked, the answer comes after the end, the session is deleted in mid-question, or the call is cancelled.
+// TestSlotsComeBackHoweverAWaitEnds, with a middleware that lets one call run and a server that
+// lets one wait: the handler panics while a person is asked, the answer comes after the end, the
+// session is deleted in mid-question, or the call is cancelled.
 func TestSlotsComeBackHoweverAWaitEnds(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	metrics, err := middleware.NewMetrics(registry, nil)
