@@ -35,6 +35,7 @@ var helpers = map[string]bool{
 	"internal/proctest":   true,
 	"internal/secrettest": true,
 	"internal/specdata":   true,
+	"internal/subject":    true,
 	"internal/testmode":   true,
 	"internal/wiretest":   true,
 }

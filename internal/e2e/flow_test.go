@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/subject"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -60,7 +61,7 @@ func surveyFlow(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutco
 	if err != nil {
 		return nil, err
 	}
-	said, err := roundtrip.Sample(ctx, "summary", sampling())
+	said, err := roundtrip.Sample(ctx, "summary", subject.Sampling())
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/subject"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -227,7 +228,7 @@ func callAs(t *testing.T, url, user string, opts client.Options) *client.Client 
 
 // addFlowTool adds the tool that asks in place what deploy asks by returning.
 func addFlowTool(srv *server.Server) {
-	server.AddTool(srv, server.Tool{Name: "ask in place"}, func(ctx context.Context, _ *server.ToolCall, in deployInput) (protocol.CallToolOutcome, error) {
+	server.AddTool(srv, server.Tool{Name: "ask in place"}, func(ctx context.Context, _ *server.ToolCall, in subject.DeployInput) (protocol.CallToolOutcome, error) {
 		answer, err := roundtrip.Ask[confirmation](ctx, "confirm", "Deploy to "+in.Env+"?")
 		if err != nil {
 			return nil, err

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	var err error
 	switch {
 	case os.Getenv(asSubject) != "":
-		srv, failed := subject()
+		srv, failed := newServer()
 		if err = failed; err == nil {
 			err = srv.ServeStdio(context.Background())
 		}
