@@ -152,7 +152,8 @@ func (r Reader) measure(t *testing.T, in Input, input []byte, bounds cost) cost 
 			t.Fatalf("%d bytes of input: accepted %t, want %t", len(input), accepted, !accepted)
 		}
 		best = cost{min(best.bytes, c.bytes), min(best.objects, c.objects), min(best.took, c.took)}
-		if best.bytes <= bounds.bytes && best.objects <= bounds.objects && best.took <= bounds.took {
+		if best.bytes <= bounds.bytes && best.objects <= bounds.objects &&
+			best.took <= bounds.took {
 			break
 		}
 	}

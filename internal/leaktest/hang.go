@@ -34,7 +34,8 @@ func watchForHang(limit time.Duration) (unwatch func()) {
 	if !flag.Parsed() {
 		flag.Parse()
 	}
-	if valueOf("test.fuzz") != "" || valueOf("test.fuzzworker") == "true" || valueOf("test.timeout") == "0s" {
+	if valueOf("test.fuzz") != "" || valueOf("test.fuzzworker") == "true" ||
+		valueOf("test.timeout") == "0s" {
 		return func() {}
 	}
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -47,7 +48,8 @@ func watchForHang(limit time.Duration) (unwatch func()) {
 			}
 			all := string(stacks())
 			waits := waitingTests(all)
-			maps.DeleteFunc(waits, func(wait, _ string) bool { return before[wait] == "" }) // has begun since
+			// What was not there before has begun since.
+			maps.DeleteFunc(waits, func(wait, _ string) bool { return before[wait] == "" })
 			if len(waits) > 0 {
 				fmt.Fprintf(os.Stderr, "%s\n\n", all)
 				fmt.Fprintf(os.Stderr, "--- FAIL: leaktest: nothing has run for %v, and these tests wait (all goroutines are above):\n%s\nFAIL\n",
@@ -87,7 +89,8 @@ func waitUntilIdle(limit time.Duration, used func() time.Duration, stop <-chan s
 		}
 		now, use := time.Now(), used()
 		busy := use-before > time.Duration(idleShare*float64(limit))
-		late := now.Sub(last) > 2*tick // the process was stopped, or starved of CPU time: it may have had work to do
+		// The process was stopped, or starved of CPU time: it may have had work to do.
+		late := now.Sub(last) > 2*tick
 		if last = now; busy || late {
 			since, before = now, use
 		}
@@ -103,15 +106,18 @@ func waitUntilIdle(limit time.Duration, used func() time.Duration, stop <-chan s
 func waitingTests(all string) map[string]string {
 	lines := map[string]string{}
 	for stack := range strings.SplitSeq(strings.TrimSpace(all), "\n\n") {
-		isTest := strings.Contains(stack, "testing.tRunner(") || strings.Contains(stack, "testing.runExample(")
-		if !isTest || contains(stack, "testing.(*T).Run(", "testing.(*T).Parallel(", "testing.testingSynctestTest(") {
+		isTest := contains(stack, "testing.tRunner(", "testing.runExample(")
+		waitsForTests := contains(stack,
+			"testing.(*T).Run(", "testing.(*T).Parallel(", "testing.testingSynctestTest(")
+		if !isTest || waitsForTests {
 			continue // others wait for those that are listed
 		}
 		if contains(stack, "os/exec.(*Cmd).Wait(", "os.(*Process).Wait(") {
 			return nil
 		}
 		goroutine, rest, _ := strings.Cut(stack, " [")
-		_, frames, _ := strings.Cut(rest, "\n") // without the state, which has the minutes of the wait
+		// Without the state, which has the minutes of the wait.
+		_, frames, _ := strings.Cut(rest, "\n")
 		lines[goroutine+"\n"+frames] = describe(stack)
 	}
 	return lines
@@ -137,7 +143,8 @@ func describe(stack string) string {
 	for i := 0; i+1 < len(list) && !strings.HasPrefix(list[i], "created by "); i += 2 {
 		place, _, _ := strings.Cut(strings.TrimSpace(list[i+1]), " ")
 		call := fmt.Sprintf("%s (%s)", functionIn(list[i]), filepath.Base(place))
-		if file, _, _ := strings.Cut(filepath.Base(place), ":"); strings.HasSuffix(file, "_test.go") {
+		file, _, _ := strings.Cut(filepath.Base(place), ":")
+		if strings.HasSuffix(file, "_test.go") {
 			inTests = append(inTests, call)
 		} else if !contains(list[i], "runtime.", "sync.", "testing.") {
 			others = append(others, call)

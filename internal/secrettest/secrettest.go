@@ -82,7 +82,8 @@ func guisesOf(secret []byte) guises {
 func (g guises) find(text string) string {
 	folded := strings.ToLower(text)
 	for _, guise := range g {
-		if guise.fold && strings.Contains(folded, strings.ToLower(guise.text)) || strings.Contains(text, guise.text) {
+		if guise.fold && strings.Contains(folded, strings.ToLower(guise.text)) ||
+			strings.Contains(text, guise.text) {
 			return guise.name
 		}
 	}
@@ -139,7 +140,8 @@ func printings(value any) []printing {
 			}
 		}
 		all = append(all, printing{"fmt.Sprint in " + where, fmt.Sprint(nested)})
-		all = append(all, printing{"%w in " + where, fmt.Errorf("wrapped: %w", asError(nested)).Error()})
+		wrapped := fmt.Errorf("wrapped: %w", asError(nested))
+		all = append(all, printing{"%w in " + where, wrapped.Error()})
 		if out, err := json.Marshal(nested); err == nil {
 			all = append(all, printing{"encoding/json in " + where, string(out)})
 		} else {
