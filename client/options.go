@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"math"
 	"net/url"
 	"time"
@@ -204,10 +203,10 @@ func (o *Options) withDefaults() (Options, error) {
 // a newer program may have stored it.
 func (o *Options) checkFields() error {
 	if o.LogLevel != "" && !o.LogLevel.Valid() {
-		return fmt.Errorf("client: options: LogLevel: unknown level %.64q", o.LogLevel)
+		return errPrefix.Errorf("options: LogLevel: unknown level %.64q", o.LogLevel)
 	}
 	if o.Era != 0 && o.Era != protocol.Modern && o.Era != protocol.Legacy {
-		return fmt.Errorf("client: options: Era: unknown era %d", o.Era)
+		return errPrefix.Errorf("options: Era: unknown era %d", o.Era)
 	}
 	if err := checkSettings("", o.Experimental, o.Extensions); err != nil || o.Manual == nil {
 		return err
@@ -220,12 +219,12 @@ func (o *Options) checkFields() error {
 func checkSettings(owner string, experimental, extensions map[string]json.RawMessage) error {
 	for name, value := range experimental {
 		if jsonx.KindOf(value) != jsonx.Object || jsonx.Check(value) != nil {
-			return fmt.Errorf("client: options: %sExperimental: %.64q is not a JSON object", owner, name)
+			return errPrefix.Errorf("options: %sExperimental: %.64q is not a JSON object", owner, name)
 		}
 	}
 	for name, value := range extensions {
 		if jsonx.KindOf(value) != jsonx.Object || jsonx.Check(value) != nil {
-			return fmt.Errorf("client: options: %sExtensions: %.64q is not a JSON object", owner, name)
+			return errPrefix.Errorf("options: %sExtensions: %.64q is not a JSON object", owner, name)
 		}
 	}
 	return nil

@@ -21,7 +21,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A memoryListener accepts connections that are made in memory, so that what waits for them waits in fake time.
+// A memoryListener accepts connections that are made in memory, so that what waits for them waits
+// in fake time.
 type memoryListener struct {
 	conns  chan net.Conn
 	closed context.Context
@@ -58,7 +59,8 @@ func (l *memoryListener) dial(ctx context.Context, _, _ string) (net.Conn, error
 	}
 }
 
-// A calling is a client in fake time that writes its own messages. heard is what the server says, in its order.
+// A calling is a client in fake time that writes its own messages. heard is what the server says,
+// in its order.
 type calling struct {
 	*testing.T
 	say   func(text string)
@@ -172,8 +174,9 @@ type callResult struct {
 	state string
 }
 
-// wait makes a call for each of retries, which are further parameters, and returns what comes of them when all have their
-// result. What the calls ask is answered after the time given, all at once.
+// wait makes a call for each of retries, which are further parameters, and returns what comes of
+// them when all have their result. What the calls ask is answered after the time given, all at
+// once.
 func (c *calling) wait(revision, answer string, after time.Duration, retries []string) []callResult {
 	c.Helper()
 	results, questions := make([]callResult, len(retries)), make(chan json.RawMessage, len(retries))
@@ -235,8 +238,9 @@ func (c *calling) wait(revision, answer string, after time.Duration, retries []s
 	return results
 }
 
-// TestNoHeartbeatFollowsTheResult, also if people answer, or visits end, at the very instant at which heartbeats are due: which
-// of the two comes first is left to chance, so there are many of them at once.
+// TestNoHeartbeatFollowsTheResult, also if people answer, or visits end, at the very instant at
+// which heartbeats are due: which of the two comes first is left to chance, so there are many of
+// them at once.
 func TestNoHeartbeatFollowsTheResult(t *testing.T) {
 	hosts := map[string]func(*testing.T, *server.Server, string) *calling{"lines": callingOverLines, "http": callingOverHTTP}
 	for over, open := range hosts {

@@ -19,7 +19,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// An oldClient is one of a revision with sessions, which writes its own messages. What the server says to it comes in order.
+// An oldClient is one of a revision with sessions, which writes its own messages. What the server
+// says to it comes in order.
 type oldClient struct {
 	say   func(text string)
 	heard chan oldMessage
@@ -138,8 +139,8 @@ func oldOverHTTP(t *testing.T, srv *server.Server, revision string) *oldClient {
 	return c
 }
 
-// addHeartbeatHosts adds a tool of each kind that waits for a person: one that asks itself, and one of a gateway, whose router
-// asks by the call of our server.
+// addHeartbeatHosts adds a tool of each kind that waits for a person: one that asks itself, and one
+// of a gateway, whose router asks by the call of our server.
 func addHeartbeatHosts(t *testing.T, srv *server.Server) []string {
 	t.Helper()
 	router, err := elicitation.New(nil)
@@ -170,7 +171,8 @@ func addHeartbeatHosts(t *testing.T, srv *server.Server) []string {
 			return nil, err
 		}
 		defer routed.End()
-		// What the upstream reports is relayed as the handler's own: here that it has begun, and that it waits for a person, too.
+		// What the upstream reports is relayed as the handler's own: here that it has begun, and
+		// that it waits for a person, too.
 		_ = call.Progress(ctx, 1, 3, "one")
 		_ = call.Progress(ctx, 1.00048828125, 3, "the upstream waits")
 		_, err = routed.Elicit(context.Background(), json.RawMessage(`{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}`), nil)
@@ -180,8 +182,8 @@ func addHeartbeatHosts(t *testing.T, srv *server.Server) []string {
 	return []string{"author", "gateway"}
 }
 
-// TestClientsOfOlderRevisionsHearThatACallWaits: while a person thinks, progress rises on the token of the call, up to what is
-// reported afterwards; nothing follows the result.
+// TestClientsOfOlderRevisionsHearThatACallWaits: while a person thinks, progress rises on the token
+// of the call, up to what is reported afterwards; nothing follows the result.
 func TestClientsOfOlderRevisionsHearThatACallWaits(t *testing.T) {
 	for over, open := range map[string]func(*testing.T, *server.Server, string) *oldClient{"http": oldOverHTTP, "lines": oldOverLines} {
 		for _, revision := range []string{"2025-06-18", "2025-11-25"} {

@@ -38,8 +38,9 @@ func writeOnce(t *testing.T, url, user string, era protocol.Era) error {
 	return d.write(within(t, patience), entry{"word", 1})
 }
 
-// TestAPrincipalAtItsShareHindersNobody: where a guard and a store have no more room for one principal, the payments of
-// others go through in both eras, and it learns when to come back itself. In sessions neither is needed.
+// TestAPrincipalAtItsShareHindersNobody: where a guard and a store have no more room for one
+// principal, the payments of others go through in both eras, and it learns when to come back
+// itself. In sessions neither is needed.
 func TestAPrincipalAtItsShareHindersNobody(t *testing.T) {
 	for name, opts := range map[string]roundtrip.Options{
 		"guard": {Guard: roundtrip.NewMemoryGuard(8)}, // two states for each
@@ -83,7 +84,8 @@ func TestAPrincipalAtItsShareHindersNobody(t *testing.T) {
 	}
 }
 
-// TestPaymentsAtTheMomentAtWhichAnotherReachesItsShare go through, in both eras, and the share is kept to the last state.
+// TestPaymentsAtTheMomentAtWhichAnotherReachesItsShare go through, in both eras, and the share is
+// kept to the last state.
 func TestPaymentsAtTheMomentAtWhichAnotherReachesItsShare(t *testing.T) {
 	srv, watched := mustServe(t, &server.Options{Roundtrip: roundtrip.Options{Guard: roundtrip.NewMemoryGuard(40)}})
 	addDiary(srv)

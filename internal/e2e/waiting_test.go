@@ -10,25 +10,28 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/subject"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
-	"go.uber.org/zap"
 )
 
-// thinkers is how many people think at once: as many as requests may run by default, and eight times as many as those of one
-// principal.
+// thinkers is how many people think at once: as many as requests may run by default, and eight
+// times as many as those of one principal.
 const thinkers = middleware.DefaultMaxCalls
 
 // workLimit is the time for work. People take longer.
 const workLimit = 500 * time.Millisecond
 
-// TestPeopleWhoThinkAreInNobodysWay has as many clients of an older revision wait for a person as requests may run, with all
-// recommended middleware. Others call on in both eras, and each gets the result.
+// TestPeopleWhoThinkAreInNobodysWay has as many clients of an older revision wait for a person as
+// requests may run, with all recommended middleware. Others call on in both eras, and each gets the
+// result.
 func TestPeopleWhoThinkAreInNobodysWay(t *testing.T) {
 	for name, who := range map[string]func(r *http.Request) (roundtrip.Principal, error){
 		"each authenticated": authenticate, "all anonymous": nil,
@@ -87,8 +90,9 @@ func TestPeopleWhoThinkAreInNobodysWay(t *testing.T) {
 	}
 }
 
-// TestSlotsComeBackHoweverAWaitEnds, with a middleware that lets one call run and a server that lets one wait: the handler panics
-// while a person is asked, the answer comes after the end, the session is deleted in mid-question, or the call is cancelled.
+// TestSlotsComeBackHoweverAWaitEnds, with a middleware that lets one call run and a server that
+// lets one wait: the handler panics while a person is asked, the answer comes after the end, the
+// session is deleted in mid-question, or the call is cancelled.
 func TestSlotsComeBackHoweverAWaitEnds(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	metrics, err := middleware.NewMetrics(registry, nil)
@@ -224,7 +228,7 @@ func callAs(t *testing.T, url, user string, opts client.Options) *client.Client 
 
 // addFlowTool adds the tool that asks in place what deploy asks by returning.
 func addFlowTool(srv *server.Server) {
-	server.AddTool(srv, server.Tool{Name: "ask in place"}, func(ctx context.Context, _ *server.ToolCall, in deployInput) (protocol.CallToolOutcome, error) {
+	server.AddTool(srv, server.Tool{Name: "ask in place"}, func(ctx context.Context, _ *server.ToolCall, in subject.DeployInput) (protocol.CallToolOutcome, error) {
 		answer, err := roundtrip.Ask[confirmation](ctx, "confirm", "Deploy to "+in.Env+"?")
 		if err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/leaktest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
+	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // An attack is a body that no client should send, and what it gets.
@@ -27,7 +30,8 @@ const (
 	mismatch   = protocol.CodeHeaderMismatch
 )
 
-// expand fills a template in for a style of handler: «» around a whole sound message, M for further members of params.
+// expand fills a template in for a style of handler: «» around a whole sound message, M for further
+// members of params.
 //
 //	$method $key $target $args $meta   JSON text, $meta without its braces
 func expand(template string, l leg) string {
@@ -220,10 +224,10 @@ func argumentAttacks() []attack {
 	return list
 }
 
-// TestHostileBodies sends each attack to each style of handler. Every one is answered, with a status that is not the
-// server's fault and the id where that can be read; nothing panics, is left running or counts as the server's mistake; and
-// the next honest request is served.
-func TestHostileBodies(t *testing.T) {
+// TestRequestBodiesAreReadStrictly sends each attack to each style of handler. Every one is
+// answered, with a status that is not the server's fault and the id where that can be read; nothing
+// panics, is left running or counts as the server's mistake; and the next honest request is served.
+func TestRequestBodiesAreReadStrictly(t *testing.T) {
 	leaktest.Check(t)
 	for name, l := range map[string]leg{
 		"typed tool": {target: "deploy", args: `{"env":"x"}`}, "raw tool": {target: "wizard"}, "tool with output": {target: "provision"},
@@ -282,5 +286,71 @@ func assault(w *wire, a attack, l leg) {
 	asks := string(r.result["resultType"]) == `"input_required"` // and what it asks is the author's business
 	if len(r.body) > 4<<10 && !asks {
 		w.t.Errorf("the response repeats %d bytes", len(r.body))
+	}
+}
+
+// TestModernOnlyServersServeNoBatch sends batches to servers without older revisions. A handler
+// that is stateless for those must not serve a batch either.
+func TestModernOnlyServersServeNoBatch(t *testing.T) {
+	const call = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"plain"}}`
+	batch := `[{"jsonrpc":"2.0","id":1,"method":"ping"},` + call + `]`
+	for _, stateless := range []bool{false, true} {
+		for _, version := range []string{"", "2025-03-26", revision} {
+			t.Run(fmt.Sprintf("stateless %t, version %q", stateless, version), func(t *testing.T) {
+				srv, _ := mustServe(t, &server.Options{ModernOnly: true})
+				url := listen(t, serverhttp.New(srv, &serverhttp.Options{StatelessLegacy: stateless}))
+				header := http.Header{"Content-Type": {"application/json"}}
+				header.Set("Accept", "application/json, text/event-stream")
+				if version != "" {
+					header.Set("Mcp-Protocol-Version", version)
+				}
+				wantRefused(t, url, header, batch, protocol.CodeInvalidRequest)
+			})
+		}
+	}
+}
+
+// TestHeaderEchoIsClipped holds that an error repeats at most 64 bytes of a header.
+func TestHeaderEchoIsClipped(t *testing.T) {
+	w := newWire(t, nil)
+	for _, test := range []struct {
+		name, echo string
+		length     int
+	}{
+		{"at the limit", strings.Repeat("x", 64), 64},
+		{"one over the limit", strings.Repeat("x", 64) + "…", 65},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w.t = t
+			l := leg{target: "plain"}.defaulted()
+			body := expand(sound, l)
+			r := w.exchange(body, l.method, strings.Repeat("x", test.length))
+			r.wantError(http.StatusBadRequest, mismatch)
+			if r.err != nil && !strings.Contains(r.err.Message, `"`+test.echo+`"`) {
+				t.Errorf("got %q, want it to repeat %q", r.err.Message, test.echo)
+			}
+		})
+	}
+}
+
+// wantRefused posts a body and holds the response against status 400 and a JSON-RPC error.
+func wantRefused(t *testing.T, url string, header http.Header, body string, code int64) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = header
+	resp, err := (&http.Client{Transport: transport(t), Timeout: patience}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var got struct {
+		Error struct{ Code int64 }
+	}
+	err = json.NewDecoder(resp.Body).Decode(&got)
+	if err != nil || resp.StatusCode != http.StatusBadRequest || got.Error.Code != code {
+		t.Errorf("got status %d and code %d, %v, want 400 and %d", resp.StatusCode, got.Error.Code, err, code)
 	}
 }

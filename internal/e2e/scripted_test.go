@@ -16,11 +16,12 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A hostile server answers the n-th request with the n-th of its results, whatever was asked, and the last one for ever.
-type hostile struct {
+// scripted is a server that answers request n with reply n, whatever was requested. It repeats the
+// last reply for all further requests.
+type scripted struct {
 	t       testing.TB
 	url     string
-	replies []string // what stands beside jsonrpc and id, JSON text
+	replies []string // JSON text of the members beside jsonrpc and id
 
 	mu   sync.Mutex
 	seen []object // the params of each request
@@ -28,23 +29,23 @@ type hostile struct {
 	at   []time.Time
 }
 
-func newHostile(t testing.TB, results ...string) *hostile {
+func newScripted(t testing.TB, results ...string) *scripted {
 	t.Helper()
 	for i, result := range results {
 		results[i] = `"result":` + result
 	}
-	return newRespond(t, results...)
+	return newScriptedReplies(t, results...)
 }
 
-// newRespond is newHostile for replies that need not be results.
-func newRespond(t testing.TB, replies ...string) *hostile {
+// newScriptedReplies is like newScripted, for replies that may be errors.
+func newScriptedReplies(t testing.TB, replies ...string) *scripted {
 	t.Helper()
-	h := &hostile{t: t, replies: replies}
+	h := &scripted{t: t, replies: replies}
 	h.url = listen(t, h)
 	return h
 }
 
-func (h *hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the client has given up
@@ -68,13 +69,13 @@ func (h *hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // requests returns the params of what has come so far.
-func (h *hostile) requests() []object {
+func (h *scripted) requests() []object {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return append([]object(nil), h.seen...)
 }
 
-func (h *hostile) wantRequests(n int) []object {
+func (h *scripted) wantRequests(n int) []object {
 	h.t.Helper()
 	sent := h.requests()
 	if len(sent) != n {
@@ -83,19 +84,19 @@ func (h *hostile) wantRequests(n int) []object {
 	return sent
 }
 
-// dial returns a client that gives up when the server does not.
-func (h *hostile) dial(opts *client.Options) *client.Client {
+// dial returns a client whose connections end with the test.
+func (h *scripted) dial(opts *client.Options) *client.Client {
 	h.t.Helper()
 	return connect(h.t, h.url, &clienthttp.Options{HTTPClient: &http.Client{Transport: transport(h.t)}}, opts)
 }
 
-// call calls a tool of the hostile server.
-func (h *hostile) call(opts *client.Options) (*protocol.CallToolResult, error) {
+// call calls a tool of the scripted server.
+func (h *scripted) call(opts *client.Options) (*protocol.CallToolResult, error) {
 	h.t.Helper()
 	return h.dial(opts).CallTool(within(h.t, patience), "x", raw(`{"a":1}`))
 }
 
-// The results and questions that hostile servers say.
+// Results and questions for the replies of scripted servers.
 const (
 	done         = `{"resultType":"complete","content":[{"type":"text","text":"done"}]}`
 	nameForm     = `{"method":"elicitation/create","params":{"mode":"form","message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}`
