@@ -26,12 +26,11 @@ var (
 // namedByOrigin are the directories in which some tests are still named by origin. The list only
 // gets shorter: delete a directory in the change that gives its last test a name.
 var namedByOrigin = map[string]bool{
-	"elicitation":       true,
-	"roundtrip":         true,
-	"roundtrip/gosdk":   true,
-	"roundtrip/mcpgo":   true,
-	"server":            true,
-	"server/serverhttp": true,
+	"elicitation":     true,
+	"roundtrip":       true,
+	"roundtrip/gosdk": true,
+	"roundtrip/mcpgo": true,
+	"server":          true,
 }
 
 func TestTestsAreNamedAfterBehaviour(t *testing.T) {
@@ -108,27 +107,15 @@ func TestNamesByOrigin(t *testing.T) {
 	}
 }
 
-// pairsOfTag are the files that still choose a constant by the build tag soak themselves.
-var pairsOfTag = map[string]bool{
-	"server/serverhttp/many_short_test.go":         true,
-	"server/serverhttp/manysessions_short_test.go": true,
-}
-
 // TestOneFilePairForTheTagSoak wants the absence of the tag to be asked for in package testmode
 // alone: everything else reads the constant there.
 func TestOneFilePairForTheTagSoak(t *testing.T) {
-	found := make(map[string]bool)
 	for _, file := range written(t) {
 		if !strings.HasSuffix(file, ".go") || path.Dir(file) == "internal/testmode" {
 			continue
 		}
-		if found[file] = buildsWithoutSoak(t, file); found[file] && !pairsOfTag[file] {
+		if buildsWithoutSoak(t, file) {
 			t.Errorf("%s is built without the tag soak only: use the constant testmode.Soak", file)
-		}
-	}
-	for file := range pairsOfTag {
-		if !found[file] {
-			t.Errorf("%s has no pair any more: delete it from pairsOfTag", file)
 		}
 	}
 }
