@@ -38,7 +38,7 @@ func New(peer protocol.Peer, opts *Options) (*Client, error) {
 	}
 	o, err := opts.withDefaults()
 	if err != nil {
-		return nil, errPrefix.Errorf("options: %w", err)
+		return nil, err
 	}
 	c := &Client{peer: peer, opts: o, version: protocol.Latest}
 	c.caps = c.opts.capabilities()

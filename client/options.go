@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"math"
 	"net/url"
 	"time"
@@ -204,33 +203,28 @@ func (o *Options) withDefaults() (Options, error) {
 // a newer program may have stored it.
 func (o *Options) checkFields() error {
 	if o.LogLevel != "" && !o.LogLevel.Valid() {
-		return fmt.Errorf("LogLevel: unknown level %.64q", o.LogLevel)
+		return errPrefix.Errorf("options: LogLevel: unknown level %.64q", o.LogLevel)
 	}
 	if o.Era != 0 && o.Era != protocol.Modern && o.Era != protocol.Legacy {
-		return fmt.Errorf("Era: unknown era %d", o.Era)
+		return errPrefix.Errorf("options: Era: unknown era %d", o.Era)
 	}
-	if err := checkSettings(o.Experimental, o.Extensions); err != nil {
+	if err := checkSettings("", o.Experimental, o.Extensions); err != nil || o.Manual == nil {
 		return err
 	}
-	if o.Manual == nil {
-		return nil
-	}
-	if err := checkSettings(o.Manual.Experimental, o.Manual.Extensions); err != nil {
-		return fmt.Errorf("Manual.%w", err)
-	}
-	return nil
+	return checkSettings("Manual.", o.Manual.Experimental, o.Manual.Extensions)
 }
 
-// checkSettings checks that the settings of capabilities are JSON objects.
-func checkSettings(experimental, extensions map[string]json.RawMessage) error {
+// checkSettings checks that the settings of capabilities are JSON objects. The
+// options that hold them are fields of owner.
+func checkSettings(owner string, experimental, extensions map[string]json.RawMessage) error {
 	for name, value := range experimental {
 		if jsonx.KindOf(value) != jsonx.Object || jsonx.Check(value) != nil {
-			return fmt.Errorf("Experimental: %.64q is not a JSON object", name)
+			return errPrefix.Errorf("options: %sExperimental: %.64q is not a JSON object", owner, name)
 		}
 	}
 	for name, value := range extensions {
 		if jsonx.KindOf(value) != jsonx.Object || jsonx.Check(value) != nil {
-			return fmt.Errorf("Extensions: %.64q is not a JSON object", name)
+			return errPrefix.Errorf("options: %sExtensions: %.64q is not a JSON object", owner, name)
 		}
 	}
 	return nil

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/rondo-mcp/rondo/internal/earlycancel"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/overtaken"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -23,7 +23,7 @@ type pushHandler struct {
 
 	mu      sync.Mutex
 	running map[protocol.ID]context.CancelCauseFunc // by id of the request
-	early   overtaken.Set                           // withdrawals that arrived before their questions
+	early   earlycancel.Set                         // withdrawals that arrived before their questions
 }
 
 // answerPush answers one request of the server. An error means that no response

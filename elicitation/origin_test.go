@@ -184,6 +184,47 @@ func TestExclusiveGivesUp(t *testing.T) {
 	})
 }
 
+// An endingContext ends at the moment at which somebody waits for its end.
+type endingContext struct {
+	context.Context
+	end func()
+}
+
+func (c endingContext) Done() <-chan struct{} {
+	c.end()
+	return c.Context.Done()
+}
+
+// A turn that comes at the very moment at which its owner gives up is passed on.
+func TestExclusiveTurnOfWhoGivesUp(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	gaveUp := 0
+	for range 40 { // which of the two is seen first is left to chance
+		release, err := r.Exclusive(t.Context(), "up")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		own, err := r.Exclusive(endingContext{ctx, func() { release(); cancel() }}, "up")
+		if err == nil {
+			own()
+			continue
+		}
+		if gaveUp++; !errors.Is(err, context.Canceled) {
+			t.Errorf("error is %v", err)
+		}
+		soon, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		next, err := r.Exclusive(soon, "up")
+		if stop(); err != nil {
+			t.Fatalf("the connection is held by nobody: %v", err)
+		}
+		next()
+	}
+	if gaveUp == 0 {
+		t.Error("nobody gave up")
+	}
+}
+
 // Turns that come while their owners give up are passed on, not lost.
 func TestExclusiveUnderPressure(t *testing.T) {
 	r := newRig(t, elicitation.Options{})

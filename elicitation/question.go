@@ -129,7 +129,7 @@ func (q *question) paramsFor(v protocol.Version, token protocol.ID, visitID stri
 				return nil // has passed no limits
 			}
 			if v < protocol.V20251125 {
-				down, err := form.Downlevel2025June(value)
+				down, err := form.DowngradeTo20250618(value)
 				if err == nil {
 					value = down
 				} // else the client gets it as it is: it may know more than its revision

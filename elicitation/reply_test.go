@@ -242,3 +242,16 @@ func TestEnforceRefusesUncheckableForms(t *testing.T) {
 		r.settled()
 	}
 }
+
+// TestDispositionsHaveNames, which logs and metrics of hosts show.
+func TestDispositionsHaveNames(t *testing.T) {
+	for d, want := range map[elicitation.Disposition]string{
+		elicitation.Unknown: "unknown", elicitation.Accepted: "accepted", elicitation.WrongSession: "wrong_session",
+		elicitation.WrongPrincipal: "wrong_principal", elicitation.Duplicate: "duplicate", elicitation.Expired: "expired",
+		elicitation.Invalid: "invalid",
+	} {
+		if got := d.String(); got != want {
+			t.Errorf("%d is %q, want %q", d, got, want)
+		}
+	}
+}

@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/testmode"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -17,6 +19,10 @@ import (
 // wants neither goroutines nor heap to grow. With the build tag soak it is
 // 100,000 of them.
 func TestSoak(t *testing.T) {
+	rounds := 3000
+	if testmode.Soak {
+		rounds = 100_000
+	}
 	router, err := elicitation.New(&elicitation.Options{Registerer: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +34,7 @@ func TestSoak(t *testing.T) {
 		soak(t, long, router, i*warm/3, (i+1)*warm/3) // fills what is bounded: tombstones, maps, pools
 	}
 	goroutines, heap := runtime.NumGoroutine(), heapInUse()
-	soak(t, long, router, warm, warm+soakRounds)
+	soak(t, long, router, warm, warm+rounds)
 	if n := router.Pending(); n != 0 {
 		t.Errorf("%d pending", n)
 	}
@@ -44,7 +50,7 @@ func TestSoak(t *testing.T) {
 	}
 	grown := int64(heapInUse()) - int64(heap)
 	runtime.KeepAlive(router)
-	t.Logf("%d elicitations: heap grew by %d bytes", soakRounds, grown)
+	t.Logf("%d elicitations: heap grew by %d bytes", rounds, grown)
 	if grown > 128<<10 {
 		t.Errorf("the heap grew by %d bytes", grown)
 	}

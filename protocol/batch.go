@@ -19,7 +19,8 @@ func DecodeBatch(data []byte) (messages [][]byte, batch bool, err error) {
 	}
 	err = jsonx.Elements(data, func(_ int, value []byte) error {
 		if len(messages) == MaxBatch {
-			return Errorf(CodeInvalidRequest, "invalid request: a batch holds at most %d messages", MaxBatch)
+			return Errorf(CodeInvalidRequest, "invalid request: a batch holds at most %d messages",
+				MaxBatch)
 		}
 		messages = append(messages, value)
 		return nil

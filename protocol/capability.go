@@ -47,15 +47,16 @@ func (c ClientCapabilities) IsZero() bool {
 
 // Missing returns what a client that declares c would have to declare in
 // addition to be asked req; the zero value means that it may be asked
-// (basic/patterns/mrtr, server requirement 7). For a nil or unknown question
-// nothing can be said and nothing is missing: encoding refuses those.
+// (basic/patterns/mrtr, server requirement 7). It is also returned for a nil or
+// unknown question, which encoding refuses.
 func (c ClientCapabilities) Missing(req InputRequest) ClientCapabilities {
 	switch req := req.(type) {
 	case *ElicitForm:
 		if c.Elicitation == nil || !c.Elicitation.Form {
 			// Spelled {} to clients that declare nothing: every revision reads it.
 			implicit := c.Elicitation == nil
-			return ClientCapabilities{Elicitation: &ElicitationCapability{Form: true, implicit: implicit}}
+			missing := &ElicitationCapability{Form: true, implicit: implicit}
+			return ClientCapabilities{Elicitation: missing}
 		}
 	case *ElicitURL:
 		if c.Elicitation == nil || !c.Elicitation.URL {
@@ -78,26 +79,32 @@ func (c ClientCapabilities) Missing(req InputRequest) ClientCapabilities {
 func (c ClientCapabilities) Lacks(needed ClientCapabilities) ClientCapabilities {
 	var out ClientCapabilities
 	if n := needed.Elicitation; n != nil {
-		have := deref(c.Elicitation)
+		have := valueOrZero(c.Elicitation)
 		if c.Elicitation == nil || (n.Form && !have.Form) || (n.URL && !have.URL) {
-			out.Elicitation = &ElicitationCapability{Form: n.Form && !have.Form, URL: n.URL && !have.URL}
+			out.Elicitation = &ElicitationCapability{
+				Form: n.Form && !have.Form,
+				URL:  n.URL && !have.URL,
+			}
 		}
 	}
 	if n := needed.Sampling; n != nil {
-		have := deref(c.Sampling)
+		have := valueOrZero(c.Sampling)
 		if c.Sampling == nil || (n.Tools && !have.Tools) || (n.Context && !have.Context) {
-			out.Sampling = &SamplingCapability{Tools: n.Tools && !have.Tools, Context: n.Context && !have.Context}
+			out.Sampling = &SamplingCapability{
+				Tools:   n.Tools && !have.Tools,
+				Context: n.Context && !have.Context,
+			}
 		}
 	}
 	if needed.Roots != nil && c.Roots == nil {
 		out.Roots = &RootsCapability{}
 	}
-	out.Experimental = lacksKeys(c.Experimental, needed.Experimental)
-	out.Extensions = lacksKeys(c.Extensions, needed.Extensions)
+	out.Experimental = missingKeys(c.Experimental, needed.Experimental)
+	out.Extensions = missingKeys(c.Extensions, needed.Extensions)
 	return out
 }
 
-func lacksKeys(have, needed map[string]json.RawMessage) map[string]json.RawMessage {
+func missingKeys(have, needed map[string]json.RawMessage) map[string]json.RawMessage {
 	var out map[string]json.RawMessage
 	for name, settings := range needed {
 		if _, ok := have[name]; !ok {
@@ -113,15 +120,18 @@ func lacksKeys(have, needed map[string]json.RawMessage) map[string]json.RawMessa
 // Union returns the capabilities declared by c, other or both.
 func (c ClientCapabilities) Union(other ClientCapabilities) ClientCapabilities {
 	if o := other.Elicitation; o != nil {
-		have := deref(c.Elicitation)
+		have := valueOrZero(c.Elicitation)
 		c.Elicitation = &ElicitationCapability{Form: have.Form || o.Form, URL: have.URL || o.URL}
 	}
 	if o := other.Sampling; o != nil {
-		have := deref(c.Sampling)
-		c.Sampling = &SamplingCapability{Context: have.Context || o.Context, Tools: have.Tools || o.Tools}
+		have := valueOrZero(c.Sampling)
+		c.Sampling = &SamplingCapability{
+			Context: have.Context || o.Context,
+			Tools:   have.Tools || o.Tools,
+		}
 	}
 	if o := other.Roots; o != nil {
-		c.Roots = &RootsCapability{ListChanged: deref(c.Roots).ListChanged || o.ListChanged}
+		c.Roots = &RootsCapability{ListChanged: valueOrZero(c.Roots).ListChanged || o.ListChanged}
 	}
 	c.Experimental = unionKeys(c.Experimental, other.Experimental)
 	c.Extensions = unionKeys(c.Extensions, other.Extensions)
@@ -142,7 +152,7 @@ func unionKeys(a, b map[string]json.RawMessage) map[string]json.RawMessage {
 	return out
 }
 
-func deref[T any](p *T) T {
+func valueOrZero[T any](p *T) T {
 	if p == nil {
 		var zero T
 		return zero
@@ -155,19 +165,23 @@ func deref[T any](p *T) T {
 func (c ClientCapabilities) String() string {
 	var names []string
 	if e := c.Elicitation; e != nil {
-		names = append(names, subNames("elicitation", []string{"form", "url"}, []bool{e.Form, e.URL})...)
+		names = append(
+			names,
+			subNames("elicitation", []string{"form", "url"}, []bool{e.Form, e.URL})...)
 	}
 	if s := c.Sampling; s != nil {
-		names = append(names, subNames("sampling", []string{"context", "tools"}, []bool{s.Context, s.Tools})...)
+		names = append(
+			names,
+			subNames("sampling", []string{"context", "tools"}, []bool{s.Context, s.Tools})...)
 	}
 	if c.Roots != nil {
 		names = append(names, "roots")
 	}
 	for _, name := range sortedKeys(c.Experimental) {
-		names = append(names, "experimental "+clip(name))
+		names = append(names, "experimental "+quoteClipped(name))
 	}
 	for _, name := range sortedKeys(c.Extensions) {
-		names = append(names, "extension "+clip(name))
+		names = append(names, "extension "+quoteClipped(name))
 	}
 	if len(names) == 0 {
 		return "none"
@@ -192,14 +206,14 @@ func subNames(name string, subs []string, set []bool) []string {
 // capability must be an object; an empty elicitation object means form mode.
 func DecodeClientCapabilities(raw []byte) (ClientCapabilities, error) {
 	if err := jsonx.Check(raw); err != nil {
-		return ClientCapabilities{}, about([]byte("clientCapabilities"), err)
+		return ClientCapabilities{}, nameMember([]byte("clientCapabilities"), err)
 	}
 	c, err := decodeClientCapabilities(raw)
-	return c, about([]byte("clientCapabilities"), err)
+	return c, nameMember([]byte("clientCapabilities"), err)
 }
 
-// decodeClientCapabilities reads what has been checked. Which member it is its
-// caller knows.
+// decodeClientCapabilities reads text that has passed [jsonx.Check]. The caller adds the name of
+// the member to an error.
 func decodeClientCapabilities(raw []byte) (c ClientCapabilities, err error) {
 	err = jsonx.Members(raw, func(key, value []byte) (err error) {
 		switch string(key) {
@@ -207,7 +221,7 @@ func decodeClientCapabilities(raw []byte) (c ClientCapabilities, err error) {
 			c.Elicitation, err = decodeElicitationCapability(value)
 		case "sampling":
 			c.Sampling = &SamplingCapability{}
-			err = subCapabilities(value, func(sub string) {
+			err = readSubCapabilities(value, func(sub string) {
 				c.Sampling.Context = c.Sampling.Context || sub == "context"
 				c.Sampling.Tools = c.Sampling.Tools || sub == "tools"
 			}, "context", "tools")
@@ -219,7 +233,7 @@ func decodeClientCapabilities(raw []byte) (c ClientCapabilities, err error) {
 		case "extensions":
 			c.Extensions, err = decodeSettings(value)
 		}
-		return about(key, err)
+		return nameMember(key, err)
 	})
 	if err != nil {
 		return ClientCapabilities{}, err
@@ -229,7 +243,7 @@ func decodeClientCapabilities(raw []byte) (c ClientCapabilities, err error) {
 
 func decodeElicitationCapability(raw []byte) (*ElicitationCapability, error) {
 	c := &ElicitationCapability{}
-	err := subCapabilities(raw, func(sub string) {
+	err := readSubCapabilities(raw, func(sub string) {
 		c.Form = c.Form || sub == "form"
 		c.URL = c.URL || sub == "url"
 	}, "form", "url")
@@ -246,14 +260,14 @@ func decodeRootsCapability(c *RootsCapability, raw []byte) error {
 		if string(key) == "listChanged" {
 			c.ListChanged, err = jsonx.Boolean(value)
 		}
-		return about(key, err)
+		return nameMember(key, err)
 	})
 }
 
-// subCapabilities calls found for each of the known names that is present.
+// readSubCapabilities calls found for each of the known names that is present.
 // A capability's settings must be an object: anything else declares nothing
 // we could rely on, so it is an error rather than a guess.
-func subCapabilities(raw []byte, found func(string), known ...string) error {
+func readSubCapabilities(raw []byte, found func(string), known ...string) error {
 	return jsonx.Members(raw, func(key, value []byte) error {
 		for _, name := range known {
 			if string(key) != name {
@@ -272,7 +286,7 @@ func decodeSettings(raw []byte) (map[string]json.RawMessage, error) {
 	out := map[string]json.RawMessage{}
 	err := jsonx.Members(raw, func(key, value []byte) error {
 		if jsonx.KindOf(value) != jsonx.Object {
-			return fmt.Errorf("%s: must be an object", clip(string(key)))
+			return fmt.Errorf("%s: must be an object", quoteClipped(string(key)))
 		}
 		out[string(key)] = append(json.RawMessage(nil), value...)
 		return nil
@@ -281,7 +295,7 @@ func decodeSettings(raw []byte) (map[string]json.RawMessage, error) {
 }
 
 // MarshalJSON returns the capabilities object.
-func (c ClientCapabilities) MarshalJSON() ([]byte, error) { return c.append(nil), nil }
+func (c ClientCapabilities) MarshalJSON() ([]byte, error) { return c.appendJSON(nil), nil }
 
 // UnmarshalJSON reads it as [DecodeClientCapabilities] does.
 func (c *ClientCapabilities) UnmarshalJSON(raw []byte) (err error) {
@@ -289,25 +303,25 @@ func (c *ClientCapabilities) UnmarshalJSON(raw []byte) (err error) {
 	return err
 }
 
-func (c *ClientCapabilities) append(dst []byte) []byte {
+func (c *ClientCapabilities) appendJSON(dst []byte) []byte {
 	w := beginObject(dst)
 	if e := c.Elicitation; e != nil && (e.Form || e.URL) {
-		w.key("elicitation")
+		w.addKey("elicitation")
 		w.dst = appendFlags(w.dst, []string{"form", "url"}, []bool{e.Form && !e.implicit, e.URL})
 	}
 	if s := c.Sampling; s != nil {
-		w.key("sampling")
+		w.addKey("sampling")
 		w.dst = appendFlags(w.dst, []string{"context", "tools"}, []bool{s.Context, s.Tools})
 	}
 	if c.Roots != nil {
-		w.key("roots")
+		w.addKey("roots")
 		in := beginObject(w.dst)
-		in.flag("listChanged", c.Roots.ListChanged)
-		w.dst, _ = in.end()
+		in.addFlag("listChanged", c.Roots.ListChanged)
+		w.dst, _ = in.endObject()
 	}
 	appendSettings(&w, "experimental", c.Experimental)
 	appendSettings(&w, "extensions", c.Extensions)
-	out, _ := w.end()
+	out, _ := w.endObject()
 	return out
 }
 
@@ -316,11 +330,11 @@ func appendFlags(dst []byte, names []string, set []bool) []byte {
 	w := beginObject(dst)
 	for i, name := range names {
 		if set[i] {
-			w.key(name)
+			w.addKey(name)
 			w.dst = append(w.dst, "{}"...)
 		}
 	}
-	out, _ := w.end()
+	out, _ := w.endObject()
 	return out
 }
 
@@ -328,7 +342,7 @@ func appendSettings(w *objectWriter, name string, settings map[string]json.RawMe
 	if settings == nil {
 		return
 	}
-	w.key(name)
+	w.addKey(name)
 	dst := append(w.dst, '{')
 	for _, key := range sortedKeys(settings) {
 		value := settings[key]

@@ -145,7 +145,7 @@ func TestCapabilitiesAreKept(t *testing.T) {
 	}
 }
 
-func TestHostileCapabilities(t *testing.T) {
+func TestMalformedCapabilities(t *testing.T) {
 	for _, raw := range []string{
 		``, `null`, `[]`, `"elicitation"`, `{"elicitation":null}`, `{"elicitation":true}`, `{"elicitation":[]}`,
 		`{"elicitation":{"form":true}}`, `{"elicitation":{"form":null}}`, `{"elicitation":{"url":[]}}`,

@@ -1,5 +1,11 @@
 package protocol
 
+import (
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
 // CompleteParams are the parameters of completion/complete.
 type CompleteParams struct {
 	// Ref names what is being completed: exactly one of Prompt and Template.
@@ -33,4 +39,37 @@ type CompleteResult struct {
 	Total   *int64 // nil when unknown
 	HasMore bool
 	Meta    Meta
+}
+
+type completionWire struct {
+	Values  []string `json:"values"`
+	Total   *int64   `json:"total,omitzero"`
+	HasMore bool     `json:"hasMore,omitzero"`
+}
+
+func (r *CompleteResult) appendMembers(w *objectWriter) {
+	w.addValue("completion", completionWire{orEmpty(r.Values), r.Total, r.HasMore})
+	w.addRawObject("_meta", r.Meta)
+}
+
+func decodeCompletion(data []byte) (Result, error) {
+	r := &CompleteResult{}
+	found := false
+	err := jsonx.Members(data, func(key, value []byte) error {
+		switch string(key) {
+		case "completion":
+			var c completionWire
+			found = true
+			err := decodeMember(&c, key, value)
+			r.Values, r.Total, r.HasMore = c.Values, c.Total, c.HasMore
+			return err
+		case "_meta":
+			return objectMember(&r.Meta, key, value)
+		}
+		return nil
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("completion: must be present")
+	}
+	return r, err
 }

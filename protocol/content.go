@@ -12,7 +12,7 @@ import (
 // prompts; a [*ToolUse] or [*ToolResult] in sampling; or an [*OtherContent] of
 // a type this package does not know.
 type Content interface {
-	content()
+	isContent()
 	appendJSON(dst []byte) ([]byte, error)
 }
 
@@ -86,41 +86,46 @@ const (
 	Assistant Role = "assistant"
 )
 
-func (*TextContent) content()      {}
-func (*ImageContent) content()     {}
-func (*AudioContent) content()     {}
-func (*ResourceLink) content()     {}
-func (*EmbeddedResource) content() {}
-func (*ToolUse) content()          {}
-func (*ToolResult) content()       {}
-func (*OtherContent) content()     {}
+func (*TextContent) isContent()      {}
+func (*ImageContent) isContent()     {}
+func (*AudioContent) isContent()     {}
+func (*ResourceLink) isContent()     {}
+func (*EmbeddedResource) isContent() {}
+func (*ToolUse) isContent()          {}
+func (*ToolResult) isContent()       {}
+func (*OtherContent) isContent()     {}
 
 func (c *TextContent) appendJSON(dst []byte) ([]byte, error) {
 	w := beginObject(dst)
-	w.text("type", "text")
-	w.text("text", c.Text)
+	w.addText("type", "text")
+	w.addText("text", c.Text)
 	if c.Annotations != nil {
-		w.value("annotations", c.Annotations)
+		w.addValue("annotations", c.Annotations)
 	}
-	w.object("_meta", c.Meta)
-	return w.end()
+	w.addRawObject("_meta", c.Meta)
+	return w.endObject()
 }
 
-func (c *ImageContent) appendJSON(dst []byte) ([]byte, error) { return appendTyped(dst, "image", c) }
-func (c *AudioContent) appendJSON(dst []byte) ([]byte, error) { return appendTyped(dst, "audio", c) }
+func (c *ImageContent) appendJSON(dst []byte) ([]byte, error) {
+	return appendTyped(dst, "image", c)
+}
+
+func (c *AudioContent) appendJSON(dst []byte) ([]byte, error) {
+	return appendTyped(dst, "audio", c)
+}
 
 func (c *ToolUse) appendJSON(dst []byte) ([]byte, error) {
 	w := beginObject(dst)
-	w.text("type", "tool_use")
-	w.text("id", c.ID)
-	w.text("name", c.Name)
+	w.addText("type", "tool_use")
+	w.addText("id", c.ID)
+	w.addText("name", c.Name)
 	input := c.Input
 	if input == nil {
 		input = json.RawMessage("{}")
 	}
-	w.object("input", input)
-	w.object("_meta", c.Meta)
-	return w.end()
+	w.addRawObject("input", input)
+	w.addRawObject("_meta", c.Meta)
+	return w.endObject()
 }
 
 func (c *ResourceLink) appendJSON(dst []byte) ([]byte, error) {
@@ -136,13 +141,13 @@ func (c *EmbeddedResource) appendJSON(dst []byte) ([]byte, error) {
 
 func (c *ToolResult) appendJSON(dst []byte) ([]byte, error) {
 	w := beginObject(dst)
-	w.text("type", "tool_result")
-	w.text("toolUseId", c.ToolUseID)
-	w.content("content", c.Content)
-	w.raw("structuredContent", c.StructuredContent)
-	w.flag("isError", c.IsError)
-	w.object("_meta", c.Meta)
-	return w.end()
+	w.addText("type", "tool_result")
+	w.addText("toolUseId", c.ToolUseID)
+	w.addContent("content", c.Content)
+	w.addRaw("structuredContent", c.StructuredContent)
+	w.addFlag("isError", c.IsError)
+	w.addRawObject("_meta", c.Meta)
+	return w.endObject()
 }
 
 func (c *OtherContent) appendJSON(dst []byte) ([]byte, error) {
@@ -155,7 +160,7 @@ func (c *OtherContent) appendJSON(dst []byte) ([]byte, error) {
 // appendTyped writes a block whose Go type does not hold the type member.
 func appendTyped(dst []byte, typ string, v any) ([]byte, error) {
 	w := beginObject(dst)
-	w.text("type", typ)
+	w.addText("type", typ)
 	// The encoding of v is a non-empty object: its brace becomes the comma
 	// between the type and the members.
 	at := len(w.dst)
@@ -167,9 +172,9 @@ func appendTyped(dst []byte, typ string, v any) ([]byte, error) {
 	return w.dst, nil
 }
 
-// content appends an array of blocks; nil is an empty array, never null.
-func (w *objectWriter) content(name string, blocks []Content) {
-	w.key(name)
+// addContent appends an array of blocks; nil is an empty array, never null.
+func (w *objectWriter) addContent(name string, blocks []Content) {
+	w.addKey(name)
 	w.dst = append(w.dst, '[')
 	for i, block := range blocks {
 		if i > 0 {
@@ -177,7 +182,7 @@ func (w *objectWriter) content(name string, blocks []Content) {
 		}
 		dst, err := appendContent(w.dst, block)
 		if w.dst = dst; err != nil {
-			w.fail(fmt.Sprintf("%s[%d]", name, i), err)
+			w.recordError(fmt.Sprintf("%s[%d]", name, i), err)
 		}
 	}
 	w.dst = append(w.dst, ']')
@@ -255,7 +260,7 @@ func decodeContent(raw []byte) (Content, error) {
 		if err := jsonx.Decode(raw, c); err != nil {
 			return nil, err
 		}
-		return c, present("resource.uri", c.Resource.URI)
+		return c, requireText("resource.uri", c.Resource.URI)
 	case "tool_use":
 		return decodeToolUse(raw)
 	case "tool_result":
@@ -303,7 +308,7 @@ func decodeResourceLink(raw []byte) (Content, error) {
 	if delete(c.Extra, "type"); len(c.Extra) == 0 {
 		c.Extra = nil
 	}
-	return c, c.complete()
+	return c, c.checkComplete()
 }
 
 func decodeToolUse(raw []byte) (Content, error) {

@@ -1,5 +1,11 @@
 package protocol
 
+import (
+	"fmt"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+)
+
 // DiscoverParams are the parameters of server/discover.
 type DiscoverParams struct{ RequestMeta }
 
@@ -27,4 +33,37 @@ func serverInfo(m Meta) *Implementation {
 		return nil
 	}
 	return info
+}
+
+func (r *DiscoverResult) appendMembers(w *objectWriter, v Version) {
+	w.addValue("supportedVersions", orEmpty(r.SupportedVersions))
+	w.addValue("capabilities", r.Capabilities)
+	w.addNonEmptyText("instructions", r.Instructions)
+	if v.Era() == Modern {
+		r.Cache.appendHints(w)
+	}
+	w.addRawObject("_meta", r.Meta)
+}
+
+func decodeDiscover(data []byte) (Result, error) {
+	r := &DiscoverResult{}
+	err := decodeCacheable(data, "supportedVersions", func(raw []byte) error {
+		return jsonx.Decode(raw, &r.SupportedVersions)
+	}, nil, &r.Cache, &r.Meta)
+	if err != nil {
+		return nil, err
+	}
+	err = jsonx.Members(data, func(key, value []byte) error {
+		switch string(key) {
+		case "capabilities":
+			return decodeMember(&r.Capabilities, key, value)
+		case "instructions":
+			return textMember(&r.Instructions, key, value)
+		}
+		return nil
+	})
+	if err == nil && len(r.SupportedVersions) == 0 {
+		err = fmt.Errorf("supportedVersions: must be present")
+	}
+	return r, err
 }

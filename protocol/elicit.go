@@ -50,43 +50,43 @@ func (*ElicitForm) Kind() InputKind { return KindElicitForm }
 // Kind returns [KindElicitURL].
 func (*ElicitURL) Kind() InputKind { return KindElicitURL }
 
-func (*ElicitForm) inputRequest() {}
-func (*ElicitURL) inputRequest()  {}
+func (*ElicitForm) isInputRequest() {}
+func (*ElicitURL) isInputRequest()  {}
 
 func (q *ElicitForm) appendParams(dst []byte, v Version) ([]byte, error) {
 	w := beginObject(dst)
 	// Revisions before 2025-11-25 know one mode and no name for it.
 	if v >= V20251125 {
-		w.text("mode", "form")
+		w.addText("mode", "form")
 	}
-	w.text("message", q.Message)
+	w.addText("message", q.Message)
 	if len(q.Schema) == 0 {
-		w.fail("requestedSchema", fmt.Errorf("must be present"))
+		w.recordError("requestedSchema", fmt.Errorf("must be present"))
 	}
-	w.object("requestedSchema", q.Schema)
-	w.object("_meta", q.Meta)
-	return w.end()
+	w.addRawObject("requestedSchema", q.Schema)
+	w.addRawObject("_meta", q.Meta)
+	return w.endObject()
 }
 
 func (q *ElicitURL) appendParams(dst []byte, v Version) ([]byte, error) {
 	w := beginObject(dst)
 	if v < V20251125 {
-		w.fail("mode", fmt.Errorf("revision %s knows no URL elicitation", v))
+		w.recordError("mode", fmt.Errorf("revision %s knows no URL elicitation", v))
 	}
-	w.text("mode", "url")
-	w.text("message", q.Message)
+	w.addText("mode", "url")
+	w.addText("message", q.Message)
 	if q.URL == "" {
-		w.fail("url", fmt.Errorf("must not be empty"))
+		w.recordError("url", fmt.Errorf("must not be empty"))
 	}
-	w.text("url", q.URL)
+	w.addText("url", q.URL)
 	if v.Era() == Legacy {
 		if q.ElicitationID == "" {
-			w.fail("elicitationId", fmt.Errorf("must not be empty in revision %s", v))
+			w.recordError("elicitationId", fmt.Errorf("must not be empty in revision %s", v))
 		}
-		w.text("elicitationId", q.ElicitationID)
+		w.addText("elicitationId", q.ElicitationID)
 	}
-	w.object("_meta", q.Meta)
-	return w.end()
+	w.addRawObject("_meta", q.Meta)
+	return w.endObject()
 }
 
 func decodeElicit(raw []byte) (InputRequest, error) {
@@ -122,7 +122,7 @@ func decodeElicit(raw []byte) (InputRequest, error) {
 	case mode == "url":
 		return &ElicitURL{Message: message, URL: url, ElicitationID: id, Meta: meta}, nil
 	case mode != "" && mode != "form":
-		return nil, fmt.Errorf("mode: unknown mode %s", clip(mode))
+		return nil, fmt.Errorf("mode: unknown mode %s", quoteClipped(mode))
 	case schema == nil:
 		return nil, fmt.Errorf("requestedSchema: must be present")
 	}
@@ -134,7 +134,7 @@ func decodeElicit(raw []byte) (InputRequest, error) {
 func DecodeElicitResult(raw []byte) (*ElicitResult, error) {
 	r := &ElicitResult{}
 	var content []byte
-	err := members(raw, func(key, value []byte) error {
+	err := walkMembers(raw, func(key, value []byte) error {
 		switch string(key) {
 		case "action":
 			return actionMember(&r.Action, key, value)
@@ -154,9 +154,9 @@ func DecodeElicitResult(raw []byte) (*ElicitResult, error) {
 			err = objectMember(&r.Content, []byte("content"), content)
 		}
 	case ActionDecline, ActionCancel:
-		// Whatever a refusal carries is nobody's answer.
+		// Content of a refusal is not an answer, so it is ignored.
 	default:
-		err = fmt.Errorf("action: unknown action %s", clip(string(r.Action)))
+		err = fmt.Errorf("action: unknown action %s", quoteClipped(string(r.Action)))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("elicitation result: %w", err)
@@ -164,7 +164,8 @@ func DecodeElicitResult(raw []byte) (*ElicitResult, error) {
 	return r, nil
 }
 
-// actionMember reads the action, one of the three or not.
+// actionMember reads the action, without allocating for the three known ones. An unknown action is
+// kept for the error of the caller.
 func actionMember(dst *ElicitAction, key, value []byte) error {
 	text, err := jsonx.TextBytes(value)
 	if err != nil {
@@ -183,18 +184,18 @@ func actionMember(dst *ElicitAction, key, value []byte) error {
 	return nil
 }
 
-// MarshalJSON returns the JSON object of the answer. Content is written for an
-// accept only: what a person typed before declining stays with the client.
+// MarshalJSON returns the JSON object of the answer. Content is written for an accept only: the
+// client does not reveal what a person typed before declining.
 func (r ElicitResult) MarshalJSON() ([]byte, error) {
 	w := beginObject(nil)
-	w.text("action", string(r.Action))
+	w.addText("action", string(r.Action))
 	switch r.Action {
 	case ActionAccept:
-		w.object("content", r.Content)
+		w.addRawObject("content", r.Content)
 	case ActionDecline, ActionCancel:
 	default:
-		w.fail("action", fmt.Errorf("unknown action %s", clip(string(r.Action))))
+		w.recordError("action", fmt.Errorf("unknown action %s", quoteClipped(string(r.Action))))
 	}
-	w.object("_meta", r.Meta)
-	return w.end()
+	w.addRawObject("_meta", r.Meta)
+	return w.endObject()
 }

@@ -20,8 +20,9 @@ const (
 func EncodeHeaderValue(value string) string {
 	// The pattern of the specification is looser than what can be decoded: a
 	// value whose prefix and suffix overlap is encoded all the same.
-	lookalike := strings.HasPrefix(value, sentinelPrefix) && strings.HasSuffix(value, sentinelSuffix)
-	if plainHeader(value) && !lookalike && !strings.Contains(value, "\t") {
+	lookalike := strings.HasPrefix(value, sentinelPrefix) &&
+		strings.HasSuffix(value, sentinelSuffix)
+	if isPlainHeader(value) && !lookalike && !strings.Contains(value, "\t") {
 		return value
 	}
 	return sentinelPrefix + base64.StdEncoding.EncodeToString([]byte(value)) + sentinelSuffix
@@ -33,7 +34,7 @@ func EncodeHeaderValue(value string) string {
 // characters that may not stand in a header.
 func DecodeHeaderValue(value string) (string, error) {
 	if !isSentinel(value) {
-		if !plainHeader(value) {
+		if !isPlainHeader(value) {
 			return "", fmt.Errorf("header value: has characters that must be base64 encoded")
 		}
 		return value, nil
@@ -56,9 +57,9 @@ func isSentinel(value string) bool {
 		strings.HasPrefix(value, sentinelPrefix) && strings.HasSuffix(value, sentinelSuffix)
 }
 
-// plainHeader reports whether value may stand in a header as it is: printable
+// isPlainHeader reports whether value may stand in a header as it is: printable
 // ASCII and tabs, no surrounding white space, which transports strip.
-func plainHeader(value string) bool {
+func isPlainHeader(value string) bool {
 	for i := range len(value) {
 		if c := value[i]; (c < 0x20 && c != '\t') || c > 0x7e {
 			return false

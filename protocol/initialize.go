@@ -44,72 +44,76 @@ type SubscribeParams struct {
 // ResultType returns "complete".
 func (*InitializeResult) ResultType() string { return ResultComplete }
 
-func (*InitializeResult) result() {}
+func (*InitializeResult) isResult() {}
 
-func (p *InitializeParams) member(key, value []byte) (err error) {
+func (p *InitializeParams) readMember(key, value []byte) (err error) {
 	switch string(key) {
 	case "protocolVersion":
 		err = textMember((*string)(&p.ProtocolVersion), key, value)
 	case "capabilities":
 		p.Capabilities, err = decodeClientCapabilities(value)
-		err = about(key, err)
+		err = nameMember(key, err)
 	case "clientInfo":
 		var info *Implementation
 		if info, err = decodeImplementation(value); err == nil {
 			p.ClientInfo = *info
 		}
-		err = about(key, err)
+		err = nameMember(key, err)
 	}
 	return err
 }
 
-func (p *InitializeParams) complete() error {
-	return present("protocolVersion", string(p.ProtocolVersion))
+func (p *InitializeParams) checkComplete() error {
+	return requireText("protocolVersion", string(p.ProtocolVersion))
 }
 
-func (p *InitializeParams) members(w *objectWriter) {
-	w.text("protocolVersion", string(p.ProtocolVersion))
-	w.key("capabilities")
-	w.dst = p.Capabilities.append(w.dst)
-	w.value("clientInfo", p.ClientInfo)
+func (p *InitializeParams) appendMembers(w *objectWriter) {
+	w.addText("protocolVersion", string(p.ProtocolVersion))
+	w.addKey("capabilities")
+	w.dst = p.Capabilities.appendJSON(w.dst)
+	w.addValue("clientInfo", p.ClientInfo)
 }
 
-func (p *PingParams) member(_, _ []byte) error { return nil }
-func (p *PingParams) complete() error          { return nil }
-func (p *PingParams) members(*objectWriter)    {}
+func (p *PingParams) readMember(_, _ []byte) error { return nil }
+func (p *PingParams) checkComplete() error         { return nil }
+func (p *PingParams) appendMembers(*objectWriter)  {}
 
-func (p *SetLevelParams) member(key, value []byte) error {
+func (p *SetLevelParams) readMember(key, value []byte) error {
 	if string(key) == "level" {
 		return textMember((*string)(&p.Level), key, value)
 	}
 	return nil
 }
 
-func (p *SetLevelParams) complete() error {
+func (p *SetLevelParams) checkComplete() error {
 	if !p.Level.Valid() {
-		return fmt.Errorf("level: unknown level %s", clip(string(p.Level)))
+		return fmt.Errorf("level: unknown level %s", quoteClipped(string(p.Level)))
 	}
 	return nil
 }
 
-func (p *SetLevelParams) members(w *objectWriter) { w.text("level", string(p.Level)) }
+func (p *SetLevelParams) appendMembers(w *objectWriter) { w.addText("level", string(p.Level)) }
 
-func (p *SubscribeParams) member(key, value []byte) error {
+func (p *SubscribeParams) readMember(key, value []byte) error {
 	if string(key) == "uri" {
 		return textMember(&p.URI, key, value)
 	}
 	return nil
 }
 
-func (p *SubscribeParams) complete() error         { return present("uri", p.URI) }
-func (p *SubscribeParams) members(w *objectWriter) { w.text("uri", p.URI) }
+func (p *SubscribeParams) checkComplete() error          { return requireText("uri", p.URI) }
+func (p *SubscribeParams) appendMembers(w *objectWriter) { w.addText("uri", p.URI) }
 
-func (r *InitializeResult) append(w *objectWriter) {
-	w.text("protocolVersion", string(r.ProtocolVersion))
-	w.value("capabilities", r.Capabilities)
-	w.value("serverInfo", r.ServerInfo)
-	w.optional("instructions", r.Instructions)
-	w.object("_meta", r.Meta)
+func (r *InitializeResult) appendMembers(w *objectWriter, v Version) error {
+	if v.Era() != Legacy {
+		return fmt.Errorf("revision %s has no initialize", v)
+	}
+	w.addText("protocolVersion", string(r.ProtocolVersion))
+	w.addValue("capabilities", r.Capabilities)
+	w.addValue("serverInfo", r.ServerInfo)
+	w.addNonEmptyText("instructions", r.Instructions)
+	w.addRawObject("_meta", r.Meta)
+	return nil
 }
 
 func decodeInitialize(data []byte) (Result, error) {

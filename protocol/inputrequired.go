@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/rondo-mcp/rondo/internal/attachment"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
@@ -38,7 +39,7 @@ func (k InputKind) Method() string {
 type InputRequest interface {
 	// Kind may be called on a nil question.
 	Kind() InputKind
-	inputRequest()
+	isInputRequest()
 	appendParams(dst []byte, v Version) ([]byte, error)
 }
 
@@ -102,16 +103,21 @@ type InputRequiredResult struct {
 	InputRequests InputRequests
 	RequestState  RequestState
 	Meta          Meta
-	// Draft is what the author of a handler says beyond the wire; it belongs
-	// to package roundtrip and is never encoded.
-	Draft any
+
+	attachment any // of package roundtrip, see package attachment; never encoded
 }
+
+var _ = attachment.Register(
+	func(result any) any { return result.(*InputRequiredResult).attachment },
+	func(result, value any) { result.(*InputRequiredResult).attachment = value },
+)
 
 // Validate reports why r may not be sent: neither questions nor state, an
 // empty or repeated key, a missing question, text that is not UTF-8.
 func (r *InputRequiredResult) Validate() error {
 	if len(r.InputRequests) == 0 && !r.RequestState.present {
-		return fmt.Errorf("input required: at least one of inputRequests and requestState must be present")
+		return fmt.Errorf(
+			"input required: at least one of inputRequests and requestState must be present")
 	}
 	// The state must come back byte for byte, which JSON grants to UTF-8 only.
 	if !utf8.ValidString(r.RequestState.text) {
@@ -123,19 +129,20 @@ func (r *InputRequiredResult) Validate() error {
 		case q.Key == "":
 			return fmt.Errorf("input required: empty key")
 		case !utf8.ValidString(q.Key):
-			return fmt.Errorf("input required: key %s is not valid UTF-8", clip(q.Key))
-		case seen.add(q.Key):
-			return fmt.Errorf("input required: key %s appears twice", clip(q.Key))
-		case nilRequest(q.Request):
-			return fmt.Errorf("input required: question %s is nil or of an unknown type", clip(q.Key))
+			return fmt.Errorf("input required: key %s is not valid UTF-8", quoteClipped(q.Key))
+		case seen.addKey(q.Key):
+			return fmt.Errorf("input required: key %s appears twice", quoteClipped(q.Key))
+		case isNilRequest(q.Request):
+			return fmt.Errorf("input required: question %s is nil or of an unknown type",
+				quoteClipped(q.Key))
 		}
 	}
 	return nil
 }
 
-// nilRequest reports whether a question is missing, typed nils included, or
+// isNilRequest reports whether a question is missing, typed nils included, or
 // forged by embedding one of ours.
-func nilRequest(q InputRequest) bool {
+func isNilRequest(q InputRequest) bool {
 	switch q := q.(type) {
 	case *ElicitForm:
 		return q == nil
@@ -163,8 +170,8 @@ func newKeySet(n int) (s keySet) {
 	return s
 }
 
-// add reports whether key was there already.
-func (s *keySet) add(key string) bool {
+// addKey reports whether key was there already.
+func (s *keySet) addKey(key string) bool {
 	if s.many != nil {
 		had := s.many[key]
 		s.many[key] = true
@@ -183,23 +190,23 @@ func (s *keySet) add(key string) bool {
 // AppendInputRequest appends the method and params of one question as version
 // v spells them, without braces' surroundings: {"method":…,"params":…}.
 func AppendInputRequest(dst []byte, v Version, q InputRequest) ([]byte, error) {
-	if nilRequest(q) {
+	if isNilRequest(q) {
 		return dst, fmt.Errorf("input request: nil or of an unknown type")
 	}
 	w := beginObject(dst)
-	w.text("method", q.Kind().Method())
-	w.key("params")
+	w.addText("method", q.Kind().Method())
+	w.addKey("params")
 	var err error
 	if w.dst, err = AppendInputParams(w.dst, v, q); err != nil {
 		return w.dst, err
 	}
-	return w.end()
+	return w.endObject()
 }
 
 // AppendInputParams is [AppendInputRequest] for the params alone, for legacy
 // revisions, in which a question is a request.
 func AppendInputParams(dst []byte, v Version, q InputRequest) ([]byte, error) {
-	if nilRequest(q) {
+	if isNilRequest(q) {
 		return dst, fmt.Errorf("input request: nil or of an unknown type")
 	}
 	dst, err := q.appendParams(dst, v)
@@ -213,7 +220,7 @@ func AppendInputParams(dst []byte, v Version, q InputRequest) ([]byte, error) {
 // (nil when absent).
 func DecodeInputRequest(method string, params json.RawMessage) (InputRequest, error) {
 	if params == nil && method != MethodListRoots {
-		return nil, fmt.Errorf("%s: params must be present", clip(method))
+		return nil, fmt.Errorf("%s: params must be present", quoteClipped(method))
 	}
 	var q InputRequest
 	var err error
@@ -225,7 +232,7 @@ func DecodeInputRequest(method string, params json.RawMessage) (InputRequest, er
 	case MethodListRoots:
 		q, err = decodeListRoots(params)
 	default:
-		return nil, fmt.Errorf("method: %s is not a question", clip(method))
+		return nil, fmt.Errorf("method: %s is not a question", quoteClipped(method))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", method, err)
@@ -233,13 +240,15 @@ func DecodeInputRequest(method string, params json.RawMessage) (InputRequest, er
 	return q, nil
 }
 
-func appendInputRequired(w *objectWriter, r *InputRequiredResult, v Version) {
+func (r *InputRequiredResult) appendMembers(w *objectWriter, v Version) error {
+	if v.Era() != Modern {
+		return fmt.Errorf("revision %s has no input_required results", v)
+	}
 	if err := r.Validate(); err != nil {
-		w.fail("result", err)
-		return
+		return fmt.Errorf("result: %w", err)
 	}
 	if len(r.InputRequests) > 0 {
-		w.key("inputRequests")
+		w.addKey("inputRequests")
 		dst := append(w.dst, '{')
 		for i, q := range r.InputRequests {
 			if i > 0 {
@@ -249,15 +258,16 @@ func appendInputRequired(w *objectWriter, r *InputRequiredResult, v Version) {
 			dst = append(dst, ':')
 			var err error
 			if dst, err = AppendInputRequest(dst, v, q.Request); err != nil {
-				w.fail("inputRequests."+clip(q.Key), err)
+				w.recordError("inputRequests."+quoteClipped(q.Key), err)
 			}
 		}
 		w.dst = append(dst, '}')
 	}
 	if text, present := r.RequestState.Text(); present {
-		w.text("requestState", text)
+		w.addText("requestState", text)
 	}
-	w.object("_meta", r.Meta)
+	w.addRawObject("_meta", r.Meta)
+	return nil
 }
 
 func decodeInputRequired(raw []byte) (*InputRequiredResult, error) {
@@ -298,7 +308,7 @@ func decodeInputRequests(raw []byte) (InputRequests, error) {
 			q, err = DecodeInputRequest(method, params)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", clip(string(key)), err)
+			return fmt.Errorf("%s: %w", quoteClipped(string(key)), err)
 		}
 		requests = append(requests, KeyedRequest{string(key), q})
 		return nil
@@ -329,7 +339,7 @@ func decodeRequestState(raw []byte) (RequestState, error) {
 	return StateText(text), nil
 }
 
-func (r *Retry) member(key, value []byte) (err error) {
+func (r *Retry) readRetryMember(key, value []byte) (err error) {
 	switch string(key) {
 	case "inputResponses":
 		r.InputResponses, err = decodeInputResponses(value)
@@ -339,9 +349,9 @@ func (r *Retry) member(key, value []byte) (err error) {
 	return err
 }
 
-func (r *Retry) append(w *objectWriter) {
+func (r *Retry) appendRetry(w *objectWriter) {
 	if r.InputResponses != nil {
-		w.key("inputResponses")
+		w.addKey("inputResponses")
 		dst := append(w.dst, '{')
 		seen := newKeySet(len(r.InputResponses))
 		for i, answer := range r.InputResponses {
@@ -352,11 +362,11 @@ func (r *Retry) append(w *objectWriter) {
 			switch {
 			case !utf8.ValidString(answer.Key):
 				err = fmt.Errorf("key is not valid UTF-8")
-			case seen.add(answer.Key):
+			case seen.addKey(answer.Key):
 				err = fmt.Errorf("key appears twice")
 			}
 			if err != nil {
-				w.fail("inputResponses."+clip(answer.Key), err)
+				w.recordError("inputResponses."+quoteClipped(answer.Key), err)
 				continue
 			}
 			dst = jsonx.AppendText(dst, answer.Key)
@@ -367,8 +377,8 @@ func (r *Retry) append(w *objectWriter) {
 	}
 	if text, present := r.RequestState.Text(); present {
 		if !utf8.ValidString(text) {
-			w.fail("requestState", fmt.Errorf("is not valid UTF-8"))
+			w.recordError("requestState", fmt.Errorf("is not valid UTF-8"))
 		}
-		w.text("requestState", text)
+		w.addText("requestState", text)
 	}
 }

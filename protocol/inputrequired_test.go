@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/attachment"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -80,9 +81,13 @@ func TestInputRequiredMembers(t *testing.T) {
 	}
 }
 
-// Draft belongs to the author's side and never reaches the wire.
-func TestDraftIsNotEncoded(t *testing.T) {
-	r := &protocol.InputRequiredResult{RequestState: protocol.StateText("s"), Draft: "secret plan"}
+// What package roundtrip attaches to a result never reaches the wire.
+func TestAttachmentIsNotEncoded(t *testing.T) {
+	r := &protocol.InputRequiredResult{RequestState: protocol.StateText("s")}
+	attachment.Set(r, "secret plan")
+	if attachment.Of(r) != "secret plan" {
+		t.Fatal("nothing is attached")
+	}
 	if data := encoded(t, protocol.Latest, protocol.MethodGetPrompt, r); strings.Contains(data, "secret") {
 		t.Errorf("encoded as %s", data)
 	}
@@ -127,7 +132,7 @@ func TestRequestStatePresence(t *testing.T) {
 	}
 }
 
-func TestHostileInputRequired(t *testing.T) {
+func TestMalformedInputRequired(t *testing.T) {
 	const form = `{"method":"elicitation/create","params":{"message":"m","requestedSchema":{}}}`
 	for _, raw := range []string{
 		`{}`,
@@ -277,5 +282,36 @@ func TestQuestionSpellings(t *testing.T) {
 		if want := `{"method":"` + test.q.Kind().Method() + `","params":` + test.want + `}`; err != nil || string(got) != want {
 			t.Errorf("%s %T:\n got %s, %v\nwant %s", test.version, test.q, got, err, want)
 		}
+	}
+}
+
+// The params of a question are the same alone and in a list of questions.
+func TestAppendInputParams(t *testing.T) {
+	encoded := 0
+	meta := protocol.Meta(`{"a":1}`)
+	for _, q := range []protocol.InputRequest{
+		&protocol.ElicitForm{Message: "m", Schema: json.RawMessage(`{"type":"object","properties":{}}`), Meta: meta},
+		&protocol.ElicitURL{Message: "m", URL: "https://example.com/", ElicitationID: "e", Meta: meta},
+		&protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{}, Meta: meta},
+		&protocol.ListRoots{},
+		&protocol.ElicitForm{Message: "no schema"},
+		(*protocol.ElicitForm)(nil),
+	} {
+		params, err := protocol.AppendInputParams([]byte("before"), protocol.V20251125, q)
+		whole, wholeErr := protocol.AppendInputRequest([]byte("before"), protocol.V20251125, q)
+		if err != nil || wholeErr != nil {
+			if err == nil || wholeErr == nil || err.Error() != wholeErr.Error() {
+				t.Errorf("%T: got error %v, want %v", q, err, wholeErr)
+			}
+			continue
+		}
+		encoded++
+		want := `before{"method":"` + q.Kind().Method() + `","params":` + string(params[len("before"):]) + `}`
+		if string(whole) != want {
+			t.Errorf("%T: got %s, want %s", q, whole, want)
+		}
+	}
+	if encoded != 4 {
+		t.Errorf("encoded %d questions, want 4", encoded)
 	}
 }

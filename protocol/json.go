@@ -15,16 +15,17 @@ func appendInt(dst []byte, n int64) []byte { return strconv.AppendInt(dst, n, 10
 // sortedKeys makes encodings and messages deterministic.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// members walks an object that may not have been checked yet.
-func members(raw []byte, f func(key, value []byte) error) error {
+// walkMembers checks raw, which must be an object, and calls f for each member. Text that has
+// passed [jsonx.Check] is walked with [jsonx.Members].
+func walkMembers(raw []byte, f func(key, value []byte) error) error {
 	if err := jsonx.Check(raw); err != nil {
 		return err
 	}
 	return jsonx.Members(raw, f)
 }
 
-// about names the member that an error is about; nil stays nil.
-func about(key []byte, err error) error {
+// nameMember returns err with the name of the member in front, nil for nil.
+func nameMember(key []byte, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -40,8 +41,8 @@ type objectWriter struct {
 // beginObject appends the opening brace to dst.
 func beginObject(dst []byte) objectWriter { return objectWriter{dst: append(dst, '{')} }
 
-// key appends a member name that needs no escaping.
-func (w *objectWriter) key(name string) {
+// addKey appends a member name that needs no escaping. The caller appends the value to dst.
+func (w *objectWriter) addKey(name string) {
 	if w.dst[len(w.dst)-1] != '{' {
 		w.dst = append(w.dst, ',')
 	}
@@ -50,79 +51,80 @@ func (w *objectWriter) key(name string) {
 	w.dst = append(w.dst, `":`...)
 }
 
-func (w *objectWriter) text(name, value string) {
-	w.key(name)
+func (w *objectWriter) addText(name, value string) {
+	w.addKey(name)
 	w.dst = jsonx.AppendText(w.dst, value)
 }
 
-// optional appends a string member unless it is empty.
-func (w *objectWriter) optional(name, value string) {
+// addNonEmptyText appends a string member unless it is empty.
+func (w *objectWriter) addNonEmptyText(name, value string) {
 	if value != "" {
-		w.text(name, value)
+		w.addText(name, value)
 	}
 }
 
-// role appends the role of a message, which must be one of the two.
-func (w *objectWriter) role(value Role) {
+// addRole appends the role of a message, which must be one of the two.
+func (w *objectWriter) addRole(value Role) {
 	if value != User && value != Assistant {
-		w.fail("role", errors.New(wrongRole))
+		w.recordError("role", errors.New(wrongRole))
 		return
 	}
-	w.text("role", string(value))
+	w.addText("role", string(value))
 }
 
-func (w *objectWriter) flag(name string, value bool) {
+func (w *objectWriter) addFlag(name string, value bool) {
 	if value {
-		w.key(name)
+		w.addKey(name)
 		w.dst = append(w.dst, "true"...)
 	}
 }
 
-func (w *objectWriter) integer(name string, value int64) {
-	w.key(name)
+func (w *objectWriter) addInteger(name string, value int64) {
+	w.addKey(name)
 	w.dst = appendInt(w.dst, value)
 }
 
-// raw appends JSON text that an author or a peer supplied, after checking it;
-// nil is left out.
-func (w *objectWriter) raw(name string, value []byte) {
+// addRaw appends JSON text of an author or a peer after checking it. Nil is left out.
+func (w *objectWriter) addRaw(name string, value []byte) {
 	if value == nil {
 		return
 	}
 	if err := jsonx.Check(value); err != nil {
-		w.fail(name, err)
+		w.recordError(name, err)
 		return
 	}
-	w.key(name)
+	w.addKey(name)
 	w.dst = jsonx.AppendCompact(w.dst, value)
 }
 
-// object is raw for values that must be objects.
-func (w *objectWriter) object(name string, value []byte) {
+// addRawObject is addRaw for a value that must be an object.
+func (w *objectWriter) addRawObject(name string, value []byte) {
 	if value != nil && jsonx.KindOf(value) != jsonx.Object {
-		w.fail(name, fmt.Errorf("must be a JSON object"))
+		w.recordError(name, fmt.Errorf("must be a JSON object"))
 		return
 	}
-	w.raw(name, value)
+	w.addRaw(name, value)
 }
 
-// value appends the encoding of a plain data type of this package.
-func (w *objectWriter) value(name string, v any) {
-	w.key(name)
+// addValue appends the encoding of a plain data type of this package.
+func (w *objectWriter) addValue(name string, v any) {
+	w.addKey(name)
 	var err error
 	if w.dst, err = jsonx.AppendEncode(w.dst, v); err != nil {
-		w.fail(name, err)
+		w.recordError(name, err)
 	}
 }
 
-func (w *objectWriter) fail(name string, err error) {
+// recordError records the first error, which endObject returns. What is appended after an error is
+// not used.
+func (w *objectWriter) recordError(name string, err error) {
 	if w.err == nil {
 		w.err = fmt.Errorf("%s: %w", name, err)
 	}
 }
 
-// end appends the closing brace.
-func (w *objectWriter) end() ([]byte, error) { return append(w.dst, '}'), w.err }
+// endObject appends the closing brace.
+func (w *objectWriter) endObject() ([]byte, error) { return append(w.dst, '}'), w.err }
 
 // textMember reads a string member and names it when it is not one.
 func textMember(dst *string, key, value []byte) error {
@@ -160,4 +162,12 @@ func decodeMember(dst any, key, value []byte) error {
 		return fmt.Errorf("%s: %w", key, jsonx.Plain(err))
 	}
 	return nil
+}
+
+// orEmpty returns the list, which is encoded as an empty array when it is nil.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
 }

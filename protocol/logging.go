@@ -20,7 +20,8 @@ const (
 // Severity returns 0 for debug up to 7 for emergency, -1 for an unknown level.
 func (l LoggingLevel) Severity() int {
 	for i, level := range [...]LoggingLevel{
-		LevelDebug, LevelInfo, LevelNotice, LevelWarning, LevelError, LevelCritical, LevelAlert, LevelEmergency,
+		LevelDebug, LevelInfo, LevelNotice, LevelWarning,
+		LevelError, LevelCritical, LevelAlert, LevelEmergency,
 	} {
 		if l == level {
 			return i

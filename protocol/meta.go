@@ -33,7 +33,7 @@ func (m Meta) Get(key string) (json.RawMessage, bool) {
 	if len(m) == 0 {
 		return nil, false
 	}
-	err := members(m, func(k, v []byte) error {
+	err := walkMembers(m, func(k, v []byte) error {
 		if string(k) == key {
 			found = v
 		}
@@ -50,7 +50,7 @@ func (m Meta) With(key string, v any) (Meta, error) {
 	}
 	out := []byte{'{'}
 	if len(m) > 0 {
-		err := members(m, func(k, v []byte) error {
+		err := walkMembers(m, func(k, v []byte) error {
 			if string(k) != key {
 				out = appendMember(out, string(k), v)
 			}
@@ -145,19 +145,19 @@ func decodeRequestMeta(raw []byte) (m RequestMeta, err error) {
 		switch string(key) {
 		case MetaProtocolVersion:
 			m.Version, err = decodeVersion(value)
-			err = about(key, err)
+			err = nameMember(key, err)
 		case MetaClientInfo:
 			m.ClientInfo = &client.info
-			err = about(key, m.ClientInfo.decode(value))
+			err = nameMember(key, m.ClientInfo.decodeFrom(value))
 		case MetaClientCapabilities:
 			m.Capabilities = &client.capabilities
 			*m.Capabilities, err = decodeClientCapabilities(value)
-			err = about(key, err)
+			err = nameMember(key, err)
 		case MetaLogLevel:
 			var s string
 			err = textMember(&s, key, value)
 			if m.LogLevel = LoggingLevel(s); err == nil && !m.LogLevel.Valid() {
-				err = fmt.Errorf("%s: unknown level %s", key, clip(s))
+				err = fmt.Errorf("%s: unknown level %s", key, quoteClipped(s))
 			}
 		case MetaProgressToken:
 			if m.ProgressToken, err = ParseID(value); err != nil {
@@ -172,8 +172,7 @@ func decodeRequestMeta(raw []byte) (m RequestMeta, err error) {
 	return m, nil
 }
 
-// clientMeta is what nearly every request says of its client, in one piece of
-// memory.
+// clientMeta is what nearly every request declares about its client, allocated together.
 type clientMeta struct {
 	info         Implementation
 	capabilities ClientCapabilities
@@ -181,10 +180,10 @@ type clientMeta struct {
 
 func decodeImplementation(raw []byte) (*Implementation, error) {
 	info := &Implementation{}
-	return info, info.decode(raw)
+	return info, info.decodeFrom(raw)
 }
 
-func (info *Implementation) decode(raw []byte) error {
+func (info *Implementation) decodeFrom(raw []byte) error {
 	return jsonx.Members(raw, func(key, value []byte) error {
 		switch string(key) {
 		case "name":
@@ -204,41 +203,42 @@ func (info *Implementation) decode(raw []byte) error {
 	})
 }
 
-// appendMeta appends the whole _meta member of a request.
-func (m *RequestMeta) append(w *objectWriter) {
-	w.key("_meta")
+// appendMeta appends the _meta member of a request.
+func (m *RequestMeta) appendMeta(w *objectWriter) {
+	w.addKey("_meta")
 	in := beginObject(w.dst)
 	if m.Version != "" {
-		in.text(MetaProtocolVersion, string(m.Version))
+		in.addText(MetaProtocolVersion, string(m.Version))
 	}
 	if m.ClientInfo != nil {
-		in.value(MetaClientInfo, m.ClientInfo)
+		in.addValue(MetaClientInfo, m.ClientInfo)
 	}
 	if m.Capabilities != nil {
-		in.key(MetaClientCapabilities)
-		in.dst = m.Capabilities.append(in.dst)
+		in.addKey(MetaClientCapabilities)
+		in.dst = m.Capabilities.appendJSON(in.dst)
 	}
-	in.optional(MetaLogLevel, string(m.LogLevel))
+	in.addNonEmptyText(MetaLogLevel, string(m.LogLevel))
 	if !m.ProgressToken.IsZero() {
-		in.key(MetaProgressToken)
+		in.addKey(MetaProgressToken)
 		in.dst = append(in.dst, m.ProgressToken.text...)
 	}
 	if len(m.Extra) > 0 {
-		err := members(m.Extra, func(key, value []byte) error {
+		err := walkMembers(m.Extra, func(key, value []byte) error {
 			switch string(key) {
-			case MetaProtocolVersion, MetaClientInfo, MetaClientCapabilities, MetaLogLevel, MetaProgressToken:
+			case MetaProtocolVersion, MetaClientInfo, MetaClientCapabilities, MetaLogLevel,
+				MetaProgressToken:
 				return nil
 			}
 			in.dst = appendMember(in.dst, string(key), value)
 			return nil
 		})
 		if err != nil {
-			in.fail("_meta", err)
+			in.recordError("_meta", err)
 		}
 	}
 	var err error
-	if w.dst, err = in.end(); err != nil {
-		w.fail("_meta", err)
+	if w.dst, err = in.endObject(); err != nil {
+		w.recordError("_meta", err)
 	}
 }
 

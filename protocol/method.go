@@ -62,7 +62,8 @@ func MultiRoundTrip(method string) bool {
 func internMethod(name []byte) string {
 	for _, known := range [...]string{
 		MethodCallTool, MethodGetPrompt, MethodReadResource, MethodListTools, MethodListPrompts,
-		MethodListResources, MethodListResourceTemplates, MethodDiscover, MethodComplete, MethodListen,
+		MethodListResources, MethodListResourceTemplates, MethodDiscover, MethodComplete,
+		MethodListen,
 		NotifyProgress, NotifyCancelled, NotifyMessage, MethodPing,
 	} {
 		if string(name) == known {

@@ -22,13 +22,13 @@ type CacheHints struct {
 	Scope     CacheScope
 }
 
-func (h CacheHints) append(w *objectWriter) {
-	w.integer("ttlMs", max(h.TTLMillis, 0))
+func (h CacheHints) appendHints(w *objectWriter) {
+	w.addInteger("ttlMs", max(h.TTLMillis, 0))
 	scope := CachePrivate
 	if h.Scope == CachePublic {
 		scope = CachePublic
 	}
-	w.text("cacheScope", string(scope))
+	w.addText("cacheScope", string(scope))
 }
 
 // ListParams are the parameters of the list requests.
@@ -40,23 +40,84 @@ type ListParams struct {
 // A definition is an entry of one of the lists.
 type definition[T any] interface {
 	*T
-	complete() error
+	checkComplete() error
 }
 
-// decodeDefinitions reads a list. One incomplete entry spoils it: nobody can
-// tell what else is wrong with such a list.
+// decodeDefinitions reads a list. One incomplete entry makes the whole list invalid: the other
+// entries of such a list cannot be trusted either.
 func decodeDefinitions[T any, P definition[T]](raw []byte, list *[]T) error {
 	if err := jsonx.Decode(raw, list); err != nil {
 		return err
 	}
-	return allComplete[T, P](*list)
+	return checkDefinitions[T, P](*list)
 }
 
-func allComplete[T any, P definition[T]](list []T) error {
+func checkDefinitions[T any, P definition[T]](list []T) error {
 	for i := range list {
-		if err := P(&list[i]).complete(); err != nil {
+		if err := P(&list[i]).checkComplete(); err != nil {
 			return fmt.Errorf("[%d].%w", i, err)
 		}
 	}
 	return nil
+}
+
+// addCacheableList appends a list with its cursor, its cache hints, which are modern only, and
+// _meta.
+func (w *objectWriter) addCacheableList(
+	v Version, name string, list any, cursor string, cache CacheHints, meta Meta,
+) {
+	w.addValue(name, list)
+	w.addNonEmptyText("nextCursor", cursor)
+	if v.Era() == Modern {
+		cache.appendHints(w)
+	}
+	w.addRawObject("_meta", meta)
+}
+
+func decodeList[T any, P definition[T]](
+	data []byte, name string, list *[]T, cursor *string, cache *CacheHints, meta *Meta,
+) error {
+	found := false
+	err := decodeCacheable(data, name, func(raw []byte) error {
+		found = true
+		return decodeDefinitions[T, P](raw, list)
+	}, cursor, cache, meta)
+	if err == nil && !found {
+		return fmt.Errorf("%s: must be present", name)
+	}
+	return err
+}
+
+// decodeCacheable reads what all cacheable results share and hands the member
+// called name to list. Hints of the wrong type count as absent: not cacheable
+// is the safe reading.
+func decodeCacheable(
+	data []byte, name string, list func([]byte) error,
+	cursor *string, cache *CacheHints, meta *Meta,
+) error {
+	return jsonx.Members(data, func(key, value []byte) error {
+		switch string(key) {
+		case name:
+			if err := list(value); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		case "ttlMs":
+			if ttl, err := jsonx.Int(value); err == nil {
+				cache.TTLMillis = max(ttl, 0)
+			}
+		case "cacheScope":
+			if scope, err := jsonx.Text(value); err == nil && CacheScope(scope) == CachePublic {
+				cache.Scope = CachePublic
+			} else {
+				cache.Scope = CachePrivate
+			}
+		case "nextCursor":
+			if cursor != nil {
+				return textMember(cursor, key, value)
+			}
+		case "_meta":
+			return objectMember(meta, key, value)
+		}
+		return nil
+	})
 }

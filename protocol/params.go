@@ -11,17 +11,17 @@ import (
 type Params interface {
 	// RequestMetadata returns the _meta of the request, never nil.
 	RequestMetadata() *RequestMeta
-	members(w *objectWriter)
-	member(key, value []byte) error
-	complete() error
+	appendMembers(w *objectWriter)
+	readMember(key, value []byte) error
+	checkComplete() error
 }
 
 // RequestMetadata returns m itself.
 func (m *RequestMeta) RequestMetadata() *RequestMeta { return m }
 
-// NewParams returns empty parameters of the type that method takes, nil for a
+// newParams returns empty parameters of the type that method takes, nil for a
 // method this package does not know.
-func NewParams(method string) Params {
+func newParams(method string) Params {
 	switch method {
 	case MethodCallTool:
 		return &CallToolParams{}
@@ -55,9 +55,9 @@ func NewParams(method string) Params {
 // could be read. For an unknown method it returns nil and a
 // [CodeMethodNotFound] error.
 func DecodeParams(method string, raw json.RawMessage) (Params, error) {
-	p := NewParams(method)
+	p := newParams(method)
 	if p == nil {
-		return nil, Errorf(CodeMethodNotFound, "method not found: %s", clip(method))
+		return nil, Errorf(CodeMethodNotFound, "method not found: %s", quoteClipped(method))
 	}
 	meta := p.RequestMetadata()
 	var failed error
@@ -67,11 +67,11 @@ func DecodeParams(method string, raw json.RawMessage) (Params, error) {
 				*meta, err = decodeRequestMeta(value)
 				return err
 			}
-			return p.member(key, value)
+			return p.readMember(key, value)
 		})
 	}
 	if failed == nil {
-		failed = p.complete()
+		failed = p.checkComplete()
 	}
 	if failed != nil {
 		return p, Errorf(CodeInvalidParams, "invalid params: %v", failed)
@@ -82,36 +82,36 @@ func DecodeParams(method string, raw json.RawMessage) (Params, error) {
 // EncodeParams returns the JSON text of p.
 func EncodeParams(p Params) (json.RawMessage, error) {
 	w := beginObject(make([]byte, 0, startBytes))
-	p.members(&w)
+	p.appendMembers(&w)
 	if meta := p.RequestMetadata(); !meta.isZero() {
-		meta.append(&w)
+		meta.appendMeta(&w)
 	}
-	data, err := w.end()
+	data, err := w.endObject()
 	if err != nil {
 		return nil, fmt.Errorf("params: %w", err)
 	}
 	return data, nil
 }
 
-func (p *CallToolParams) member(key, value []byte) error {
+func (p *CallToolParams) readMember(key, value []byte) error {
 	switch string(key) {
 	case "name":
 		return textMember(&p.Name, key, value)
 	case "arguments":
 		return objectMember(&p.Arguments, key, value)
 	}
-	return p.Retry.member(key, value)
+	return p.Retry.readRetryMember(key, value)
 }
 
-func (p *CallToolParams) complete() error { return present("name", p.Name) }
+func (p *CallToolParams) checkComplete() error { return requireText("name", p.Name) }
 
-func (p *CallToolParams) members(w *objectWriter) {
-	w.text("name", p.Name)
-	w.object("arguments", p.Arguments)
-	p.Retry.append(w)
+func (p *CallToolParams) appendMembers(w *objectWriter) {
+	w.addText("name", p.Name)
+	w.addRawObject("arguments", p.Arguments)
+	p.Retry.appendRetry(w)
 }
 
-func (p *GetPromptParams) member(key, value []byte) error {
+func (p *GetPromptParams) readMember(key, value []byte) error {
 	switch string(key) {
 	case "name":
 		return textMember(&p.Name, key, value)
@@ -119,51 +119,51 @@ func (p *GetPromptParams) member(key, value []byte) error {
 		p.Arguments = value
 		return jsonx.Members(value, func(key, value []byte) error {
 			if jsonx.KindOf(value) != jsonx.String {
-				return fmt.Errorf("arguments: %s must be a string", clip(string(key)))
+				return fmt.Errorf("arguments: %s must be a string", quoteClipped(string(key)))
 			}
 			return nil
 		})
 	}
-	return p.Retry.member(key, value)
+	return p.Retry.readRetryMember(key, value)
 }
 
-func (p *GetPromptParams) complete() error { return present("name", p.Name) }
+func (p *GetPromptParams) checkComplete() error { return requireText("name", p.Name) }
 
-func (p *GetPromptParams) members(w *objectWriter) {
-	w.text("name", p.Name)
-	w.object("arguments", p.Arguments)
-	p.Retry.append(w)
+func (p *GetPromptParams) appendMembers(w *objectWriter) {
+	w.addText("name", p.Name)
+	w.addRawObject("arguments", p.Arguments)
+	p.Retry.appendRetry(w)
 }
 
-func (p *ReadResourceParams) member(key, value []byte) error {
+func (p *ReadResourceParams) readMember(key, value []byte) error {
 	if string(key) == "uri" {
 		return textMember(&p.URI, key, value)
 	}
-	return p.Retry.member(key, value)
+	return p.Retry.readRetryMember(key, value)
 }
 
-func (p *ReadResourceParams) complete() error { return present("uri", p.URI) }
+func (p *ReadResourceParams) checkComplete() error { return requireText("uri", p.URI) }
 
-func (p *ReadResourceParams) members(w *objectWriter) {
-	w.text("uri", p.URI)
-	p.Retry.append(w)
+func (p *ReadResourceParams) appendMembers(w *objectWriter) {
+	w.addText("uri", p.URI)
+	p.Retry.appendRetry(w)
 }
 
-func (p *ListParams) member(key, value []byte) error {
+func (p *ListParams) readMember(key, value []byte) error {
 	if string(key) == "cursor" {
 		return textMember(&p.Cursor, key, value)
 	}
 	return nil
 }
 
-func (p *ListParams) complete() error         { return nil }
-func (p *ListParams) members(w *objectWriter) { w.optional("cursor", p.Cursor) }
+func (p *ListParams) checkComplete() error          { return nil }
+func (p *ListParams) appendMembers(w *objectWriter) { w.addNonEmptyText("cursor", p.Cursor) }
 
-func (p *DiscoverParams) member(_, _ []byte) error { return nil }
-func (p *DiscoverParams) complete() error          { return nil }
-func (p *DiscoverParams) members(*objectWriter)    {}
+func (p *DiscoverParams) readMember(_, _ []byte) error { return nil }
+func (p *DiscoverParams) checkComplete() error         { return nil }
+func (p *DiscoverParams) appendMembers(*objectWriter)  {}
 
-func (p *ListenParams) member(key, value []byte) error {
+func (p *ListenParams) readMember(key, value []byte) error {
 	if string(key) != "notifications" {
 		return nil
 	}
@@ -173,13 +173,16 @@ func (p *ListenParams) member(key, value []byte) error {
 	return decodeMember(&p.Notifications, key, value)
 }
 
-func (p *ListenParams) complete() error         { return nil }
-func (p *ListenParams) members(w *objectWriter) { w.value("notifications", p.Notifications) }
+func (p *ListenParams) checkComplete() error { return nil }
 
-func (p *CompleteParams) member(key, value []byte) error {
+func (p *ListenParams) appendMembers(w *objectWriter) {
+	w.addValue("notifications", p.Notifications)
+}
+
+func (p *CompleteParams) readMember(key, value []byte) error {
 	switch string(key) {
 	case "ref":
-		return p.Ref.decode(value)
+		return p.Ref.decodeFrom(value)
 	case "argument":
 		return decodeMember(&p.Argument, key, value)
 	case "context":
@@ -196,33 +199,33 @@ func (p *CompleteParams) member(key, value []byte) error {
 	return nil
 }
 
-func (p *CompleteParams) complete() error {
+func (p *CompleteParams) checkComplete() error {
 	if (p.Ref.Prompt == "") == (p.Ref.Template == "") {
 		return fmt.Errorf("ref: must name a prompt or a resource")
 	}
-	return present("argument.name", p.Argument.Name)
+	return requireText("argument.name", p.Argument.Name)
 }
 
-func (p *CompleteParams) members(w *objectWriter) {
-	w.key("ref")
+func (p *CompleteParams) appendMembers(w *objectWriter) {
+	w.addKey("ref")
 	in := beginObject(w.dst)
 	if p.Ref.Prompt != "" {
-		in.text("type", "ref/prompt")
-		in.text("name", p.Ref.Prompt)
+		in.addText("type", "ref/prompt")
+		in.addText("name", p.Ref.Prompt)
 	} else {
-		in.text("type", "ref/resource")
-		in.text("uri", p.Ref.Template)
+		in.addText("type", "ref/resource")
+		in.addText("uri", p.Ref.Template)
 	}
-	w.dst, _ = in.end()
-	w.value("argument", p.Argument)
+	w.dst, _ = in.endObject()
+	w.addValue("argument", p.Argument)
 	if p.Context != nil {
-		w.value("context", struct {
+		w.addValue("context", struct {
 			Arguments map[string]string `json:"arguments"`
 		}{p.Context})
 	}
 }
 
-func (r *CompletionRef) decode(raw []byte) error {
+func (r *CompletionRef) decodeFrom(raw []byte) error {
 	var typ, name, uri string
 	err := jsonx.Members(raw, func(key, value []byte) error {
 		switch string(key) {
@@ -243,12 +246,12 @@ func (r *CompletionRef) decode(raw []byte) error {
 	case typ == "ref/resource":
 		r.Template = uri
 	default:
-		return fmt.Errorf("ref: unknown type %s", clip(typ))
+		return fmt.Errorf("ref: unknown type %s", quoteClipped(typ))
 	}
 	return nil
 }
 
-func present(name, value string) error {
+func requireText(name, value string) error {
 	if value == "" {
 		return fmt.Errorf("%s: must be present", name)
 	}

@@ -56,22 +56,22 @@ type GetPromptParams struct {
 	RequestMeta
 }
 
-func (w *objectWriter) promptMessages(messages []PromptMessage) {
-	w.key("messages")
+func (w *objectWriter) addPromptMessages(messages []PromptMessage) {
+	w.addKey("messages")
 	w.dst = append(w.dst, '[')
 	for i, m := range messages {
 		if i > 0 {
 			w.dst = append(w.dst, ',')
 		}
 		in := beginObject(w.dst)
-		in.role(m.Role)
-		in.key("content")
+		in.addRole(m.Role)
+		in.addKey("content")
 		var err error
 		if in.dst, err = appendContent(in.dst, m.Content); err != nil {
-			in.fail("content", err)
+			in.recordError("content", err)
 		}
-		if w.dst, err = in.end(); err != nil {
-			w.fail(fmt.Sprintf("messages[%d]", i), err)
+		if w.dst, err = in.endObject(); err != nil {
+			w.recordError(fmt.Sprintf("messages[%d]", i), err)
 		}
 	}
 	w.dst = append(w.dst, ']')
@@ -102,4 +102,38 @@ func decodePromptMessages(raw []byte) ([]PromptMessage, error) {
 	return messages, err
 }
 
-func (p *Prompt) complete() error { return present("name", p.Name) }
+func (p *Prompt) checkComplete() error { return requireText("name", p.Name) }
+
+func (r *GetPromptResult) appendMembers(w *objectWriter, v Version) {
+	w.addNonEmptyText("description", r.Description)
+	w.addPromptMessages(downgradeMessages(v, r.Messages))
+	w.addRawObject("_meta", r.Meta)
+}
+
+func decodeGetPrompt(data []byte) (Result, error) {
+	r := &GetPromptResult{}
+	err := jsonx.Members(data, func(key, value []byte) (err error) {
+		switch string(key) {
+		case "description":
+			err = textMember(&r.Description, key, value)
+		case "messages":
+			r.Messages, err = decodePromptMessages(value)
+		case "_meta":
+			err = objectMember(&r.Meta, key, value)
+		}
+		return err
+	})
+	if err == nil && r.Messages == nil {
+		err = fmt.Errorf("messages: must be present")
+	}
+	return r, err
+}
+
+func (r *ListPromptsResult) appendMembers(w *objectWriter, v Version) {
+	w.addCacheableList(v, "prompts", orEmpty(r.Prompts), r.NextCursor, r.Cache, r.Meta)
+}
+
+func decodeListPrompts(data []byte) (Result, error) {
+	r := &ListPromptsResult{}
+	return r, decodeList(data, "prompts", &r.Prompts, &r.NextCursor, &r.Cache, &r.Meta)
+}

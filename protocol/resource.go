@@ -78,22 +78,22 @@ type ReadResourceParams struct {
 // MarshalJSON returns the text form, or the base64 form when Blob is not nil.
 func (c ResourceContents) MarshalJSON() ([]byte, error) {
 	w := beginObject(nil)
-	w.text("uri", c.URI)
-	w.optional("mimeType", c.MIMEType)
+	w.addText("uri", c.URI)
+	w.addNonEmptyText("mimeType", c.MIMEType)
 	if c.Blob != nil {
-		w.value("blob", c.Blob)
+		w.addValue("blob", c.Blob)
 	} else {
-		w.text("text", c.Text)
+		w.addText("text", c.Text)
 	}
-	w.object("_meta", c.Meta)
-	return w.end()
+	w.addRawObject("_meta", c.Meta)
+	return w.endObject()
 }
 
 // UnmarshalJSON reads either form. Exactly one of text and blob must be there.
 func (c *ResourceContents) UnmarshalJSON(raw []byte) error {
 	*c = ResourceContents{}
 	text := false
-	err := members(raw, func(key, value []byte) (err error) {
+	err := walkMembers(raw, func(key, value []byte) (err error) {
 		switch string(key) {
 		case "uri":
 			err = textMember(&c.URI, key, value)
@@ -133,16 +133,55 @@ func decodeResourceContents(raw []byte) ([]ResourceContents, error) {
 	return contents, err
 }
 
-func (r *Resource) complete() error {
+func (r *Resource) checkComplete() error {
 	if r.URI == "" {
-		return present("uri", "")
+		return requireText("uri", "")
 	}
-	return present("name", r.Name)
+	return requireText("name", r.Name)
 }
 
-func (t *ResourceTemplate) complete() error {
+func (t *ResourceTemplate) checkComplete() error {
 	if t.URITemplate == "" {
-		return present("uriTemplate", "")
+		return requireText("uriTemplate", "")
 	}
-	return present("name", t.Name)
+	return requireText("name", t.Name)
+}
+
+func (r *ReadResourceResult) appendMembers(w *objectWriter, v Version) {
+	w.addCacheableList(v, "contents", orEmpty(r.Contents), "", r.Cache, r.Meta)
+}
+
+func decodeReadResource(data []byte) (Result, error) {
+	r := &ReadResourceResult{}
+	found := false
+	err := decodeCacheable(data, "contents", func(raw []byte) (err error) {
+		found = true
+		r.Contents, err = decodeResourceContents(raw)
+		return err
+	}, nil, &r.Cache, &r.Meta)
+	if err == nil && !found {
+		err = fmt.Errorf("contents: must be present")
+	}
+	return r, err
+}
+
+func (r *ListResourcesResult) appendMembers(w *objectWriter, v Version) {
+	w.addCacheableList(v, "resources", orEmpty(r.Resources), r.NextCursor, r.Cache, r.Meta)
+}
+
+func decodeListResources(data []byte) (Result, error) {
+	r := &ListResourcesResult{}
+	return r, decodeList(data, "resources", &r.Resources, &r.NextCursor, &r.Cache, &r.Meta)
+}
+
+func (r *ListResourceTemplatesResult) appendMembers(w *objectWriter, v Version) {
+	w.addCacheableList(v, "resourceTemplates", orEmpty(r.ResourceTemplates), r.NextCursor, r.Cache,
+		r.Meta)
+}
+
+func decodeListResourceTemplates(data []byte) (Result, error) {
+	r := &ListResourceTemplatesResult{}
+	err := decodeList(data, "resourceTemplates", &r.ResourceTemplates,
+		&r.NextCursor, &r.Cache, &r.Meta)
+	return r, err
 }

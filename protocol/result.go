@@ -7,7 +7,7 @@ package protocol
 type Result interface {
 	// ResultType returns "complete" or "input_required".
 	ResultType() string
-	result()
+	isResult()
 }
 
 // The result types (basic/index, "ResultType").
@@ -20,24 +20,24 @@ const (
 // [*InputRequiredResult].
 type CallToolOutcome interface {
 	Result
-	callToolOutcome()
+	isCallToolOutcome()
 }
 
 // A GetPromptOutcome is what prompts/get may answer: a [*GetPromptResult] or an
 // [*InputRequiredResult].
 type GetPromptOutcome interface {
 	Result
-	getPromptOutcome()
+	isGetPromptOutcome()
 }
 
 // A ReadResourceOutcome is what resources/read may answer: a
 // [*ReadResourceResult] or an [*InputRequiredResult].
 type ReadResourceOutcome interface {
 	Result
-	readResourceOutcome()
+	isReadResourceOutcome()
 }
 
-// EmptyResult answers requests that have nothing to say.
+// EmptyResult answers requests whose result has no members of its own.
 type EmptyResult struct{ Meta Meta }
 
 // ResultType returns "complete".
@@ -76,22 +76,22 @@ func (*ListenResult) ResultType() string { return ResultComplete }
 // ResultType returns "input_required".
 func (*InputRequiredResult) ResultType() string { return ResultInputRequired }
 
-func (*EmptyResult) result()                 {}
-func (*CallToolResult) result()              {}
-func (*GetPromptResult) result()             {}
-func (*ReadResourceResult) result()          {}
-func (*ListToolsResult) result()             {}
-func (*ListPromptsResult) result()           {}
-func (*ListResourcesResult) result()         {}
-func (*ListResourceTemplatesResult) result() {}
-func (*DiscoverResult) result()              {}
-func (*CompleteResult) result()              {}
-func (*ListenResult) result()                {}
-func (*InputRequiredResult) result()         {}
+func (*EmptyResult) isResult()                 {}
+func (*CallToolResult) isResult()              {}
+func (*GetPromptResult) isResult()             {}
+func (*ReadResourceResult) isResult()          {}
+func (*ListToolsResult) isResult()             {}
+func (*ListPromptsResult) isResult()           {}
+func (*ListResourcesResult) isResult()         {}
+func (*ListResourceTemplatesResult) isResult() {}
+func (*DiscoverResult) isResult()              {}
+func (*CompleteResult) isResult()              {}
+func (*ListenResult) isResult()                {}
+func (*InputRequiredResult) isResult()         {}
 
-func (*CallToolResult) callToolOutcome()          {}
-func (*InputRequiredResult) callToolOutcome()     {}
-func (*GetPromptResult) getPromptOutcome()        {}
-func (*InputRequiredResult) getPromptOutcome()    {}
-func (*ReadResourceResult) readResourceOutcome()  {}
-func (*InputRequiredResult) readResourceOutcome() {}
+func (*CallToolResult) isCallToolOutcome()          {}
+func (*InputRequiredResult) isCallToolOutcome()     {}
+func (*GetPromptResult) isGetPromptOutcome()        {}
+func (*InputRequiredResult) isGetPromptOutcome()    {}
+func (*ReadResourceResult) isReadResourceOutcome()  {}
+func (*InputRequiredResult) isReadResourceOutcome() {}

@@ -1,12 +1,15 @@
 package protocol_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -231,7 +234,7 @@ func TestInputRequiredElsewhere(t *testing.T) {
 	}
 }
 
-func TestHostileResults(t *testing.T) {
+func TestMalformedResults(t *testing.T) {
 	for _, test := range []struct{ method, raw string }{
 		{protocol.MethodCallTool, `{"content":{}}`},
 		{protocol.MethodCallTool, `{"content":[null]}`},
@@ -300,7 +303,7 @@ func TestHostileResults(t *testing.T) {
 }
 
 // Hints that make no sense are no reason to refuse a result, nor to cache it.
-func TestHostileCacheHints(t *testing.T) {
+func TestInvalidCacheHintsAreNone(t *testing.T) {
 	for raw, want := range map[string]protocol.CacheHints{
 		`"ttlMs":5,"cacheScope":"public"`:  {TTLMillis: 5, Scope: protocol.CachePublic},
 		`"ttlMs":-5,"cacheScope":"public"`: {TTLMillis: 0, Scope: protocol.CachePublic},
@@ -357,5 +360,61 @@ func TestVersions(t *testing.T) {
 		if !v.Known() {
 			t.Errorf("%s is not known", v)
 		}
+	}
+}
+
+// spread puts white space into all JSON text that v holds, and returns into how
+// much.
+func spread(v reflect.Value) (n int) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			n = spread(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			n += spread(v.Field(i))
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() != reflect.Uint8 {
+			for i := range v.Len() {
+				n += spread(v.Index(i))
+			}
+			break
+		}
+		var wide bytes.Buffer
+		if v.CanSet() && v.Len() > 0 && json.Indent(&wide, v.Bytes(), "\r", "\n\t") == nil {
+			v.SetBytes(append(wide.Bytes(), '\n'))
+			n = 1
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			if raw, ok := v.MapIndex(key).Interface().(json.RawMessage); ok {
+				v.SetMapIndex(key, reflect.ValueOf(append(append(json.RawMessage("\n "), raw...), '\n')))
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// TestResultsAreCompact holds that a result is on one line and without white
+// space whatever authors put into it: transports send it as it is.
+func TestResultsAreCompact(t *testing.T) {
+	spreadInto := 0
+	for _, s := range samples() {
+		t.Run(s.name, func(t *testing.T) {
+			spreadInto += spread(reflect.ValueOf(s.result))
+			got, err := protocol.EncodeResult(protocol.Latest, s.method, s.result)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := jsonx.AppendCompact(nil, got); !bytes.Equal(got, want) {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+		})
+	}
+	if spreadInto < 20 {
+		t.Errorf("put white space into %d texts, want many", spreadInto)
 	}
 }

@@ -25,12 +25,12 @@ type ListRootsResult struct {
 // Kind returns [KindListRoots].
 func (*ListRoots) Kind() InputKind { return KindListRoots }
 
-func (*ListRoots) inputRequest() {}
+func (*ListRoots) isInputRequest() {}
 
 func (q *ListRoots) appendParams(dst []byte, _ Version) ([]byte, error) {
 	w := beginObject(dst)
-	w.object("_meta", q.Meta)
-	return w.end()
+	w.addRawObject("_meta", q.Meta)
+	return w.endObject()
 }
 
 func decodeListRoots(raw []byte) (InputRequest, error) {
@@ -52,7 +52,7 @@ func decodeListRoots(raw []byte) (InputRequest, error) {
 func DecodeListRootsResult(raw []byte) (*ListRootsResult, error) {
 	r := &ListRootsResult{}
 	found := false
-	err := members(raw, func(key, value []byte) error {
+	err := walkMembers(raw, func(key, value []byte) error {
 		switch string(key) {
 		case "roots":
 			found = true
@@ -83,7 +83,7 @@ func (r ListRootsResult) MarshalJSON() ([]byte, error) {
 	if roots == nil {
 		roots = []Root{}
 	}
-	w.value("roots", roots)
-	w.object("_meta", r.Meta)
-	return w.end()
+	w.addValue("roots", roots)
+	w.addRawObject("_meta", r.Meta)
+	return w.endObject()
 }

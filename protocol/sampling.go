@@ -60,60 +60,60 @@ type CreateMessageResult struct {
 // Kind returns [KindCreateMessage].
 func (*CreateMessage) Kind() InputKind { return KindCreateMessage }
 
-func (*CreateMessage) inputRequest() {}
+func (*CreateMessage) isInputRequest() {}
 
 func (q *CreateMessage) appendParams(dst []byte, _ Version) ([]byte, error) {
 	w := beginObject(dst)
-	w.key("messages")
+	w.addKey("messages")
 	w.dst = append(w.dst, '[')
 	for i, m := range q.Messages {
 		if i > 0 {
 			w.dst = append(w.dst, ',')
 		}
 		in := beginObject(w.dst)
-		in.role(m.Role)
-		in.samplingContent(m.Content)
-		in.object("_meta", m.Meta)
+		in.addRole(m.Role)
+		in.addSamplingContent(m.Content)
+		in.addRawObject("_meta", m.Meta)
 		var err error
-		if w.dst, err = in.end(); err != nil {
-			w.fail(fmt.Sprintf("messages[%d]", i), err)
+		if w.dst, err = in.endObject(); err != nil {
+			w.recordError(fmt.Sprintf("messages[%d]", i), err)
 		}
 	}
 	w.dst = append(w.dst, ']')
 	if q.ModelPreferences != nil {
-		w.value("modelPreferences", q.ModelPreferences)
+		w.addValue("modelPreferences", q.ModelPreferences)
 	}
-	w.optional("systemPrompt", q.SystemPrompt)
-	w.optional("includeContext", q.IncludeContext)
+	w.addNonEmptyText("systemPrompt", q.SystemPrompt)
+	w.addNonEmptyText("includeContext", q.IncludeContext)
 	if q.Temperature != nil {
-		w.value("temperature", *q.Temperature)
+		w.addValue("temperature", *q.Temperature)
 	}
-	w.integer("maxTokens", q.MaxTokens)
+	w.addInteger("maxTokens", q.MaxTokens)
 	if len(q.StopSequences) > 0 {
-		w.value("stopSequences", q.StopSequences)
+		w.addValue("stopSequences", q.StopSequences)
 	}
-	w.object("metadata", q.Metadata)
+	w.addRawObject("metadata", q.Metadata)
 	if len(q.Tools) > 0 {
-		w.tools(q.Tools)
+		w.addTools(q.Tools)
 	}
 	if q.ToolChoice != nil {
-		w.value("toolChoice", q.ToolChoice)
+		w.addValue("toolChoice", q.ToolChoice)
 	}
-	w.object("_meta", q.Meta)
-	return w.end()
+	w.addRawObject("_meta", q.Meta)
+	return w.endObject()
 }
 
-// samplingContent writes a single block bare, as every revision understands;
+// addSamplingContent writes a single block bare, as every revision understands;
 // only several blocks need the array of newer revisions.
-func (w *objectWriter) samplingContent(blocks []Content) {
+func (w *objectWriter) addSamplingContent(blocks []Content) {
 	if len(blocks) != 1 {
-		w.content("content", blocks)
+		w.addContent("content", blocks)
 		return
 	}
-	w.key("content")
+	w.addKey("content")
 	var err error
 	if w.dst, err = appendContent(w.dst, blocks[0]); err != nil {
-		w.fail("content", err)
+		w.recordError("content", err)
 	}
 }
 
@@ -204,7 +204,7 @@ func decodeSamplingContent(raw []byte) ([]Content, error) {
 // content and model must be there.
 func DecodeCreateMessageResult(raw []byte) (*CreateMessageResult, error) {
 	r := &CreateMessageResult{}
-	err := members(raw, func(key, value []byte) (err error) {
+	err := walkMembers(raw, func(key, value []byte) (err error) {
 		switch string(key) {
 		case "role":
 			err = roleMember(&r.Role, key, value)
@@ -231,10 +231,10 @@ func DecodeCreateMessageResult(raw []byte) (*CreateMessageResult, error) {
 // MarshalJSON returns the JSON object of the answer.
 func (r CreateMessageResult) MarshalJSON() ([]byte, error) {
 	w := beginObject(nil)
-	w.role(r.Role)
-	w.samplingContent(r.Content)
-	w.text("model", r.Model)
-	w.optional("stopReason", r.StopReason)
-	w.object("_meta", r.Meta)
-	return w.end()
+	w.addRole(r.Role)
+	w.addSamplingContent(r.Content)
+	w.addText("model", r.Model)
+	w.addNonEmptyText("stopReason", r.StopReason)
+	w.addRawObject("_meta", r.Meta)
+	return w.endObject()
 }

@@ -3,6 +3,7 @@ package protocol
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
@@ -58,8 +59,8 @@ type CallToolParams struct {
 	RequestMeta
 }
 
-// complete reports what a definition lacks that every reader relies on.
-func (t *Tool) complete() error {
+// checkComplete returns an error for a definition that lacks a member which every reader needs.
+func (t *Tool) checkComplete() error {
 	switch {
 	case t.Name == "":
 		return fmt.Errorf("name: must be present")
@@ -71,13 +72,13 @@ func (t *Tool) complete() error {
 	return nil
 }
 
-// tools appends definitions, none of which may be incomplete.
-func (w *objectWriter) tools(list []Tool) {
-	if err := allComplete(list); err != nil {
-		w.fail("tools", err)
+// addTools appends definitions, none of which may be incomplete.
+func (w *objectWriter) addTools(list []Tool) {
+	if err := checkDefinitions(list); err != nil {
+		w.recordError("tools", err)
 		return
 	}
-	w.value("tools", list)
+	w.addValue("tools", list)
 }
 
 func decodeTools(raw []byte) (list []Tool, err error) {
@@ -85,4 +86,86 @@ func decodeTools(raw []byte) (list []Tool, err error) {
 		return nil, fmt.Errorf("tools: %w", err)
 	}
 	return list, nil
+}
+
+func (r *CallToolResult) appendMembers(w *objectWriter, v Version) {
+	w.addContent("content", downgradeContent(v, r.Content))
+	// Legacy revisions know structured content that is an object only.
+	if v.Era() == Modern || jsonx.KindOf(r.StructuredContent) == jsonx.Object {
+		w.addRaw("structuredContent", r.StructuredContent)
+	}
+	w.addFlag("isError", r.IsError)
+	w.addRawObject("_meta", r.Meta)
+}
+
+func decodeCallTool(data []byte) (Result, error) {
+	r := &CallToolResult{}
+	content := false
+	err := jsonx.Members(data, func(key, value []byte) (err error) {
+		switch string(key) {
+		case "content":
+			content = true
+			r.Content, err = decodeContents(value)
+		case "structuredContent":
+			r.StructuredContent = value
+		case "isError":
+			if r.IsError, err = jsonx.Boolean(value); err != nil {
+				err = fmt.Errorf("isError: must be a boolean")
+			}
+		case "_meta":
+			err = objectMember(&r.Meta, key, value)
+		}
+		return err
+	})
+	// An empty object is not a success. Servers in use leave content out when there is structured
+	// content.
+	if err == nil && !content && r.StructuredContent == nil {
+		err = fmt.Errorf("content: must be present")
+	}
+	return r, err
+}
+
+func (r *ListToolsResult) appendMembers(w *objectWriter, v Version) error {
+	if err := checkDefinitions(r.Tools); err != nil {
+		return fmt.Errorf("tools%w", err)
+	}
+	w.addCacheableList(v, "tools", downgradeTools(v, orEmpty(r.Tools)), r.NextCursor, r.Cache,
+		r.Meta)
+	return nil
+}
+
+func decodeListTools(data []byte) (Result, error) {
+	r := &ListToolsResult{}
+	return r, decodeList(data, "tools", &r.Tools, &r.NextCursor, &r.Cache, &r.Meta)
+}
+
+// downgradeTools returns the definitions as version v has them: legacy revisions allow output
+// schemas of objects only. It does not change tools.
+func downgradeTools(v Version, tools []Tool) []Tool {
+	if v.Era() == Modern {
+		return tools
+	}
+	spelled := tools
+	for i := range tools {
+		if len(tools[i].OutputSchema) == 0 || describesObject(tools[i].OutputSchema) {
+			continue
+		}
+		if &spelled[0] == &tools[0] {
+			spelled = slices.Clone(tools)
+		}
+		spelled[i].OutputSchema = nil
+	}
+	return spelled
+}
+
+func describesObject(schema []byte) bool {
+	object := false
+	err := walkMembers(schema, func(key, value []byte) error {
+		if string(key) == "type" {
+			text, err := jsonx.TextBytes(value)
+			object = err == nil && string(text) == "object"
+		}
+		return nil
+	})
+	return err == nil && object
 }

@@ -18,24 +18,25 @@ func (e *URLElicitationRequiredError) Legacy() (*Error, error) {
 		return nil, fmt.Errorf("URL elicitation error: no elicitations")
 	}
 	w := beginObject(nil)
-	w.key("elicitations")
+	w.addKey("elicitations")
 	w.dst = append(w.dst, '[')
 	for i, u := range e.Elicitations {
 		if u == nil || u.ElicitationID == "" || u.URL == "" {
-			return nil, fmt.Errorf("URL elicitation error: elicitations[%d] must have an id and a URL", i)
+			return nil, fmt.Errorf(
+				"URL elicitation error: elicitations[%d] must have an id and a URL", i)
 		}
 		if i > 0 {
 			w.dst = append(w.dst, ',')
 		}
 		in := beginObject(w.dst)
-		in.text("mode", "url")
-		in.text("elicitationId", u.ElicitationID)
-		in.text("url", u.URL)
-		in.text("message", u.Message)
-		w.dst, _ = in.end()
+		in.addText("mode", "url")
+		in.addText("elicitationId", u.ElicitationID)
+		in.addText("url", u.URL)
+		in.addText("message", u.Message)
+		w.dst, _ = in.endObject()
 	}
 	w.dst = append(w.dst, ']')
-	data, err := w.end()
+	data, err := w.endObject()
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +54,7 @@ func (e *Error) URLElicitations() ([]*ElicitURL, bool) {
 		return nil, false
 	}
 	var visits []*ElicitURL
-	err := members(e.Data, func(key, value []byte) error {
+	err := walkMembers(e.Data, func(key, value []byte) error {
 		if string(key) != "elicitations" {
 			return nil
 		}
@@ -71,10 +72,4 @@ func (e *Error) URLElicitations() ([]*ElicitURL, bool) {
 		})
 	})
 	return visits, err == nil && len(visits) > 0
-}
-
-// ElicitationCompleted is the parameters of notifications/elicitation/complete
-// (revision 2025-11-25).
-type ElicitationCompleted struct {
-	ElicitationID string `json:"elicitationId"`
 }

@@ -39,3 +39,9 @@ func (p *asker) legacy() bool { return p.call.Version.Era() == protocol.Legacy }
 func (p *asker) observe(ctx context.Context, event Event) {
 	p.funnel.opts.Observer.Observe(ctx, event)
 }
+
+func (p *asker) observeIfAny(ctx context.Context, event Event) {
+	if event != nil {
+		p.observe(ctx, event)
+	}
+}

@@ -200,12 +200,12 @@ func (r *round) refuses(code int64, how FlowEnd, text string) error {
 // whether any of them could be used. What prepares and records is done by others,
 // so that the stack of a call that waits holds nothing of it.
 func (r *round) pushLive(ctx context.Context, p *asker, missing []Question, again int) (heard bool, err error) {
-	requests, err := r.prepareLive(ctx, p, missing, p.funnel.opts.MaxRounds-1-again)
+	requests, asked, err := r.prepareLive(ctx, p, missing, p.funnel.opts.MaxRounds-1-again)
 	if err != nil {
 		return false, err
 	}
 	began := time.Now()
-	responses, err := p.pushAll(ctx, requests)
+	responses, err := p.pushAll(ctx, requests, asked)
 	if err != nil {
 		return false, err
 	}
@@ -227,27 +227,30 @@ func (r *round) acceptLive(ctx context.Context, p *asker, missing []Question, re
 	return heard
 }
 
-// prepareLive returns the questions as they are put to the client, or why they
-// cannot be.
+// prepareLive returns the questions as they are put to the client and the event that
+// says so, nil if nobody hears it, or why they cannot be put.
 //
 //go:noinline
-func (r *round) prepareLive(ctx context.Context, p *asker, missing []Question, roundsLeft int) (protocol.InputRequests, error) {
-	asks := (&draft{questions: missing}).result(&protocol.InputRequiredResult{})
-	if _, err := p.drafted(asks); err != nil {
+func (r *round) prepareLive(
+	ctx context.Context, p *asker, missing []Question, roundsLeft int,
+) (requests protocol.InputRequests, asked Event, err error) {
+	d, asks := draft{questions: missing}, protocol.InputRequiredResult{}
+	d.fillResult(&asks)
+	if err := p.checkDraft(&d, &asks); err != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return nil, r.breaks(err)
+		return nil, nil, r.breaks(err)
 	}
 	requests, no := p.gateLive(ctx, asks.InputRequests)
 	if no != nil {
-		return nil, r.refuses(no.code, EndFailed, no.text)
+		return nil, nil, r.refuses(no.code, EndFailed, no.text)
 	}
 	if !p.funnel.silent {
-		p.observe(ctx, InputRequested{
+		asked = InputRequested{
 			Where: p.where, Kinds: kinds(requests), Questions: askedQuestions(missing), RoundsLeft: roundsLeft,
-		})
+		}
 	}
-	return r.explainRepeats(requests), nil
+	return r.explainRepeats(requests), asked, nil
 }
 
 // unasked decides what a failure to ask means. A handler that withdraws its own
@@ -330,9 +333,13 @@ func (r *round) reportLiveAnswers(ctx context.Context, p *asker, questions []Que
 	}
 }
 
-// pushAll asks all questions at once. The call waits until all are answered.
-func (p *asker) pushAll(ctx context.Context, requests protocol.InputRequests) (protocol.InputResponses, error) {
+// pushAll asks all questions at once. The call waits until all are answered. asked
+// is the event of that, nil for none: a call that may not wait has asked nothing.
+func (p *asker) pushAll(
+	ctx context.Context, requests protocol.InputRequests, asked Event,
+) (protocol.InputResponses, error) {
 	if len(requests) == 0 {
+		p.observeIfAny(ctx, asked)
 		return protocol.InputResponses{}, nil
 	}
 	w, err := p.beginWaiting(ctx)
@@ -340,6 +347,7 @@ func (p *asker) pushAll(ctx context.Context, requests protocol.InputRequests) (p
 		return nil, err
 	}
 	defer w.end()
+	p.observeIfAny(ctx, asked)
 	if len(requests) > 1 {
 		return p.pushSeveral(&w.Context, requests)
 	}

@@ -2,6 +2,7 @@ package roundtrip
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -26,6 +27,21 @@ func (p *pass) reportFailure(ctx context.Context, err error) string {
 			"; try again later, and give the reference to the operator of the server if it fails again"
 	}
 	return text
+}
+
+// refusalText returns what the client gets of an error that is, or wraps, a refusal of
+// the person's.
+func (p *pass) refusalText(err error) string {
+	if !p.funnel.opts.HideErrors {
+		return err.Error()
+	}
+	if declined, ok := errors.AsType[*DeclinedError](err); ok {
+		return declined.Error()
+	}
+	if cancelled, ok := errors.AsType[*CancelledError](err); ok {
+		return cancelled.Error()
+	}
+	return "refused" // cannot be: see refusedBy
 }
 
 // reportPanic tells the observer of a panic. It is called where it was

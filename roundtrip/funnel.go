@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/heartbeat"
+	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -111,8 +112,9 @@ type Options struct {
 	MaxStoredBytes int
 	// HideErrors keeps the texts of errors that handlers return, other than
 	// [*protocol.Error], from clients: they get a reference, which the observer
-	// gets as well ([HandlerFailed]). Set it where texts tell of what is behind
-	// the server, and strangers call it.
+	// gets as well ([HandlerFailed]). Of an error that wraps a person's refusal they
+	// get that alone. Set it where texts tell of what is behind the server, and
+	// strangers call it.
 	HideErrors bool
 	// RefuseURLErrors answers a handler's URLElicitationRequiredError with an
 	// internal error instead of turning it into questions.
@@ -319,6 +321,7 @@ type pass struct {
 	claim     string   // id taken from the guard, empty if none
 	left      []byte   // state that the last round of a live call left to the next, not sealed
 	unused    int      // answers that came with the call and were dropped
+	requested Event    // that the questions of this round go out, nil: nobody hears it
 }
 
 func (p *pass) do(ctx context.Context, handler Handler) (protocol.Result, error) {
@@ -391,7 +394,7 @@ func (p *pass) settle(ctx context.Context, result protocol.Result, err error) (p
 	}
 	if err != nil && refusedBy(err) {
 		p.ended(ctx, EndRefused)
-		return p.refuse(protocol.CodeRefused, err.Error()+adviceOn(err))
+		return p.refuse(protocol.CodeRefused, p.refusalText(err)+adviceOn(err))
 	}
 	if err != nil {
 		p.ended(ctx, EndFailed)
@@ -446,10 +449,7 @@ func (p *pass) checkComplete(result protocol.Result) error {
 // of a tool is a result the model can read, elsewhere it is a JSON-RPC error.
 func (p *pass) failed(ctx context.Context, err error) (protocol.Result, error) {
 	if e, ok := protocol.AsError(err); ok {
-		if p.legacy() {
-			return nil, p.legacyError(ctx, e)
-		}
-		return nil, p.modernError(ctx, e)
+		return nil, p.spellError(ctx, e)
 	}
 	text := p.reportFailure(ctx, err)
 	if p.call.Method == protocol.MethodCallTool {
@@ -458,19 +458,24 @@ func (p *pass) failed(ctx context.Context, err error) (protocol.Result, error) {
 	return nil, protocol.Errorf(protocol.CodeHandlerError, "%s", text)
 }
 
-// modernError keeps codes of older revisions off the modern wire
-// (basic/index, "Error Codes").
-func (p *pass) modernError(ctx context.Context, e *protocol.Error) *protocol.Error {
-	switch e.Code {
-	case protocol.CodeResourceNotFound:
-		c := *e
-		c.Code = protocol.CodeInvalidParams
-		return &c
-	case protocol.CodeURLElicitationRequired:
-		p.observe(ctx, ServerBug{p.where, fmt.Errorf("code %d does not exist in this revision; return a URLElicitationRequiredError or InputRequired", e.Code)})
+// spellError spells a handler's error as the revision of the call does. An error that the revision
+// does not have is a mistake of the handler.
+func (p *pass) spellError(ctx context.Context, e *protocol.Error) *protocol.Error {
+	spelled, err := revision.SpellHandlerError(p.call.Version, e)
+	switch {
+	case err != nil && e.Code == protocol.CodeURLElicitationRequired && !p.legacy():
+		err = fmt.Errorf("%w; return a URLElicitationRequiredError or InputRequired", err)
+		fallthrough
+	case err != nil:
+		p.observe(ctx, ServerBug{p.where, err})
 		return internalError()
+	case spelled.Code == protocol.CodeURLElicitationRequired:
+		if refusal := p.funnel.allowURL().RefuseRequired(spelled); refusal != nil {
+			p.observe(ctx, ServerBug{p.where, refusal})
+			return refusal.Wire()
+		}
 	}
-	return e
+	return spelled
 }
 
 // refuseWith is refuse for a refusal that may have an error of its own.

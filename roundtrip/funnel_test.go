@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/attachment"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -417,7 +418,7 @@ func TestHandBuilt(t *testing.T) {
 	}
 	c.call = retry
 	contains(t, c.answer("form", `{"action":"accept","content":{"pin":"x"}}`).done(), "invalid")
-	if text, _ := upstream.RequestState.Text(); text != "the upstream's" || upstream.Draft != nil {
+	if text, _ := upstream.RequestState.Text(); text != "the upstream's" || attachment.Of(upstream) != nil {
 		t.Error("the handler's result was changed")
 	}
 }

@@ -516,7 +516,8 @@ func TestCopiesOfARunningLeg(t *testing.T) {
 		"other arguments": func(c *roundtrip.Call) { c.Arguments = []byte(`{"other":1}`) },
 		"tampered state": func(c *roundtrip.Call) {
 			text, _ := c.State.Text()
-			c.State = protocol.StateText(text[:len(text)-1] + "-")
+			other := map[bool]string{true: "B", false: "A"}[text[len(text)/2] == 'A']
+			c.State = protocol.StateText(text[:len(text)/2] + other + text[len(text)/2+1:])
 		},
 	} {
 		other := call
@@ -532,4 +533,47 @@ func TestCopiesOfARunningLeg(t *testing.T) {
 	if again, err := funnel.Do(t.Context(), call, handler); err != nil || len(all[roundtrip.LegRunning](events)) != 1 {
 		t.Errorf("after the end: %v, %v", again, err)
 	}
+}
+
+// TestCopiesOfALegThatHasExpired are refused like any expired state, even while the leg
+// still runs.
+func TestCopiesOfALegThatHasExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leave := make(chan bool)
+		opts := roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0), RoundTTL: time.Minute}
+		c := newClient(t, opts, func(ctx context.Context) (protocol.Result, error) {
+			if roundtrip.Number(ctx) == 1 {
+				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+			}
+			<-leave
+			return say("done")
+		})
+		c.ask("k")
+		c.answer("k", accepted)
+		over := make(chan error)
+		go func() {
+			_, err := c.funnel.Do(t.Context(), c.call, c.handler)
+			over <- err
+		}()
+		synctest.Wait()
+		copied := func() int64 {
+			_, err := c.funnel.Do(t.Context(), c.call, c.handler)
+			e, ok := protocol.AsError(err)
+			if !ok {
+				t.Fatalf("got %v", err)
+			}
+			return e.Code
+		}
+		if code := copied(); code != protocol.CodeBusy {
+			t.Errorf("a copy in time: code %d", code)
+		}
+		time.Sleep(2 * time.Minute)
+		if code := copied(); code != protocol.CodeInvalidParams {
+			t.Errorf("a copy that has expired: code %d", code)
+		}
+		close(leave)
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/attachment"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -11,8 +12,8 @@ import (
 // An Item goes into [InputRequired]: a [Question], [WithState] or [PlainState].
 type Item interface{ apply(*draft) }
 
-// draft is what an author says beyond the wire. It rides in the Draft field of
-// the result from the handler to the funnel.
+// draft is what an author says beyond the wire. It is attached to the result on
+// its way from the handler to the funnel.
 type draft struct {
 	questions []Question
 	state     []byte
@@ -55,7 +56,14 @@ type built struct {
 
 // result makes r the result that carries the draft.
 func (d *draft) result(r *protocol.InputRequiredResult) *protocol.InputRequiredResult {
-	r.Draft, r.RequestState = d, d.plain
+	attachment.Set(r, d)
+	d.fillResult(r)
+	return r
+}
+
+// fillResult sets the questions and the state of r to those of the draft.
+func (d *draft) fillResult(r *protocol.InputRequiredResult) {
+	r.RequestState = d.plain
 	switch n := len(d.questions); {
 	case n == 0:
 		r.InputRequests = nil
@@ -65,7 +73,6 @@ func (d *draft) result(r *protocol.InputRequiredResult) *protocol.InputRequiredR
 	for _, q := range d.questions {
 		r.InputRequests = append(r.InputRequests, protocol.KeyedRequest{Key: q.key, Request: q.request})
 	}
-	return r
 }
 
 type itemFunc func(*draft)

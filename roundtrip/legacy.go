@@ -94,7 +94,9 @@ func (p *pass) leave(c *claims) error {
 // fulfil asks all questions and makes the answers the next leg's. Questions wait
 // under the parent of ctx: they have a timer of their own, see patience.
 func (p *pass) fulfil(ctx, parent context.Context, asks *protocol.InputRequiredResult) error {
-	responses, err := p.pushAll(parent, asks.InputRequests)
+	asked := p.requested
+	p.requested = nil
+	responses, err := p.pushAll(parent, asks.InputRequests, asked)
 	if err != nil {
 		return err
 	}
@@ -262,7 +264,7 @@ func spellForm(q *protocol.ElicitForm, v protocol.Version) (protocol.InputReques
 	if v >= protocol.V20251125 {
 		return q, nil
 	}
-	schema, err := form.Downlevel2025June(q.Schema)
+	schema, err := form.DowngradeTo20250618(q.Schema)
 	if err != nil {
 		return nil, err
 	}
@@ -313,27 +315,4 @@ func (p *pass) legacyURLs(ctx context.Context, e *protocol.URLElicitationRequire
 		return nil, p.bug(ctx, refusal)
 	}
 	return nil, spelled
-}
-
-// legacyError keeps codes that legacy revisions do not have off their wire.
-func (p *pass) legacyError(ctx context.Context, e *protocol.Error) *protocol.Error {
-	switch e.Code {
-	case protocol.CodeMissingRequiredClientCapability:
-		c := *e
-		c.Code = protocol.CodeCannotAsk
-		return &c
-	case protocol.CodeURLElicitationRequired:
-		if p.call.Version == protocol.V20251125 {
-			if refusal := p.funnel.allowURL().RefuseRequired(e); refusal != nil {
-				p.observe(ctx, ServerBug{p.where, refusal})
-				return refusal.Wire()
-			}
-			return e
-		}
-	case protocol.CodeHeaderMismatch, protocol.CodeUnsupportedProtocolVersion:
-	default:
-		return e
-	}
-	p.observe(ctx, ServerBug{p.where, fmt.Errorf("code %d does not exist in revision %s", e.Code, p.call.Version)})
-	return internalError()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/rondo-mcp/rondo/internal/attachment"
 	"github.com/rondo-mcp/rondo/internal/form"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -82,7 +83,10 @@ func (p *pass) out(ctx context.Context, asks *protocol.InputRequiredResult, d *d
 		if !p.funnel.opts.Plain {
 			left = p.funnel.opts.MaxRounds - p.round.number
 		}
-		p.observe(ctx, InputRequested{p.where, kinds(requests), askedQuestions(d.questions), len(text), left})
+		p.requested = InputRequested{p.where, kinds(requests), askedQuestions(d.questions), len(text), left}
+		if !p.legacy() {
+			p.observe(ctx, p.requested)
+		}
 	}
 	return &protocol.InputRequiredResult{InputRequests: requests, RequestState: state, Meta: asks.Meta}, nil
 }
@@ -108,7 +112,7 @@ func kinds(requests protocol.InputRequests) []protocol.InputKind {
 // drafted returns what the author said, for results that were built by
 // InputRequired and for hand-built ones, and checks it.
 func (p *asker) drafted(asks *protocol.InputRequiredResult) (*draft, error) {
-	d, built := asks.Draft.(*draft)
+	d, built := attachment.Of(asks).(*draft)
 	if !built || !d.describes(asks) {
 		hand, err := p.handBuilt(asks)
 		if err != nil {
@@ -119,28 +123,36 @@ func (p *asker) drafted(asks *protocol.InputRequiredResult) (*draft, error) {
 		}
 		d = hand
 	}
-	if err := d.firstError(); err != nil {
+	if err := p.checkDraft(d, asks); err != nil {
 		return nil, err
+	}
+	return d, nil
+}
+
+// checkDraft refuses a draft that cannot be sent. asks is the result with its questions.
+func (p *asker) checkDraft(d *draft, asks *protocol.InputRequiredResult) error {
+	if err := d.firstError(); err != nil {
+		return err
 	}
 	_, plain := d.plain.Text()
 	if plain && !p.funnel.opts.Plain {
-		return nil, fmt.Errorf("input required: plain state needs a funnel with the option Plain; use WithState")
+		return fmt.Errorf("input required: plain state needs a funnel with the option Plain; use WithState")
 	}
 	if d.hasState && p.funnel.opts.Plain {
-		return nil, fmt.Errorf("input required: WithState needs sealing; a funnel with the option Plain takes PlainState")
+		return fmt.Errorf("input required: WithState needs sealing; a funnel with the option Plain takes PlainState")
 	}
 	if len(d.questions) == 0 && !d.hasState && !plain {
-		return nil, fmt.Errorf("input required: at least one question or WithState is needed")
+		return fmt.Errorf("input required: at least one question or WithState is needed")
 	}
 	if len(d.questions) > 0 {
 		if err := asks.Validate(); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := p.encodable(d); err != nil {
-		return nil, err
+		return err
 	}
-	return d, p.checkURLs(d.questions)
+	return p.checkURLs(d.questions)
 }
 
 // describes reports whether questions and state are still those of the draft:

@@ -3,6 +3,7 @@ package roundtrip_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,5 +107,36 @@ func TestEventsOfPlainCalls(t *testing.T) {
 		if list := all[roundtrip.AnswersDropped](tc.events); len(list) != 0 {
 			t.Errorf("%s: %+v", name, list)
 		}
+	}
+}
+
+// TestLongestFlowVersionAndAbsentOptions: a version of exactly 64 bytes is taken, and
+// an option that is nil is none, whoever is asked.
+func TestLongestFlowVersionAndAbsentOptions(t *testing.T) {
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			p := person{"why": form("now"), "login": `{"action":"accept"}`}
+			handler := func(ctx context.Context) (protocol.Result, error) {
+				if err := roundtrip.FlowVersion(ctx, strings.Repeat("v", 64)); err != nil {
+					return nil, err
+				}
+				why, err := roundtrip.Ask[Confirmation](ctx, "why", "Why?", nil)
+				if err != nil {
+					return nil, err
+				}
+				if err := roundtrip.AskURL(ctx, "login", "Sign in", "https://id.example/", nil); err != nil {
+					return nil, err
+				}
+				done := func(context.Context) (bool, error) { return true, nil }
+				if err := roundtrip.Await(ctx, "login", done, nil); err != nil {
+					return nil, err
+				}
+				return say(why.Reason)
+			}
+			j := newJourney(t, m, roundtrip.Options{}, p, handler)
+			if result, err := j.end(p); err != nil || show(result) != "now" {
+				t.Errorf("got %q, %v", show(result), err)
+			}
+		})
 	}
 }

@@ -194,6 +194,9 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 					if len(w.asked) > 0 {
 						t.Error("the question went out all the same")
 					}
+					if n := len(all[roundtrip.InputRequested](w.events)); n > len(c.there) {
+						t.Errorf("%d calls are recorded as having asked, and only %d have", n, len(c.there))
+					}
 				})
 			}
 		}
@@ -481,7 +484,10 @@ func TestAClosingServerEndsWaitsAndSaysSo(t *testing.T) {
 						}
 						contains(t, text, "the server is closing, call again")
 						e, failed := protocol.AsError(err)
-						if method != protocol.MethodCallTool && !strings.HasPrefix(way.name, "pushed") && (!failed || e.Code != protocol.CodeBusy || e.Message != waiting.ErrClosing.Error() || string(e.Data) != `{"retryAfterMs":1000}`) {
+						if method == protocol.MethodCallTool && failed {
+							t.Errorf("got the error %v, after which clients call a tool again by themselves", err)
+						}
+						if method != protocol.MethodCallTool && way.name != "pushed by the host" && (!failed || e.Code != protocol.CodeBusy || e.Message != waiting.ErrClosing.Error() || string(e.Data) != `{"retryAfterMs":1000}`) {
 							t.Errorf("got %v, want busy and when to call again", err)
 						}
 						if ctx.Err() != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/rondo-mcp/rondo/internal/attachment"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -82,7 +83,7 @@ func (s *Server) encodeResult(in *Incoming, result protocol.Result) (json.RawMes
 // accepted. Middleware may pass on the questions of a handler; it cannot ask by
 // itself.
 func checkQuestionsOfMiddleware(in *Incoming, asks *protocol.InputRequiredResult) error {
-	if asks.Draft != nil {
+	if attachment.Of(asks) != nil {
 		return errors.New("questions must be returned by a handler, not by middleware")
 	}
 	var declared protocol.ClientCapabilities

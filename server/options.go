@@ -65,7 +65,9 @@ type Options struct {
 	// with clients, as they do for requests that run: of the server, and of the
 	// transports that serve it. Without it such requests end at once, and their
 	// callers are told to call again, for a person may take longer than any
-	// deployment.
+	// deployment. A tools/call gets that as the text of a failed result, without a
+	// retryAfterMs: its handler has begun, and a client must not call a tool again by
+	// itself. Requests that only read get CodeBusy with one.
 	ShutdownWaitsForPeople bool
 	// ModernOnly refuses sessions: initialize is answered with an error that
 	// names the revisions supported.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/envelope"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -278,7 +279,7 @@ func (p *pusher) sendQuestion(ctx context.Context, id protocol.ID, question prot
 	text, method := make([]byte, 0, estimateQuestionBytes(question)), question.Kind().Method()
 	whole, ok := p.back.(TextSender)
 	if ok {
-		text = protocol.BeginRequest(text, id, method)
+		text = envelope.BeginRequest(text, id.String(), method)
 	}
 	if text, err = protocol.AppendInputParams(text, p.version, question); err != nil {
 		return err

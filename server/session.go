@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/earlycancel"
 	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
-	"github.com/rondo-mcp/rondo/internal/overtaken"
 	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -53,8 +53,8 @@ type Session struct {
 	clientReady  bool // the client sent notifications/initialized
 	announcing   bool // a goroutine sends the news
 	closed       bool
-	earlyCancels overtaken.Set // cancellations that came before their requests
-	uriBytes     int           // of the resources subscribed to
+	earlyCancels earlycancel.Set // cancellations that came before their requests
+	uriBytes     int             // of the resources subscribed to
 }
 
 // DefaultLogLevel is the least severe log message that a session sends before
@@ -242,7 +242,7 @@ func (x *Session) endRequest(l *activeRequest, id protocol.ID) {
 }
 
 // cancelRequest cancels a request. Unknown ids are no error: the request may just
-// have been answered, or its cancellation may have overtaken it. initialize cannot be
+// have been answered, or its cancellation may have earlycancel it. initialize cannot be
 // cancelled (basic/utilities/cancellation).
 func (x *Session) cancelRequest(id protocol.ID) {
 	if x.idsElsewhere {

@@ -2,11 +2,11 @@ package server
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/rondo-mcp/rondo/internal/headers"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/internal/urlrule"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -292,30 +292,31 @@ func (x *Session) refuseTool(err error) (protocol.Result, error) {
 // namesServer is false: the answer to initialize has named the server.
 func (x *Session) namesServer() bool { return false }
 
-// spellError implements [era]. Codes that its revision does not
-// have are kept off its wire, and a resource that is not found has a code of
-// its own there (server/resources, "Error Handling").
-func (x *Session) spellError(ctx context.Context, in *Incoming, e *protocol.Error) *protocol.Error {
-	if e == nil {
-		return nil
-	}
-	c := *e
+// spellError implements [era]. Codes that the revision does not have are kept off its
+// wire, and a resource that is not found has a code of its own there (server/resources,
+// "Error Handling"). URLs in an error of middleware are checked here, since they have
+// not passed the funnel.
+func (x *Session) spellError(
+	ctx context.Context, in *Incoming, e *protocol.Error,
+) *protocol.Error {
+	spelled, err := revision.SpellError(in.Version, e)
 	switch {
-	case e.Code == protocol.CodeMissingRequiredClientCapability:
-		c.Code, c.Data = protocol.CodeCannotAsk, nil
-	case e.Code == protocol.CodeHeaderMismatch, e.Code == protocol.CodeUnsupportedProtocolVersion:
-		c.Code = protocol.CodeInvalidParams
-	case e.Code == protocol.CodeURLElicitationRequired && in.Version != protocol.V20251125:
-		return x.server.reportBug(ctx, in, fmt.Errorf("code %d does not exist in revision %s", e.Code, in.Version))
-	case e.Code == protocol.CodeURLElicitationRequired: // of middleware, which the funnel has not seen
-		if refusal := urlrule.Hook(x.server.opts.Roundtrip.AllowURL).RefuseRequired(e); refusal != nil {
+	case err != nil:
+		return x.server.reportBug(ctx, in, err)
+	case spelled == nil:
+		return nil
+	case spelled.Code == protocol.CodeURLElicitationRequired:
+		hook := urlrule.Hook(x.server.opts.Roundtrip.AllowURL)
+		if refusal := hook.RefuseRequired(spelled); refusal != nil {
 			_ = x.server.reportBug(ctx, in, refusal)
 			return refusal.Wire()
 		}
-	case e.Code == protocol.CodeInvalidParams && isMissingResource(in, e):
+	case spelled.Code == protocol.CodeInvalidParams && isMissingResource(in, spelled):
+		c := *spelled
 		c.Code = protocol.CodeResourceNotFound
+		return &c
 	}
-	return &c
+	return spelled
 }
 
 // isMissingResource recognises what [protocol.ResourceNotFound] returns: an answer

@@ -66,9 +66,11 @@ func TestScenariosFail(t *testing.T) {
 		"json-schema-2020-12-preservation": "",
 		"http-custom-headers":              `{"toolCalls":[{"name":"broken","arguments":{}}]}`,
 	} {
-		if err := scenarios()[name](t.Context(), c, json.RawMessage(more)); err == nil {
-			t.Errorf("%s: no error with a server that has none of its tools", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := scenarios()[name](t.Context(), c, json.RawMessage(more)); err == nil {
+				t.Error("no error with a server that has none of its tools")
+			}
+		})
 	}
 	if err := callAsTold(t.Context(), c, nil); err == nil || !strings.Contains(err.Error(), "context") {
 		t.Errorf("without a context: error %v, want one that says so", err)
@@ -85,9 +87,11 @@ func TestRunRefuses(t *testing.T) {
 		{"no URL", nil, "usage"},
 		{"unknown scenario", []string{"http://127.0.0.1:1/mcp"}, "no-such-scenario"},
 	} {
-		if err := run(t.Context(), test.args); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: error %v, want one that mentions %s", test.name, err, test.want)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			if err := run(t.Context(), test.args); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want one that mentions %s", err, test.want)
+			}
+		})
 	}
 	t.Setenv("MCP_CONFORMANCE_SCENARIO", "tools_call")
 	if err := run(t.Context(), []string{"not a URL"}); err == nil {

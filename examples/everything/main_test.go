@@ -191,18 +191,20 @@ func TestPrompts(t *testing.T) {
 		{"test_prompt_with_image", nil, "Please analyze the image above."},
 		{"test_input_required_result_prompt", nil, "Use this context: a birthday"},
 	} {
-		got, err := c.GetPrompt(t.Context(), test.prompt, test.args)
-		if err != nil {
-			t.Errorf("%s: %v", test.prompt, err)
-			continue
-		}
-		var blocks []protocol.Content
-		for _, m := range got.Messages {
-			blocks = append(blocks, m.Content)
-		}
-		if text(blocks) != test.want {
-			t.Errorf("%s: got %q, want %q", test.prompt, text(blocks), test.want)
-		}
+		t.Run(test.prompt, func(t *testing.T) {
+			got, err := c.GetPrompt(t.Context(), test.prompt, test.args)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			var blocks []protocol.Content
+			for _, m := range got.Messages {
+				blocks = append(blocks, m.Content)
+			}
+			if text(blocks) != test.want {
+				t.Errorf("got %q, want %q", text(blocks), test.want)
+			}
+		})
 	}
 	if _, err := c.GetPrompt(t.Context(), "test_prompt_with_embedded_resource", map[string]string{"resourceUri": "test://none"}); err == nil {
 		t.Error("a prompt embeds a resource that does not exist")
@@ -222,10 +224,12 @@ func TestResources(t *testing.T) {
 		"test://template/with space/data":  `{"data":"Data for this id","id":"with space","templateTest":true}`,
 		"test://template/percent%25s/data": `{"data":"Data for this id","id":"percent%s","templateTest":true}`,
 	} {
-		got, err := c.ReadResource(t.Context(), uri)
-		if err != nil || len(got.Contents) != 1 || got.Contents[0].Text != want || got.Contents[0].URI != uri {
-			t.Errorf("%s: got %+v, %v, want %q", uri, got, err, want)
-		}
+		t.Run(uri, func(t *testing.T) {
+			got, err := c.ReadResource(t.Context(), uri)
+			if err != nil || len(got.Contents) != 1 || got.Contents[0].Text != want || got.Contents[0].URI != uri {
+				t.Errorf("got %+v, %v, want %q", got, err, want)
+			}
+		})
 	}
 }
 
@@ -263,10 +267,12 @@ func TestSchemas(t *testing.T) {
 		{`{"phone":"1"}`, false}, // by phone was not said, so it is email
 		{`{"email":"a@b.example","extra":1}`, false},
 	} {
-		got, err := c.CallTool(t.Context(), "json_schema_2020_12_tool", json.RawMessage(test.args))
-		if err != nil || got.IsError == test.ok {
-			t.Errorf("%s: got %+v, %v, want it to pass: %t", test.args, got, err, test.ok)
-		}
+		t.Run(test.args, func(t *testing.T) {
+			got, err := c.CallTool(t.Context(), "json_schema_2020_12_tool", json.RawMessage(test.args))
+			if err != nil || got.IsError == test.ok {
+				t.Errorf("got %+v, %v, want it to pass: %t", got, err, test.ok)
+			}
+		})
 	}
 }
 

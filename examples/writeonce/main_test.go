@@ -63,8 +63,10 @@ func TestSame(t *testing.T) {
 		{"asked twice", []string{"asked    Which evening?", "declined", "asked    Which evening?"}, false},
 		{"never asked", nil, false},
 	} {
-		if got := same([]transcript{asked, asked, {lines: tt.other}}); got != tt.want {
-			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			if got := same([]transcript{asked, asked, {lines: tt.other}}); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
 	}
 }

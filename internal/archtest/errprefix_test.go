@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// TestErrorsArePrefixedInOnePlace refuses fmt.Errorf with the package's own name in front where the package has an errPrefix:
-// only that one leaves the name out of what it wraps, so that no text has it twice.
+// TestErrorsArePrefixedInOnePlace refuses fmt.Errorf with the package's own name in front where the
+// package has an errPrefix: only that one leaves the name out of what it wraps, so that no text has
+// it twice.
 func TestErrorsArePrefixedInOnePlace(t *testing.T) {
 	found := 0
 	for _, p := range list(t, []string{"-json=ImportPath,Name,Dir,GoFiles"}) {
@@ -38,7 +39,8 @@ func TestErrorsArePrefixedInOnePlace(t *testing.T) {
 	}
 }
 
-// prefixedByHand returns the lines on which fmt.Errorf is called with a text that begins with the name of the package.
+// prefixedByHand returns the lines on which fmt.Errorf is called with a text that begins with the
+// name of the package.
 func prefixedByHand(t *testing.T, name, text string) (lines []int) {
 	t.Helper()
 	set := token.NewFileSet()

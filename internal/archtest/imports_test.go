@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// layers says which of the module's public packages each may reach, itself left out. What is not named here may reach none of
-// them; internal packages are judged through those that use them.
+// layers says which of the module's public packages each may reach, itself left out. What is not
+// named here may reach none of them; internal packages are judged through those that use them.
 var layers = map[string][]string{
 	"protocol":                {},
 	"roundtrip":               {"protocol"},
@@ -29,14 +29,19 @@ var required = []string{"protocol", "roundtrip", "server", "server/serverhttp", 
 
 // helpers serve tests alone: nothing else may import them.
 var helpers = map[string]bool{
-	"internal/wiretest":   true,
+	"internal/cputime":    true,
+	"internal/growthtest": true,
 	"internal/leaktest":   true,
 	"internal/proctest":   true,
 	"internal/secrettest": true,
 	"internal/specdata":   true,
+	"internal/subject":    true,
+	"internal/testmode":   true,
+	"internal/wiretest":   true,
 }
 
-// mayUseHTTP are the packages that import net/http although their names do not end in "http", and why.
+// mayUseHTTP are the packages that import net/http although their names do not end in "http", and
+// why.
 var mayUseHTTP = map[string]string{
 	"internal/wiretest": "records what passes through an http.RoundTripper",
 }
@@ -100,8 +105,8 @@ func layering(name string, p pkg) []string {
 		case name == "internal/jsonx":
 			found = append(found, "imports "+target+": it is the bottom and imports nothing of the module")
 		case strings.HasPrefix(target, "internal/") || internal:
-			// Internal packages may use public ones as long as nobody is let around a rule by it, and whoever imports
-			// them has what they reach among its own dependencies.
+			// Internal packages may use public ones as long as nobody is let around a rule by it,
+			// and whoever imports them has what they reach among its own dependencies.
 		case !slices.Contains(allowed, target):
 			found = append(found, "reaches "+target)
 		}

@@ -27,7 +27,8 @@ type pkg struct {
 	Deps       []string // all that it reaches
 }
 
-// rel is the path inside the module, "." for its root, and whether the package is in the module at all.
+// rel is the path inside the module, "." for its root, and whether the package is in the module at
+// all.
 func rel(importPath string) (string, bool) {
 	if importPath == module {
 		return ".", true

@@ -15,13 +15,15 @@ import (
 
 // mayKeepState are the package variables that the rule below would refuse, and why they stay.
 var mayKeepState = map[string]string{
+	"internal/attachment.field": "set once, while package protocol is initialized, and never again",
 	"roundtrip.forms":           "a form is compiled once a type, and a program's types do not change; only ever added to",
 	"internal/wiretest.update":  "a test binary's flag",
 	"internal/wiretest.schemas": "compiled once a test binary, only ever added to",
 }
 
-// TestNoPackageState refuses func init and package variables that can change: those that are assigned to, and those of a
-// type that others could change through. Examples are free to: a question in a package variable is how they are written.
+// TestNoPackageState refuses func init and package variables that can change: those that are
+// assigned to, and those of a type that others could change through. Examples are free to: a
+// question in a package variable is how they are written.
 func TestNoPackageState(t *testing.T) {
 	packages := list(t, []string{"-deps", "-export", "-json=ImportPath,Name,Dir,Export,GoFiles"})
 	exports := make(map[string]string)
@@ -121,8 +123,8 @@ func declared(decl *ast.GenDecl, info *types.Info, found map[string]string) {
 	}
 }
 
-// harmless types are safe for concurrent use and say nothing about what a program did before: a value of theirs is a
-// constant that Go cannot spell as one, or memory to use again.
+// harmless types are safe for concurrent use and say nothing about what a program did before: a
+// value of theirs is a constant that Go cannot spell as one, or memory to use again.
 func harmless(typ types.Type) bool {
 	switch typ.String() {
 	case "error", "*regexp.Regexp", "*encoding/base64.Encoding", "sync.Pool", "embed.FS":

@@ -48,14 +48,16 @@ func (l *List) judge(scenario string, checks []Check) (passed int, failed []stri
 		}
 		switch {
 		case !met:
-			failed = append(failed, fmt.Sprintf("%s: %s %s: %s: %s", scenario, c.ID, c.Name, c.Status, c.why()))
+			failed = append(failed,
+				fmt.Sprintf("%s: %s %s: %s: %s", scenario, c.ID, c.Name, c.Status, c.why()))
 		case i >= 0:
 			passed++
 		}
 	}
 	for key, statuses := range open {
 		for _, status := range statuses {
-			failed = append(failed, fmt.Sprintf("%s: %s %s: is missing, want %s", scenario, key.ID, key.Name, status))
+			failed = append(failed,
+				fmt.Sprintf("%s: %s %s: is missing, want %s", scenario, key.ID, key.Name, status))
 		}
 	}
 	return passed, failed

@@ -174,9 +174,11 @@ func TestParseListErrors(t *testing.T) {
 		"failure expected":           "tools-call call ToolCall FAILURE",
 		"status of no meaning":       "tools-call call ToolCall FINE",
 	} {
-		if _, err := conformance.ParseList(strings.NewReader("# first\n" + text)); err == nil || !strings.Contains(err.Error(), "line 2") {
-			t.Errorf("%s: error %v, want one that names line 2", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := conformance.ParseList(strings.NewReader("# first\n" + text)); err == nil || !strings.Contains(err.Error(), "line 2") {
+				t.Errorf("error %v, want one that names line 2", err)
+			}
+		})
 	}
 }
 

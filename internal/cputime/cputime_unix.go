@@ -1,6 +1,7 @@
 //go:build unix
 
-// Package cputime reads how much CPU time this process has used. It is for tests: a busy machine adds nothing to it.
+// Package cputime reads how much CPU time this process has used. It is for tests: a busy machine
+// adds nothing to it.
 package cputime
 
 import (

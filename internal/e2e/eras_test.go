@@ -16,9 +16,10 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// TestErasGiveTheSame takes every kind of flow through both eras over HTTP answered as JSON, HTTP answered as events, and a
-// line stream. The handlers are the same, the person is the same, and so must be what comes of it; what is said on the way
-// is held against the published schema of the revision in force, and may hold nothing of the other era.
+// TestErasGiveTheSame takes every kind of flow through both eras over HTTP answered as JSON, HTTP
+// answered as events, and a line stream. The handlers are the same, the person is the same, and so
+// must be what comes of it; what is said on the way is held against the published schema of the
+// revision in force, and may hold nothing of the other era.
 func TestErasGiveTheSame(t *testing.T) {
 	ways := []struct {
 		name string
@@ -69,7 +70,8 @@ func TestErasGiveTheSame(t *testing.T) {
 	}
 }
 
-// keyOf tells which question is asked by its text, which is all that a person sees: older revisions have no keys.
+// keyOf tells which question is asked by its text, which is all that a person sees: older revisions
+// have no keys.
 func keyOf(t *testing.T, message string) string {
 	for start, key := range map[string]string{
 		"Deploy to": "confirm", "Sure?": "confirm", "Fail?": "confirm", "Open": "confirm", "Which region?": "region",

@@ -46,7 +46,8 @@ func (w *wire) stream(ctx context.Context, l leg) (*bufio.Reader, io.Closer) {
 	return bufio.NewReader(resp.Body), resp.Body
 }
 
-// events returns the data of all events of a stream that must consist of nothing but "data: MESSAGE" and an empty line.
+// events returns the data of all events of a stream that must consist of nothing but "data:
+// MESSAGE" and an empty line.
 func (w *wire) events(l leg) []string {
 	w.t.Helper()
 	stream, body := w.stream(within(w.t, patience), l)
@@ -67,8 +68,8 @@ func (w *wire) events(l leg) []string {
 	return all
 }
 
-// TestStreamsAreDecidedLate: a request that is refused before the server has said anything keeps its status; afterwards the
-// refusal is the last event.
+// TestStreamsAreDecidedLate: a request that is refused before the server has said anything keeps
+// its status; afterwards the refusal is the last event.
 func TestStreamsAreDecidedLate(t *testing.T) {
 	speaks := func(then func() (protocol.CallToolOutcome, error)) func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
 		return func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
@@ -118,7 +119,8 @@ func TestStreamsAreDecidedLate(t *testing.T) {
 	})
 }
 
-// TestNotificationsAreNotHeldBack: the handler does not return before its notification has reached the client's handler.
+// TestNotificationsAreNotHeldBack: the handler does not return before its notification has reached
+// the client's handler.
 func TestNotificationsAreNotHeldBack(t *testing.T) {
 	leaktest.Check(t)
 	arrived := make(chan struct{}, 1)
@@ -174,8 +176,8 @@ func TestGoingAwayCancels(t *testing.T) {
 	}
 }
 
-// TestWordsAfterTheResponse: what a handler leaves running cannot write into a response that has ended, or into the next one
-// on the same connection.
+// TestWordsAfterTheResponse: what a handler leaves running cannot write into a response that has
+// ended, or into the next one on the same connection.
 func TestWordsAfterTheResponse(t *testing.T) {
 	leaktest.Check(t)
 	calls := make(chan *server.ToolCall, 1)
@@ -193,7 +195,8 @@ func TestWordsAfterTheResponse(t *testing.T) {
 	}
 }
 
-// A streamServer answers every request with the same bytes, as an event stream; «id» in them is the id of the request.
+// A streamServer answers every request with the same bytes, as an event stream; «id» in them is the
+// id of the request.
 func streamServer(t testing.TB, text string) string {
 	return listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -202,8 +205,9 @@ func streamServer(t testing.TB, text string) string {
 	}))
 }
 
-// TestHostileStreams: whatever stream a server sends, the call ends, with a result only if there is a response to it.
-func TestHostileStreams(t *testing.T) {
+// TestEventStreamsAreReadStrictly: whatever stream a server sends, the call ends, with a result
+// only if there is a response to it.
+func TestEventStreamsAreReadStrictly(t *testing.T) {
 	leaktest.Check(t)
 	response := `{"jsonrpc":"2.0","id":«id»,"result":` + done + `}`
 	for _, test := range []struct {
@@ -245,8 +249,9 @@ func TestHostileStreams(t *testing.T) {
 	}
 }
 
-// TestHostileAnswers: whatever a server answers over HTTP, the call ends with an error that has a type.
-func TestHostileAnswers(t *testing.T) {
+// TestHTTPResponsesAreReadStrictly: whatever a server answers over HTTP, the call ends with an
+// error that has a type.
+func TestHTTPResponsesAreReadStrictly(t *testing.T) {
 	leaktest.Check(t)
 	var followed atomic.Bool
 	elsewhere := listen(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Store(true) }))

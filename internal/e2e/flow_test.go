@@ -7,10 +7,12 @@ import (
 	"testing"
 
 	"github.com/rondo-mcp/rondo/client"
+	"github.com/rondo-mcp/rondo/internal/subject"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
 // newFlows returns a server whose handlers are straight-line code.
@@ -59,7 +61,7 @@ func surveyFlow(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutco
 	if err != nil {
 		return nil, err
 	}
-	said, err := roundtrip.Sample(ctx, "summary", sampling())
+	said, err := roundtrip.Sample(ctx, "summary", subject.Sampling())
 	if err != nil {
 		return nil, err
 	}
@@ -131,8 +133,9 @@ func straightFlows() []flow {
 	}
 }
 
-// TestStraightLineCode takes every handler through both eras, over HTTP answered as JSON and as events and over a line
-// stream, with and without replay where the era does not need it. What comes of it is the same.
+// TestStraightLineCode takes every handler through both eras, over HTTP answered as JSON and as
+// events and over a line stream, with and without replay where the era does not need it. What comes
+// of it is the same.
 func TestStraightLineCode(t *testing.T) {
 	ways := []struct {
 		name   string
@@ -208,7 +211,8 @@ func TestStraightLineCodeInProcess(t *testing.T) {
 	}
 }
 
-// TestStraightLineRefusal: outside of tools a refusal is an error with a code of our own, in both eras.
+// TestStraightLineRefusal: outside of tools a refusal is an error with a code of our own, in both
+// eras.
 func TestStraightLineRefusal(t *testing.T) {
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		for answer, want := range map[string]string{"decline": "declined: contact", "cancel": "cancelled: contact"} {
@@ -223,8 +227,8 @@ func TestStraightLineRefusal(t *testing.T) {
 	}
 }
 
-// TestStraightLineCodeUnasked: a client that cannot be asked gets a refusal that names what it lacks, from a handler too
-// that takes no notice.
+// TestStraightLineCodeUnasked: a client that cannot be asked gets a refusal that names what it
+// lacks, from a handler too that takes no notice.
 func TestStraightLineCodeUnasked(t *testing.T) {
 	for _, era := range []protocol.Era{protocol.Modern, protocol.Legacy} {
 		t.Run(era.String(), func(t *testing.T) {
@@ -238,5 +242,19 @@ func TestStraightLineCodeUnasked(t *testing.T) {
 				t.Errorf("got %q, %v", got, err)
 			}
 		})
+	}
+}
+
+// TestNilAskOptionsAreIgnored asks with options of which some are nil, as code does that chooses
+// them by a condition.
+func TestNilAskOptionsAreIgnored(t *testing.T) {
+	srv, _ := mustServe(t, nil)
+	server.AddRawTool(srv, server.Tool{Name: "ask"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+		said, err := roundtrip.Ask[confirmation](ctx, "confirm", "Sure?", nil, roundtrip.Reworded(), nil)
+		return server.Text(said.Reason), err
+	})
+	c, _ := dial(t, listen(t, serverhttp.New(srv, nil)), person{"confirm": `{"reason":"because"}`}.options())
+	if got, err := tool("ask", `{}`)(within(t, patience), c); err != nil || got != "because" {
+		t.Errorf("got %q, %v, want %q", got, err, "because")
 	}
 }

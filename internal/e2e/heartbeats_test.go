@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,10 +19,14 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// An oldClient is one of a revision with sessions, which writes its own messages. What the server says to it comes in order.
+// An oldClient is one of a revision with sessions, which writes its own messages. What the server
+// says to it comes in order.
 type oldClient struct {
 	say   func(text string)
 	heard chan oldMessage
+	end   func() // deletes the session; nil where it ends with the stream
+	// settle waits until all that was said has its response.
+	settle func()
 }
 
 type oldMessage struct {
@@ -64,7 +69,7 @@ func oldHandshake(revision string) string {
 
 func oldOverLines(t *testing.T, srv *server.Server, revision string) *oldClient {
 	t.Helper()
-	c := &oldClient{heard: make(chan oldMessage, 1000)}
+	c := &oldClient{heard: make(chan oldMessage, 1000), settle: func() {}}
 	fromClient, toServer := io.Pipe()
 	fromServer, toClient := io.Pipe()
 	ended := make(chan struct{})
@@ -106,19 +111,36 @@ func oldOverHTTP(t *testing.T, srv *server.Server, revision string) *oldClient {
 	hello := post(oldHandshake(revision))
 	id = hello.Header.Get("Mcp-Session-Id")
 	_ = hello.Body.Close()
+	c.end = func() {
+		r, err := http.NewRequestWithContext(within(t, patience), http.MethodDelete, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Mcp-Session-Id", id)
+		response, err := http1.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusNoContent {
+			t.Errorf("the session is deleted with status %d", response.StatusCode)
+		}
+	}
+	var posts sync.WaitGroup
+	c.settle = posts.Wait
 	c.say = func(text string) {
-		go func() {
+		posts.Go(func() {
 			if response := post(text); response != nil {
 				c.hear(response.Body)
 				_ = response.Body.Close()
 			}
-		}()
+		})
 	}
 	return c
 }
 
-// addHeartbeatHosts adds a tool of each kind that waits for a person: one that asks itself, and one of a gateway, whose router
-// asks by the call of our server.
+// addHeartbeatHosts adds a tool of each kind that waits for a person: one that asks itself, and one
+// of a gateway, whose router asks by the call of our server.
 func addHeartbeatHosts(t *testing.T, srv *server.Server) []string {
 	t.Helper()
 	router, err := elicitation.New(nil)
@@ -149,7 +171,8 @@ func addHeartbeatHosts(t *testing.T, srv *server.Server) []string {
 			return nil, err
 		}
 		defer routed.End()
-		// What the upstream reports is relayed as the handler's own: here that it has begun, and that it waits for a person, too.
+		// What the upstream reports is relayed as the handler's own: here that it has begun, and
+		// that it waits for a person, too.
 		_ = call.Progress(ctx, 1, 3, "one")
 		_ = call.Progress(ctx, 1.00048828125, 3, "the upstream waits")
 		_, err = routed.Elicit(context.Background(), json.RawMessage(`{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}`), nil)
@@ -159,8 +182,8 @@ func addHeartbeatHosts(t *testing.T, srv *server.Server) []string {
 	return []string{"author", "gateway"}
 }
 
-// TestClientsOfOlderRevisionsHearThatACallWaits: while a person thinks, progress rises on the token of the call, up to what is
-// reported afterwards; nothing follows the result.
+// TestClientsOfOlderRevisionsHearThatACallWaits: while a person thinks, progress rises on the token
+// of the call, up to what is reported afterwards; nothing follows the result.
 func TestClientsOfOlderRevisionsHearThatACallWaits(t *testing.T) {
 	for over, open := range map[string]func(*testing.T, *server.Server, string) *oldClient{"http": oldOverHTTP, "lines": oldOverLines} {
 		for _, revision := range []string{"2025-06-18", "2025-11-25"} {

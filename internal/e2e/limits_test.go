@@ -31,7 +31,8 @@ func wired(t testing.TB, opts *server.Options, register func(*server.Server)) *w
 		client: &http.Client{Transport: transport(t), Timeout: patience}}
 }
 
-// addInsatiable registers handlers that never have enough, each with a new question, so that nothing is asked twice.
+// addInsatiable registers handlers that never have enough, each with a new question, so that
+// nothing is asked twice.
 func addInsatiable(srv *server.Server) {
 	next := func(ctx context.Context) *protocol.InputRequiredResult {
 		return roundtrip.InputRequired(roundtrip.Elicit[entry](fmt.Sprint("q", roundtrip.Number(ctx)), "More?"))
@@ -47,7 +48,8 @@ func addInsatiable(srv *server.Server) {
 	})
 }
 
-// TestRoundsEnd: a handler that never has enough is stopped by the server before an ordinary client gives up.
+// TestRoundsEnd: a handler that never has enough is stopped by the server before an ordinary client
+// gives up.
 func TestRoundsEnd(t *testing.T) {
 	srv, watched := mustServe(t, nil)
 	addInsatiable(srv)
@@ -82,7 +84,8 @@ func TestRoundsEnd(t *testing.T) {
 	}
 }
 
-// TestExpiredStates: an answer that comes too late is refused, or, where the server says so, the flow begins again.
+// TestExpiredStates: an answer that comes too late is refused, or, where the server says so, the
+// flow begins again.
 func TestExpiredStates(t *testing.T) {
 	deploy, accept := leg{target: "deploy", args: `{"env":"prod"}`}, `{"confirm":{"action":"accept","content":{"reason":"because"}}}`
 	for _, test := range []struct {
@@ -110,8 +113,8 @@ func TestExpiredStates(t *testing.T) {
 	}
 }
 
-// TestSingleUse: with a guard, of many identical retries at once one runs the handler, and those that come after it get its
-// result again; the same state with other answers is refused.
+// TestSingleUse: with a guard, of many identical retries at once one runs the handler, and those
+// that come after it get its result again; the same state with other answers is refused.
 func TestSingleUse(t *testing.T) {
 	leaktest.Check(t)
 	var ran atomic.Int64
@@ -156,7 +159,8 @@ func TestSingleUse(t *testing.T) {
 	}
 }
 
-// TestStateCap: what does not fit into a state is the server's mistake, and is named to it, not to the client.
+// TestStateCap: what does not fit into a state is the server's mistake, and is named to it, not to
+// the client.
 func TestStateCap(t *testing.T) {
 	eachStyle(t, asking(roundtrip.WithState(strings.Repeat("x", 20<<10)), roundtrip.ListRoots("q")), func(t *testing.T, w *wire, l leg) {
 		w.wantBug(w.send(l), "WithState")
@@ -175,7 +179,8 @@ func TestStateCap(t *testing.T) {
 	})
 }
 
-// TestMiddlewareSeesEveryLeg, refusals included, so that limits and authorization hold for retries as well.
+// TestMiddlewareSeesEveryLeg, refusals included, so that limits and authorization hold for retries
+// as well.
 func TestMiddlewareSeesEveryLeg(t *testing.T) {
 	var mu sync.Mutex
 	var legs []string
@@ -228,7 +233,8 @@ func TestClosing(t *testing.T) {
 	}
 }
 
-// TestNamesTravelInHeaders: whatever a tool, a prompt or a resource is called, its name passes through a header and back.
+// TestNamesTravelInHeaders: whatever a tool, a prompt or a resource is called, its name passes
+// through a header and back.
 func TestNamesTravelInHeaders(t *testing.T) {
 	names := []string{"größe", "日本語", "a b", " padded ", "=?base64?SGVsbG8=?=", "=?base64?", "tab\tbed", "new\nline", "quo\"te", "%20",
 		"😀", "comma,semi;colon", strings.Repeat("long", 200)}
@@ -259,8 +265,8 @@ func TestNamesTravelInHeaders(t *testing.T) {
 	}
 }
 
-// TestArgumentsTravelInHeaders: a client that has never seen the tool's schema learns it when it is told, in the middle of
-// nothing, and each leg of the flow then carries the header.
+// TestArgumentsTravelInHeaders: a client that has never seen the tool's schema learns it when it is
+// told, in the middle of nothing, and each leg of the flow then carries the header.
 func TestArgumentsTravelInHeaders(t *testing.T) {
 	srv, _ := mustServe(t, nil)
 	server.AddRawTool(srv, server.Tool{
@@ -279,22 +285,24 @@ func TestArgumentsTravelInHeaders(t *testing.T) {
 		return server.Text(in.Region), nil
 	})
 	for _, region := range []string{"eu", "ñandú", " x ", "=?base64?"} {
-		c, said := dial(t, listen(t, serverhttp.New(srv, nil)), person{"q": `{"word":"yes","turn":1}`}.options())
-		got, err := tool("place", `{"region":`+quote(region)+`}`)(within(t, patience), c)
-		if err != nil || got != region {
-			t.Errorf("got %q, %v, want %q", got, err, region)
-		}
-		messages := said()
-		wiretest.Conform(t, revision, messages)
-		header := "Mcp-Param-Region: " + protocol.EncodeHeaderValue(region)
-		carried := 0
-		for _, m := range messages {
-			if m.From == wiretest.Client && strings.Contains(strings.Join(m.Header, "\n"), header) {
-				carried++
+		t.Run(region, func(t *testing.T) {
+			c, said := dial(t, listen(t, serverhttp.New(srv, nil)), person{"q": `{"word":"yes","turn":1}`}.options())
+			got, err := tool("place", `{"region":`+quote(region)+`}`)(within(t, patience), c)
+			if err != nil || got != region {
+				t.Errorf("got %q, %v, want %q", got, err, region)
 			}
-		}
-		if want := 2; carried != want {
-			t.Errorf("%d requests carry %s, want %d", carried, header, want)
-		}
+			messages := said()
+			wiretest.Conform(t, revision, messages)
+			header := "Mcp-Param-Region: " + protocol.EncodeHeaderValue(region)
+			carried := 0
+			for _, m := range messages {
+				if m.From == wiretest.Client && strings.Contains(strings.Join(m.Header, "\n"), header) {
+					carried++
+				}
+			}
+			if want := 2; carried != want {
+				t.Errorf("%d requests carry %s, want %d", carried, header, want)
+			}
+		})
 	}
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// userHeader names the user of a request, and issuerHeader who vouches for them, in place of a token.
+// userHeader names the user of a request, and issuerHeader who vouches for them, in place of a
+// token.
 const (
 	userHeader   = "X-User"
 	issuerHeader = "X-Issuer"
@@ -92,8 +93,9 @@ func (d *diarist) write(ctx context.Context, e entry) error {
 	return nil
 }
 
-// TestUsersSideBySide has many users, several clients each, go through many flows of the same tool with the same arguments
-// at once. All that tells them apart is who sends a request and the state that it carries.
+// TestUsersSideBySide has many users, several clients each, go through many flows of the same tool
+// with the same arguments at once. All that tells them apart is who sends a request and the state
+// that it carries.
 func TestUsersSideBySide(t *testing.T) {
 	for name, middleware := range map[string][]server.Middleware{"json": nil, "events": {reportProgress}} {
 		t.Run(name, func(t *testing.T) { sideBySide(t, middleware) })
@@ -166,13 +168,15 @@ func (r *reply) frozen() (reference string) {
 	return checkFrozen(r.t, &protocol.Error{Code: r.err.Code, Message: r.err.Message, Data: r.err.Data})
 }
 
-// TestStolenStates: each user presents the states of all. Only their own is good, and the theft does it no harm.
+// TestStolenStates: each user presents the states of all. Only their own is good, and the theft
+// does it no harm.
 func TestStolenStates(t *testing.T) {
 	srv, watched := mustServe(t, nil)
 	addDiary(srv)
 	base := &wire{t: t, url: listen(t, serverhttp.New(srv, &serverhttp.Options{Authenticate: authenticate})),
 		client: &http.Client{Transport: transport(t)}, watch: watched}
-	// A subject is another one with another issuer; no two of these pairs may run together into the same text either.
+	// A subject is another one with another issuer; no two of these pairs may run together into the
+	// same text either.
 	users := [][2]string{{"ann", "a"}, {"bob", "a"}, {"ann", "b"}, {"nn", "aa"}, {"ann", ""}, {"a", "ann"}, {"Ann", "a"}, {"local", ""}}
 	states := make([]json.RawMessage, len(users))
 	for i, u := range users {

@@ -30,8 +30,8 @@ const (
 	keyVar = "RONDO_E2E_KEYS"
 )
 
-// runReplica serves the subject until its standard input ends, which is also what happens when the test dies. It prints its
-// address, then a line for each state it refuses.
+// runReplica serves the subject until its standard input ends, which is also what happens when the
+// test dies. It prints its address, then a line for each state it refuses.
 func runReplica(in io.Reader, out io.Writer) (code int) {
 	opts := &server.Options{Observer: &rejectionLog{out: out}}
 	if os.Getenv(keyVar) != "" {
@@ -78,7 +78,8 @@ func (l *rejectionLog) Observe(_ context.Context, e roundtrip.Event) {
 	}
 }
 
-// startReplica starts a server in a process of its own. What it prints after its address is left to be read.
+// startReplica starts a server in a process of its own. What it prints after its address is left to
+// be read.
 func startReplica(t *testing.T, keys string) (host string, p *proctest.Process) {
 	t.Helper()
 	p = proctest.Start(t, proctest.Self(t, replicaVar+"=1", keyVar+"="+keys))
@@ -109,7 +110,8 @@ func (r *rotating) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.base.RoundTrip(req)
 }
 
-// TestEveryLegOnAnotherProcess: nothing of a flow waits in a process, so that any replica with the key can go on with it.
+// TestEveryLegOnAnotherProcess: nothing of a flow waits in a process, so that any replica with the
+// key can go on with it.
 func TestEveryLegOnAnotherProcess(t *testing.T) {
 	keys := sharedKeys()
 	via := &rotating{base: transport(t)}
@@ -133,7 +135,8 @@ func TestEveryLegOnAnotherProcess(t *testing.T) {
 	}
 }
 
-// TestProcessesWithoutSharedKey: the client learns nothing but a reference, the log of the process that refused says why.
+// TestProcessesWithoutSharedKey: the client learns nothing but a reference, the log of the process
+// that refused says why.
 func TestProcessesWithoutSharedKey(t *testing.T) {
 	via := &rotating{base: transport(t)}
 	var replicas []*proctest.Process
@@ -164,7 +167,8 @@ func TestProcessesWithoutSharedKey(t *testing.T) {
 	}
 }
 
-// checkFrozen holds an error against the one that every refused state gets, and returns its reference.
+// checkFrozen holds an error against the one that every refused state gets, and returns its
+// reference.
 func checkFrozen(t testing.TB, e *protocol.Error) (reference string) {
 	t.Helper()
 	var data map[string]string

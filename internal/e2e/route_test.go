@@ -23,7 +23,8 @@ const revision = "2026-07-28"
 // patience bounds whatever should take milliseconds.
 const patience = 5 * time.Second
 
-// A route is a way from a client to the subject. open returns the client and what is said on the way so far.
+// A route is a way from a client to the subject. open returns the client and what is said on the
+// way so far.
 type route struct {
 	name string
 	open func(t *testing.T, opts *client.Options) (*client.Client, func() []wiretest.Message)
@@ -46,7 +47,8 @@ func openEvents(t *testing.T, opts *client.Options) (*client.Client, func() []wi
 	return dial(t, listen(t, serverhttp.New(srv, nil)), &watched)
 }
 
-// reportProgress reports that a request has begun and that it has ended, where the client wants to know.
+// reportProgress reports that a request has begun and that it has ended, where the client wants to
+// know.
 func reportProgress(next server.Handler) server.Handler {
 	return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
 		if in.Meta.ProgressToken.IsZero() || in.Back == nil {
@@ -158,10 +160,12 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// A person answers by key: with the JSON of a form, or with "decline" or "cancel". Forms without an entry are cancelled.
+// A person answers by key: with the JSON of a form, or with "decline" or "cancel". Forms without an
+// entry are cancelled.
 type person map[string]string
 
-// options returns a client that can answer every kind of question, forms and URLs as the person does.
+// options returns a client that can answer every kind of question, forms and URLs as the person
+// does.
 func (p person) options() *client.Options {
 	return &client.Options{
 		Info: protocol.Implementation{Name: "e2e", Version: "1.0.0"},

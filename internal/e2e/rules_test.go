@@ -24,9 +24,10 @@ func parse(t testing.TB, data []byte) object {
 
 func names(o object) []string { return slices.Sorted(maps.Keys(o)) }
 
-// checkFlow holds the messages of one call against the rules of multi round-trip requests and returns how many legs it
-// took: a new id each leg, the same request but for answers and state, the exact state or none, an answer to each question
-// and to nothing else, each a bare result, and nothing but questions and state beside what asks for them.
+// checkFlow holds the messages of one call against the rules of multi round-trip requests and
+// returns how many legs it took: a new id each leg, the same request but for answers and state, the
+// exact state or none, an answer to each question and to nothing else, each a bare result, and
+// nothing but questions and state beside what asks for them.
 func checkFlow(t testing.TB, messages []wiretest.Message) (legs int) {
 	t.Helper()
 	ids := map[string]bool{}

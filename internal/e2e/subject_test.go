@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/subject"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -15,24 +16,14 @@ import (
 
 // The forms that the subject asks to be filled in.
 type (
-	confirmation struct {
-		Reason string `json:"reason" jsonschema:"why now?" minLength:"3"`
-	}
-	region struct {
-		Name string `json:"name" enum:"eu,us" enumTitles:"Europe,America"`
-	}
-	size struct {
+	confirmation = subject.Confirmation
+	region       = subject.Region
+	size         struct {
 		Cores int  `json:"cores" minimum:"1" maximum:"64" default:"2"`
 		Spare bool `json:"spare" default:"false"`
 	}
-	contact struct {
-		Email string `json:"email" format:"email"`
-	}
+	contact = subject.Contact
 )
-
-type deployInput struct {
-	Env string `json:"env" jsonschema:"where to deploy to"`
-}
 
 type database struct {
 	Region string `json:"region"`
@@ -45,45 +36,28 @@ func newSubject(opts *server.Options) (*server.Server, error) {
 	if opts != nil {
 		o = *opts
 	}
-	o.Info = protocol.Implementation{Name: "subject", Version: "1.0.0"}
+	o.Info = subject.Info()
 	srv, err := server.New(&o)
 	if err != nil {
 		return nil, err
 	}
 	addTools(srv)
-	addPromptsAndResources(srv)
+	addResources(srv)
 	return srv, nil
 }
 
 func addTools(srv *server.Server) {
-	server.AddTool(srv, server.Tool{Name: "deploy", Description: "Asks once."}, deploy)
+	subject.Register(srv)
 	server.AddRawTool(srv, server.Tool{Name: "wizard", Description: "Asks three times."}, wizard)
 	server.AddToolOut(srv, server.Tool{Name: "provision", Description: "Asks and answers with a value."}, provision)
 	server.AddRawTool(srv, server.Tool{Name: "summarize", Description: "Asks the client's model."}, summarize)
 	server.AddRawTool(srv, server.Tool{Name: "tidy", Description: "Asks for directories."}, tidy)
-	server.AddRawTool(srv, server.Tool{Name: "sign_in", Description: "Asks to visit a URL."}, signIn)
-	server.AddRawTool(srv, server.Tool{Name: "poll", Description: "Asks to come back."}, poll)
 	server.AddRawTool(srv, server.Tool{Name: "survey", Description: "Asks everything at once."}, survey)
-	server.AddRawTool(srv, server.Tool{Name: "fail", Description: "Asks, then fails."}, fail)
-	server.AddRawTool(srv, server.Tool{Name: "plain", Description: "Asks nothing."},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Text("plain"), nil
-		})
 	server.AddRawTool(srv, server.Tool{Name: "cold", Description: "Takes answers to what it did not ask.", AcceptCold: true},
 		func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 			answer := roundtrip.Answer[confirmation](ctx, "confirm")
 			return server.Text(fmt.Sprintf("%s, unsolicited: %t", answer.Outcome, answer.Unsolicited)), nil
 		})
-}
-
-func deploy(ctx context.Context, _ *server.ToolCall, in deployInput) (protocol.CallToolOutcome, error) {
-	switch answer := roundtrip.Answer[confirmation](ctx, "confirm"); answer.Outcome {
-	case roundtrip.Accepted:
-		return server.Text("deployed to " + in.Env + ": " + answer.Content.Reason), nil
-	case roundtrip.Declined, roundtrip.Cancelled:
-		return server.Text("left " + in.Env + " alone: " + answer.Outcome.String()), nil
-	}
-	return roundtrip.InputRequired(roundtrip.Elicit[confirmation]("confirm", "Deploy to "+in.Env+"?")), nil
 }
 
 // wizard asks questions each of which depends on the answer before.
@@ -120,14 +94,7 @@ func summarize(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcom
 	if said, ok := roundtrip.Sampled(ctx, "summary"); ok {
 		return server.Text("model " + said.Model + " says: " + textOf(said.Content)), nil
 	}
-	return roundtrip.InputRequired(roundtrip.CreateMessage("summary", sampling())), nil
-}
-
-func sampling() *protocol.CreateMessage {
-	return &protocol.CreateMessage{
-		MaxTokens: 100, SystemPrompt: "Be brief.",
-		Messages: []protocol.SamplingMessage{{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "Summarize."}}}},
-	}
+	return roundtrip.InputRequired(roundtrip.CreateMessage("summary", subject.Sampling())), nil
 }
 
 func tidy(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
@@ -135,21 +102,6 @@ func tidy(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, er
 		return server.Text(fmt.Sprintf("%d directories", len(roots))), nil
 	}
 	return roundtrip.InputRequired(roundtrip.ListRoots("dirs")), nil
-}
-
-func signIn(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-	if outcome := roundtrip.Visited(ctx, "login"); outcome != roundtrip.Missing {
-		return server.Text("visit " + outcome.String()), nil
-	}
-	return roundtrip.InputRequired(roundtrip.ElicitURL("login", "Sign in", "https://example.com/in")), nil
-}
-
-// poll sends the client away twice without a question.
-func poll(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-	if n, _ := roundtrip.State[int](ctx); n < 2 {
-		return roundtrip.InputRequired(roundtrip.WithState(n + 1)), nil
-	}
-	return server.Text("ready"), nil
 }
 
 func survey(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
@@ -163,30 +115,13 @@ func survey(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, 
 	}
 	return roundtrip.InputRequired(
 		roundtrip.Elicit[confirmation]("confirm", "Sure?"),
-		roundtrip.CreateMessage("summary", sampling()),
+		roundtrip.CreateMessage("summary", subject.Sampling()),
 		roundtrip.ListRoots("dirs"),
-		roundtrip.ElicitURL("login", "Sign in", "https://example.com/in"),
+		subject.SignIn(),
 	), nil
 }
 
-func fail(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-	if roundtrip.Answer[confirmation](ctx, "confirm").Outcome == roundtrip.Accepted {
-		return nil, fmt.Errorf("the disk is full")
-	}
-	return roundtrip.InputRequired(roundtrip.Elicit[confirmation]("confirm", "Fail?")), nil
-}
-
-func addPromptsAndResources(srv *server.Server) {
-	server.AddPrompt(srv, server.Prompt{
-		Name: "brief", Description: "Asks who reads it.", Arguments: []protocol.PromptArgument{{Name: "topic", Required: true}},
-	}, func(ctx context.Context, call *server.PromptCall) (protocol.GetPromptOutcome, error) {
-		who, ok := roundtrip.AcceptedContent[contact](ctx, "contact")
-		if !ok {
-			return roundtrip.InputRequired(roundtrip.Elicit[contact]("contact", "Who reads it?")), nil
-		}
-		return &protocol.GetPromptResult{Messages: []protocol.PromptMessage{
-			server.UserText("Write about " + call.Arguments["topic"] + " for " + who.Email)}}, nil
-	})
+func addResources(srv *server.Server) {
 	server.AddResource(srv, server.Resource{URI: "vault://codes", Name: "codes"}, openVault)
 	server.AddResourceTemplate(srv, server.ResourceTemplate{URITemplate: "vault://box/{box}", Name: "box"}, openVault)
 }

@@ -6,10 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/tools/txtar"
+
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
-	"golang.org/x/tools/txtar"
 )
 
 // A flow is one call and what comes of it.
@@ -82,8 +83,8 @@ func flows() []flow {
 	}
 }
 
-// TestFlows takes every kind of flow over every route, holds what was said against the rules of multi round-trip requests
-// and the published schema, and compares it with the transcripts.
+// TestFlows takes every kind of flow over every route, holds what was said against the rules of
+// multi round-trip requests and the published schema, and compares it with the transcripts.
 func TestFlows(t *testing.T) {
 	for _, f := range flows() {
 		for _, r := range routes() {
@@ -104,8 +105,8 @@ func TestFlows(t *testing.T) {
 	}
 }
 
-// compare holds HTTP against its transcript, and what is said in process against the bodies of the same transcript: both
-// must be the same messages. Event streams have transcripts of their own.
+// compare holds HTTP against its transcript, and what is said in process against the bodies of the
+// same transcript: both must be the same messages. Event streams have transcripts of their own.
 func compare(t *testing.T, name, route string, messages []wiretest.Message) {
 	t.Helper()
 	switch route {

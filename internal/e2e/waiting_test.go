@@ -10,25 +10,28 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
 	"github.com/rondo-mcp/rondo/client"
 	"github.com/rondo-mcp/rondo/client/clienthttp"
+	"github.com/rondo-mcp/rondo/internal/subject"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 	"github.com/rondo-mcp/rondo/server/middleware"
 	"github.com/rondo-mcp/rondo/server/serverhttp"
-	"go.uber.org/zap"
 )
 
-// thinkers is how many people think at once: as many as requests may run by default, and eight times as many as those of one
-// principal.
+// thinkers is how many people think at once: as many as requests may run by default, and eight
+// times as many as those of one principal.
 const thinkers = middleware.DefaultMaxCalls
 
 // workLimit is the time for work. People take longer.
 const workLimit = 500 * time.Millisecond
 
-// TestPeopleWhoThinkAreInNobodysWay has as many clients of an older revision wait for a person as requests may run, with all
-// recommended middleware. Others call on in both eras, and each gets the result.
+// TestPeopleWhoThinkAreInNobodysWay has as many clients of an older revision wait for a person as
+// requests may run, with all recommended middleware. Others call on in both eras, and each gets the
+// result.
 func TestPeopleWhoThinkAreInNobodysWay(t *testing.T) {
 	for name, who := range map[string]func(r *http.Request) (roundtrip.Principal, error){
 		"each authenticated": authenticate, "all anonymous": nil,
@@ -87,6 +90,125 @@ func TestPeopleWhoThinkAreInNobodysWay(t *testing.T) {
 	}
 }
 
+// TestSlotsComeBackHoweverAWaitEnds, with a middleware that lets one call run and a server that
+// lets one wait: the handler panics while a person is asked, the answer comes after the end, the
+// session is deleted in mid-question, or the call is cancelled.
+func TestSlotsComeBackHoweverAWaitEnds(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	metrics, err := middleware.NewMetrics(registry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, _ := mustServe(t, &server.Options{
+		Observer: metrics, Roundtrip: roundtrip.Options{MaxWaiting: 1},
+		Middleware: []server.Middleware{
+			metrics.Wrap, middleware.Recover(metrics), middleware.Limit(&middleware.LimitOptions{Calls: 1}), middleware.Timeout(patience),
+		},
+	})
+	ended := make(chan struct{}, 1)
+	server.AddRawTool(srv, server.Tool{Name: "t"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
+		defer func() { ended <- struct{}{} }()
+		if string(call.Arguments) != `{"panics":true}` {
+			_, err := roundtrip.Ask[confirmation](ctx, "sure", "Sure?")
+			return server.Text("asked"), err
+		}
+		asked := make(chan struct{})
+		go func() {
+			ctx := roundtrip.WatchWaiting(ctx, func(waiting bool) {
+				if waiting {
+					close(asked)
+				}
+			})
+			_, _ = roundtrip.Ask[confirmation](ctx, "sure", "Sure?")
+		}()
+		<-asked
+		panic("while a person is asked")
+	})
+	hosts := map[string]func(*testing.T, *server.Server, string) *oldClient{"http": oldOverHTTP, "lines": oldOverLines}
+	for over, open := range hosts {
+		for _, revision := range []string{"2025-06-18", "2025-11-25"} {
+			for _, how := range []string{"panic", "cancel", "delete", "answer"} {
+				if how == "delete" && over == "lines" {
+					continue // its sessions end with the stream
+				}
+				t.Run(fmt.Sprint(over, "/", revision, "/", how), func(t *testing.T) {
+					c := open(t, srv, revision)
+					c.endWait(t, how)
+					<-ended
+					for range 3 { // a late answer is nobody's, and takes nothing
+						c.say(`{"jsonrpc":"2.0","id":"server-1","result":{"action":"accept","content":{"reason":"late"}}}`)
+					}
+					c.settle()
+					wantGauges(t, registry, "rondo_requests_in_flight", "rondo_requests_waiting")
+				})
+			}
+		}
+	}
+	url := listen(t, serverhttp.New(srv, nil))
+	for range 3 { // the one slot and the one place are free
+		c := callAs(t, url, "other", client.Options{Era: protocol.Legacy, ElicitForm: accepting})
+		result, err := c.CallTool(within(t, patience), "t", nil)
+		if err != nil || textOf(result.Content) != "asked" {
+			t.Errorf("got %+v, %v", result, err)
+		}
+		<-ended
+		wantGauges(t, registry, "rondo_requests_in_flight", "rondo_requests_waiting")
+	}
+}
+
+func accepting(context.Context, *client.FormQuestion) (*protocol.ElicitResult, error) {
+	return client.Accept(confirmation{Reason: "why not"})
+}
+
+// endWait makes a call that waits for a person, and ends it.
+func (c *oldClient) endWait(t *testing.T, how string) {
+	t.Helper()
+	arguments := map[bool]string{true: `{"panics":true}`, false: `{}`}[how == "panic"]
+	c.say(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t","arguments":` + arguments + `}}`)
+	if how != "panic" { // where the question may be withdrawn before it is out
+		question := c.next(t)
+		if question.Method != protocol.MethodElicit {
+			t.Fatalf("got %s, want a question", question.raw)
+		}
+		switch how {
+		case "cancel":
+			c.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+			return
+		case "delete":
+			c.end()
+			return
+		}
+		c.say(`{"jsonrpc":"2.0","id":` + string(question.ID) + `,"result":{"action":"accept","content":{"reason":"why not"}}}`)
+	}
+	for m := c.next(t); string(m.ID) != "7"; m = c.next(t) {
+	}
+}
+
+// wantGauges checks that gauges are zero, which they may be a moment after the last response.
+func wantGauges(t *testing.T, registry *prometheus.Registry, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		value := 1.0
+		for until := time.Now().Add(patience); value != 0 && time.Now().Before(until); runtime.Gosched() {
+			families, err := registry.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			value = 0
+			for _, f := range families {
+				if f.GetName() == name {
+					for _, m := range f.GetMetric() {
+						value += m.GetGauge().GetValue()
+					}
+				}
+			}
+		}
+		if value != 0 {
+			t.Errorf("%s is %v", name, value)
+		}
+	}
+}
+
 // callAs returns a client of a user, with connections of its own.
 func callAs(t *testing.T, url, user string, opts client.Options) *client.Client {
 	t.Helper()
@@ -106,7 +228,7 @@ func callAs(t *testing.T, url, user string, opts client.Options) *client.Client 
 
 // addFlowTool adds the tool that asks in place what deploy asks by returning.
 func addFlowTool(srv *server.Server) {
-	server.AddTool(srv, server.Tool{Name: "ask in place"}, func(ctx context.Context, _ *server.ToolCall, in deployInput) (protocol.CallToolOutcome, error) {
+	server.AddTool(srv, server.Tool{Name: "ask in place"}, func(ctx context.Context, _ *server.ToolCall, in subject.DeployInput) (protocol.CallToolOutcome, error) {
 		answer, err := roundtrip.Ask[confirmation](ctx, "confirm", "Deploy to "+in.Env+"?")
 		if err != nil {
 			return nil, err

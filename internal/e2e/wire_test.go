@@ -15,7 +15,8 @@ import (
 	"github.com/rondo-mcp/rondo/server/serverhttp"
 )
 
-// A wire sends requests that no well-behaved client would, and reads what comes back without any of our client's code.
+// A wire sends requests that no well-behaved client would, and reads what comes back without any of
+// our client's code.
 type wire struct {
 	t      testing.TB
 	url    string
@@ -115,7 +116,8 @@ func (w *wire) post(body, id, method, target string) *reply {
 	return r
 }
 
-// exchange sends a body and checks that what comes back is one strict JSON-RPC response on one line.
+// exchange sends a body and checks that what comes back is one strict JSON-RPC response on one
+// line.
 func (w *wire) exchange(body, method, target string) *reply {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.url, strings.NewReader(body))

@@ -1,6 +1,7 @@
 package expiry_test
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,8 +22,13 @@ func TestAQueueThatWasStoppedKeepsNothing(t *testing.T) {
 
 func TestValuesAreEvictedInTheOrderInWhichTheyWereAdded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // each eviction has a goroutine of its own
 		var evicted []int
-		q := expiry.NewQueue(time.Minute, func(v int) { evicted = append(evicted, v) })
+		q := expiry.NewQueue(time.Minute, func(v int) {
+			mu.Lock()
+			defer mu.Unlock()
+			evicted = append(evicted, v)
+		})
 		var entries [4]expiry.Entry[int]
 		for i := range entries {
 			q.Add(&entries[i], i)

@@ -9,23 +9,27 @@ import (
 
 // keywords are the tags that are read.
 var keywords = [...]string{
-	"jsonschema", "title", "format", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems", "enum", "enumTitles", "default",
+	"jsonschema", "title", "format", "minLength", "maxLength", "minimum", "maximum",
+	"minItems", "maxItems", "enum", "enumTitles", "default",
 }
 
-// IsFormat reports whether format is one that the validator checks. A form may use fewer, see package form.
+// IsFormat reports whether format is one that the validator checks. A form may use fewer, see
+// package form.
 func IsFormat(format string) bool { return slices.Contains(formats[:], format) }
 
 // formats are the formats of JSON Schema that are checked; the others would be listed and not hold.
 var formats = [...]string{
-	"email", "uri", "date", "date-time", "time", "duration", "uuid", "hostname", "ipv4", "ipv6", "uri-reference", "uri-template",
+	"email", "uri", "date", "date-time", "time", "duration", "uuid", "hostname",
+	"ipv4", "ipv6", "uri-reference", "uri-template",
 	"iri", "iri-reference", "json-pointer", "relative-json-pointer",
 }
 
 // inSchema is where to say what no tag of ours says.
 const inSchema = "write an InputSchema for the tool, or ask with a form that has another rule"
 
-// foreign are the keywords of JSON Schema, and short forms of them, that an author may mistake for tags of ours, each with what to do instead.
-// Where they come from, and which are missing on purpose, is in the package's documentation.
+// foreign are the keywords of JSON Schema, and short forms of them, that an author may mistake for
+// tags of ours, each with what to do instead. Where they come from, and which are missing on
+// purpose, is in the package's documentation.
 var foreign = [...]struct{ key, instead string }{
 	// Other spellings of ours.
 	{"min", "write minimum, minLength or minItems"},
@@ -47,7 +51,8 @@ var foreign = [...]struct{ key, instead string }{
 	{"oneOf", "write enum"},
 	{"anyOf", "write enum"},
 	{"const", "write an enum of one value"},
-	{"required", "leave it out: a field is required unless its json tag says omitempty or omitzero"},
+	{"required",
+		"leave it out: a field is required unless its json tag says omitempty or omitzero"},
 	// What forms and tags cannot say.
 	{"pattern", inSchema},
 	{"multipleOf", inSchema},
@@ -80,7 +85,9 @@ func (r *reader) readPairs() error {
 		key, value, after, ok := cutPair(rest)
 		if !ok {
 			if mentionsKeyword(rest) {
-				return r.fault("", "the struct tag `%s` is not a list of key:\"value\" pairs, so it is not read", strings.TrimSpace(rest))
+				return r.newError("",
+					"the struct tag `%s` is not a list of key:\"value\" pairs, so it is not read",
+					strings.TrimSpace(rest))
 			}
 			return nil
 		}
@@ -88,25 +95,27 @@ func (r *reader) readPairs() error {
 			return nil
 		}
 		if _, twice := r.pairs[key]; twice && slices.Contains(keywords[:], key) {
-			return r.fault(key, "is there twice, and only the first is read")
+			return r.newError(key, "is there twice, and only the first is read")
 		} else if !twice {
 			r.pairs[key] = value
 		}
 		if reason := mistaken(key); reason != "" {
-			return r.fault(key, "%s", reason)
+			return r.newError(key, "%s", reason)
 		}
 		rest = after
 	}
 	return nil
 }
 
-// cutPair splits the first pair off a struct tag, as package reflect does. The key is empty when only spaces are left.
+// cutPair splits the first pair off a struct tag, as package reflect does. The key is empty when
+// only spaces are left.
 func cutPair(tag string) (key, value, rest string, ok bool) {
 	tag = strings.TrimLeft(tag, " ")
 	if tag == "" {
 		return "", "", "", true
 	}
-	end := strings.IndexFunc(tag, func(r rune) bool { return r <= ' ' || r == ':' || r == '"' || r == 0x7f })
+	end := strings.IndexFunc(tag,
+		func(r rune) bool { return r <= ' ' || r == ':' || r == '"' || r == 0x7f })
 	if end <= 0 || !strings.HasPrefix(tag[end:], `:"`) {
 		return "", "", "", false
 	}
@@ -120,7 +129,8 @@ func cutPair(tag string) (key, value, rest string, ok bool) {
 	return tag[:end], value, tag[end+1+len(quoted):], true
 }
 
-// mentionsKeyword reports whether a text that is no list of pairs tries to be one of ours, such as minimum:5.
+// mentionsKeyword reports whether a text that is no list of pairs tries to be one of ours, such as
+// minimum:5.
 func mentionsKeyword(s string) bool {
 	for word, after := "", s; after != ""; {
 		word, after, _ = strings.Cut(after, ":")
@@ -161,8 +171,8 @@ func mistaken(key string) string {
 	return "is not read here; do you mean " + nearest + "?"
 }
 
-// distance returns how many letters have to be put in, left out, replaced or swapped with their neighbour to make b of a. It returns most+1
-// for anything above most.
+// distance returns how many letters have to be put in, left out, replaced or swapped with their
+// neighbour to make b of a. It returns most+1 for anything above most.
 func distance(a, b string, most int) int {
 	if len(a)-len(b) > most || len(b)-len(a) > most {
 		return most + 1
@@ -188,7 +198,8 @@ func distance(a, b string, most int) int {
 	return min(previous[len(b)], most+1)
 }
 
-// pairIn returns the part of a description that was meant for another library, where the jsonschema tag holds key=value pairs, or "".
+// pairIn returns the part of a description that was meant for another library, where the jsonschema
+// tag holds key=value pairs, or "".
 func pairIn(text string) string {
 	if text == "required" || text == "-" {
 		return text

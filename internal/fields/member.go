@@ -14,15 +14,16 @@ type Member struct {
 	Field   reflect.StructField
 }
 
-// Members returns the members of the struct t, those of the structs that it embeds included, in the order of the fields. Of two that have the same
-// name the outer one is returned, which is the one that encoding/json takes.
+// Members returns the members of the struct t, including those of embedded structs, in the order of
+// the fields. Of two members with the same name it returns the outer one, as encoding/json does.
 func Members(t reflect.Type) []Member {
 	var list []Member
 	var named [][]int // embedded structs that are members of their own
 	at := map[string]int{}
 	for _, field := range reflect.VisibleFields(t) {
 		m, ok := memberOf(t, field)
-		if !ok || slices.ContainsFunc(named, func(outer []int) bool { return isWithin(field.Index, outer) }) {
+		inNamed := func(outer []int) bool { return isWithin(field.Index, outer) }
+		if !ok || slices.ContainsFunc(named, inNamed) {
 			continue
 		}
 		if field.Anonymous {
@@ -38,11 +39,13 @@ func Members(t reflect.Type) []Member {
 	return list
 }
 
-// memberOf reports false for a field that is left out, and for an embedded struct whose fields are members instead.
+// memberOf reports false for a field that is left out, and for an embedded struct whose fields are
+// members instead.
 func memberOf(t reflect.Type, field reflect.StructField) (Member, bool) {
 	tag := field.Tag.Get("json")
 	name, options, _ := strings.Cut(tag, ",")
-	if !field.IsExported() || tag == "-" || field.Anonymous && name == "" && deref(field.Type).Kind() == reflect.Struct {
+	if !field.IsExported() || tag == "-" ||
+		field.Anonymous && name == "" && deref(field.Type).Kind() == reflect.Struct {
 		return Member{}, false
 	}
 	m := Member{Name: name, Owner: t, Field: field}
@@ -68,7 +71,8 @@ func (m *Member) HasOption(option string) bool { return slices.Contains(m.Option
 // Read reads the member's tags.
 func (m *Member) Read() (Tags, error) { return Read(m.Owner, m.Field) }
 
-// CheckType reads the tags of t and of every struct that it is made of, so that a mistake is found wherever it is. The error is an *[Error].
+// CheckType reads the tags of t and of every struct within it, so that it finds a mistake at any
+// depth. The error is an *[Error].
 func CheckType(t reflect.Type) error { return checkType(t, map[reflect.Type]bool{}) }
 
 func checkType(t reflect.Type, seen map[reflect.Type]bool) error {

@@ -11,16 +11,19 @@ import (
 	"github.com/rondo-mcp/rondo/internal/schema"
 )
 
-// A Number is compared exactly. Most are small integers, and those need no big arithmetic. The zero value is not a number.
+// A Number is compared exactly. Most numbers are small integers, which need no big arithmetic. The
+// zero value is not a number.
 type Number struct {
 	text  string
 	small bool
 	value int64
 }
 
-// ParseNumber reads a number in the notation of JSON. It refuses those that would take long to compute with.
+// ParseNumber reads a number in the notation of JSON. It refuses those that would take long to
+// compute with.
 func ParseNumber(s string) (Number, error) {
-	if jsonx.KindOf([]byte(s)) != jsonx.Number || jsonx.Check([]byte(s)) != nil || strings.TrimSpace(s) != s {
+	if jsonx.KindOf([]byte(s)) != jsonx.Number || jsonx.Check([]byte(s)) != nil ||
+		strings.TrimSpace(s) != s {
 		return Number{}, errors.New("not a number")
 	}
 	if err := schema.CheckNumber(json.Number(s)); err != nil {
@@ -29,8 +32,8 @@ func ParseNumber(s string) (Number, error) {
 	return NumberText(s), nil
 }
 
-// NumberText returns the number that s spells. It must have passed [ParseNumber], or be a JSON number that has passed
-// [schema.CheckNumber].
+// NumberText returns the number that s spells. It must have passed [ParseNumber], or be a JSON
+// number that has passed [schema.CheckNumber].
 func NumberText(s string) Number {
 	value, err := strconv.ParseInt(s, 10, 64)
 	return Number{s, err == nil, value}
@@ -82,20 +85,22 @@ func (n Number) FitsFloat(bits int) bool {
 	return err == nil
 }
 
-// Float returns the nearest float64, and whether its shortest decimal spelling is n: then whoever writes the float writes n.
+// Float returns the nearest float64, and whether the shortest decimal spelling of it is n, so that
+// encoding the float writes n.
 func (n Number) Float() (float64, bool) {
 	float, err := strconv.ParseFloat(n.text, 64)
 	return float, err == nil && n.isSpelling(float, 64)
 }
 
-// isSpelling reports whether n is the shortest decimal number that is read as float, which has that many bits.
+// isSpelling reports whether n is the shortest decimal number that is read as float, which has that
+// many bits.
 func (n Number) isSpelling(float float64, bits int) bool {
 	written, ok := new(big.Rat).SetString(strconv.FormatFloat(float, 'g', -1, bits))
 	return ok && written.Cmp(n.Exact()) == 0
 }
 
-// isRounded reports whether n is an integer that a float of that many bits turns into another one. Fractions are rounded nearly always, and
-// nobody is surprised.
+// isRounded reports whether n is an integer that a float of that many bits changes to another
+// integer. Rounded fractions do not count, since nearly all fractions are rounded.
 func (n Number) isRounded(bits int) bool {
 	if !n.IsInteger() {
 		return false

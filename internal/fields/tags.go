@@ -23,8 +23,8 @@ type Tags struct {
 	Values []string // nil without an enum
 	Titles []string // nil for none, otherwise one for each value
 
-	// Default is a JSON value, nil for none. It is of the field's kind; whether it keeps the other rules is for the validator of the form
-	// or the arguments to say.
+	// Default is a JSON value, nil for none. It is of the field's kind; whether it keeps the other
+	// rules is for the validator of the form or the arguments to say.
 	Default []byte
 }
 
@@ -54,7 +54,8 @@ func Read(owner reflect.Type, field reflect.StructField) (Tags, error) {
 	return r.tags, nil
 }
 
-// Refuse refuses tags on a field which has no member of its own: a struct that is embedded, whose fields are members instead.
+// Refuse refuses tags on a field which has no member of its own: a struct that is embedded, whose
+// fields are members instead.
 func Refuse(owner reflect.Type, field reflect.StructField) error {
 	r := reader{owner: owner, field: field}
 	if err := r.readPairs(); err != nil {
@@ -62,7 +63,8 @@ func Refuse(owner reflect.Type, field reflect.StructField) error {
 	}
 	for _, key := range keywords {
 		if _, ok := r.pairs[key]; ok {
-			return r.fault(key, "does nothing on an embedded struct, whose fields are members of their own")
+			return r.newError(key,
+				"does nothing on an embedded struct, whose fields are members of their own")
 		}
 	}
 	return nil
@@ -78,7 +80,10 @@ type reader struct {
 }
 
 func (r *reader) readAll() error {
-	for _, read := range []func() error{r.readPairs, r.readTexts, r.readEnum, r.readFormat, r.readCounts, r.readBounds, r.checkOrder, r.readDefault} {
+	for _, read := range []func() error{
+		r.readPairs, r.readTexts, r.readEnum, r.readFormat,
+		r.readCounts, r.readBounds, r.checkOrder, r.readDefault,
+	} {
 		if err := read(); err != nil {
 			return err
 		}
@@ -86,28 +91,34 @@ func (r *reader) readAll() error {
 	return nil
 }
 
-func (r *reader) fault(key, format string, args ...any) error {
+func (r *reader) newError(key, format string, args ...any) error {
 	tag := ""
 	if key != "" {
 		tag = key + ":" + strconv.Quote(r.pairs[key])
 	}
-	return &Error{Type: r.owner, Field: r.field.Name, Tag: tag, Reason: fmt.Sprintf(format, args...)}
+	return &Error{
+		Type:   r.owner,
+		Field:  r.field.Name,
+		Tag:    tag,
+		Reason: fmt.Sprintf(format, args...),
+	}
 }
 
 // readTexts reads description and title.
 func (r *reader) readTexts() error {
 	for _, key := range keywords {
 		if !utf8.ValidString(r.pairs[key]) {
-			return r.fault(key, "is not UTF-8")
+			return r.newError(key, "is not UTF-8")
 		}
 	}
 	r.tags.Title = r.pairs["title"]
 	text, ok := r.pairs["jsonschema"]
 	if ok && text == "" {
-		return r.fault("jsonschema", "is empty; leave it out")
+		return r.newError("jsonschema", "is empty; leave it out")
 	}
 	if pair := pairIn(text); pair != "" {
-		return r.fault("jsonschema", "is a description and nothing else: make a tag of its own of %q, where it has one, or say it in words", pair)
+		return r.newError("jsonschema", "is a description and nothing else: "+
+			"make a tag of its own of %q, where it has one, or say it in words", pair)
 	}
 	r.tags.Description = text
 	return nil
@@ -119,29 +130,30 @@ func (r *reader) readEnum() error {
 	titles, titled := r.pairs["enumTitles"]
 	switch {
 	case !ok && titled:
-		return r.fault("enumTitles", "enumTitles needs an enum")
+		return r.newError("enumTitles", "enumTitles needs an enum")
 	case !ok:
 		return nil
 	case r.kind != Text && r.kind != Texts:
-		return r.fault("enum", "enum is for a string or a []string, not for a %v", r.field.Type)
+		return r.newError("enum", "enum is for a string or a []string, not for a %v", r.field.Type)
 	}
 	r.tags.Values = splitList(list)
 	sorted := slices.Sorted(slices.Values(r.tags.Values))
 	for i, value := range sorted {
 		if value == "" {
-			return r.fault("enum", "enum has an empty value")
+			return r.newError("enum", "enum has an empty value")
 		}
 		if i > 0 && value == sorted[i-1] {
-			return r.fault("enum", "lists the value %q twice", value)
+			return r.newError("enum", "lists the value %q twice", value)
 		}
 	}
 	if titled {
 		r.tags.Titles = splitList(titles)
 		if len(r.tags.Titles) != len(r.tags.Values) {
-			return r.fault("enumTitles", "has %d titles for %d values", len(r.tags.Titles), len(r.tags.Values))
+			return r.newError("enumTitles", "has %d titles for %d values", len(r.tags.Titles),
+				len(r.tags.Values))
 		}
 		if slices.Contains(r.tags.Titles, "") {
-			return r.fault("enumTitles", "has an empty title")
+			return r.newError("enumTitles", "has an empty title")
 		}
 	}
 	return nil
@@ -162,11 +174,12 @@ func (r *reader) readFormat() error {
 	case !ok:
 		return nil
 	case r.kind != Text && r.kind != Time || r.tags.Values != nil:
-		return r.fault("format", "format is for a string without enum, not for %s", r.describe())
+		return r.newError("format", "format is for a string without enum, not for %s",
+			r.describeType())
 	case !IsFormat(format):
-		return r.fault("format", "is none of %s", strings.Join(formats[:], ", "))
+		return r.newError("format", "is none of %s", strings.Join(formats[:], ", "))
 	case r.kind == Time && format != "date-time":
-		return r.fault("format", "a time.Time has the format date-time")
+		return r.newError("format", "a time.Time has the format date-time")
 	}
 	r.tags.Format = format
 	return nil
@@ -175,7 +188,8 @@ func (r *reader) readFormat() error {
 // readCounts reads lengths and numbers of items.
 func (r *reader) readCounts() error {
 	text := (r.kind == Text || r.kind == Time) && r.tags.Values == nil
-	list := (r.kind == Texts || r.kind == List) && deref(r.field.Type).Kind() == reflect.Slice // an array has a length already
+	// An array has a length already.
+	list := (r.kind == Texts || r.kind == List) && deref(r.field.Type).Kind() == reflect.Slice
 	for _, count := range []struct {
 		key  string
 		fits bool
@@ -189,11 +203,11 @@ func (r *reader) readCounts() error {
 			continue
 		}
 		if !count.fits {
-			return r.fault(count.key, "%s does not go with %s", count.key, r.describe())
+			return r.newError(count.key, "%s does not go with %s", count.key, r.describeType())
 		}
 		n, err := strconv.ParseUint(s, 10, 31)
 		if err != nil {
-			return r.fault(count.key, "is not a count")
+			return r.newError(count.key, "is not a count")
 		}
 		size := int(n)
 		*count.to = &size
@@ -212,14 +226,14 @@ func (r *reader) readBounds() error {
 			continue
 		}
 		if r.kind != Integer && r.kind != Float {
-			return r.fault(bound.key, "%s does not go with %s", bound.key, r.describe())
+			return r.newError(bound.key, "%s does not go with %s", bound.key, r.describeType())
 		}
 		n, err := ParseNumber(s)
 		if err != nil || r.kind == Integer && !n.IsInteger() {
-			return r.fault(bound.key, "is not %s, written as JSON writes it", r.kind)
+			return r.newError(bound.key, "is not %s, written as JSON writes it", r.kind)
 		}
-		if reason := n.fits(r.field.Type); reason != "" {
-			return r.fault(bound.key, "%s is %s, but %s", bound.key, n, reason)
+		if reason := n.reasonOutside(r.field.Type); reason != "" {
+			return r.newError(bound.key, "%s is %s, but %s", bound.key, n, reason)
 		}
 		*bound.to = &n
 	}
@@ -232,11 +246,11 @@ func (r *reader) checkOrder() error {
 	t := &r.tags
 	switch {
 	case above(t.MinLength, t.MaxLength):
-		return r.fault("minLength", "minLength is above maxLength")
+		return r.newError("minLength", "minLength is above maxLength")
 	case above(t.MinItems, t.MaxItems):
-		return r.fault("minItems", "minItems is above maxItems")
+		return r.newError("minItems", "minItems is above maxItems")
 	case t.Minimum != nil && t.Maximum != nil && t.Minimum.Compare(*t.Maximum) > 0:
-		return r.fault("minimum", "minimum is above maximum")
+		return r.newError("minimum", "minimum is above maximum")
 	}
 	return nil
 }
@@ -254,20 +268,20 @@ func (r *reader) readDefault() error {
 		r.tags.Default = appendTexts(nil, s)
 	case Boolean:
 		if s != "true" && s != "false" {
-			return r.fault("default", "is neither true nor false")
+			return r.newError("default", "is neither true nor false")
 		}
 		r.tags.Default = []byte(s)
 	case Integer, Float:
 		n, err := ParseNumber(s)
 		if err != nil || r.kind == Integer && !n.IsInteger() {
-			return r.fault("default", "is not %s, written as JSON writes it", r.kind)
+			return r.newError("default", "is not %s, written as JSON writes it", r.kind)
 		}
 		r.tags.Default = []byte(s)
 		if r.kind == Integer { // a Go decoder does not read 1.0 or 1e3
 			r.tags.Default = []byte(n.Exact().Num().String())
 		}
 	default:
-		return r.fault("default", "default does not go with %s", r.describe())
+		return r.newError("default", "default does not go with %s", r.describeType())
 	}
 	return nil
 }
@@ -286,8 +300,8 @@ func appendTexts(b []byte, s string) []byte {
 	return append(b, ']')
 }
 
-// describe names what the field is, for an error about a tag that does not go with it.
-func (r *reader) describe() string {
+// describeType names what the field is, for an error about a tag that does not go with it.
+func (r *reader) describeType() string {
 	switch {
 	case r.tags.Values != nil && r.kind == Text:
 		return "an enum"
@@ -306,7 +320,8 @@ func (t *Tags) Bounds() []string {
 		keyword string
 		set     bool
 	}{
-		{"format", t.Format != ""}, {"minLength", t.MinLength != nil}, {"maxLength", t.MaxLength != nil},
+		{"format", t.Format != ""},
+		{"minLength", t.MinLength != nil}, {"maxLength", t.MaxLength != nil},
 		{"minItems", t.MinItems != nil}, {"maxItems", t.MaxItems != nil},
 		{"minimum", t.Minimum != nil}, {"maximum", t.Maximum != nil}, {"enum", t.Values != nil},
 	} {

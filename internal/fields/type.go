@@ -21,10 +21,14 @@ const (
 
 // String returns the kind with its article, as error messages use it.
 func (k Kind) String() string {
-	return [...]string{"a value of this type", "a string", "a time", "an integer", "a number", "a boolean", "a list of strings", "a list"}[k]
+	return [...]string{
+		"a value of this type", "a string", "a time", "an integer", "a number",
+		"a boolean", "a list of strings", "a list",
+	}[k]
 }
 
-// KindOf returns what t, or what it points to, holds. A type that decodes itself counts as its Go kind.
+// KindOf returns what t, or what it points to, holds. A type that decodes itself counts as its Go
+// kind.
 func KindOf(t reflect.Type) Kind {
 	t = deref(t)
 	if t == reflect.TypeFor[time.Time]() {
@@ -59,7 +63,8 @@ func deref(t reflect.Type) reflect.Type {
 	return t
 }
 
-// Range returns the bounds that an integer type has of itself, nil where JSON Schema lists none: those of 64 bits with a sign.
+// Range returns the bounds of an integer type, nil for those that are not written into a schema:
+// the upper bounds of 64 bits and the lower one of int64.
 func Range(t reflect.Type) (minimum, maximum *Number) {
 	bound := func(n int64) *Number { b := NumberOf(n); return &b }
 	t = deref(t)
@@ -77,8 +82,8 @@ func Range(t reflect.Type) (minimum, maximum *Number) {
 	return nil, nil
 }
 
-// fits returns what keeps t from holding n, or "".
-func (n Number) fits(t reflect.Type) string {
+// reasonOutside returns why the type t cannot hold n, or "".
+func (n Number) reasonOutside(t reflect.Type) string {
 	t = deref(t)
 	minimum, maximum := Range(t)
 	switch {

@@ -7,25 +7,27 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// Accept checks the content of an accepted answer and returns it as a Go decoder should see it: defaults filled in for
-// absent members, members that the form does not have dropped, members in the form's order, integers without fraction or exponent.
+// Accept checks the content of an accepted answer and normalizes it for a Go decoder: absent
+// members get their defaults, unknown members are dropped, members are in the form's order, and
+// integers have neither fraction nor exponent.
 //
-// No bytes at all, an absent content, count as {}. The error is an *[Error] about the first field, in the form's order, that is at
-// fault. Content that is as it should be already is returned itself: whoever may change it has to clone it first.
+// Empty content counts as {}. The error is an *[Error] about the first invalid field in the form's
+// order. Content that is normalized already is returned itself, so a caller that changes the result
+// must clone it.
 func (f *Form) Accept(content []byte) (json.RawMessage, error) {
 	var few [fewFields][]byte
 	values := few[:]
 	if len(f.fields) > fewFields {
 		values = make([][]byte, len(f.fields))
 	}
-	if err := f.sort(content, values); err != nil {
+	if err := f.sortMembers(content, values); err != nil {
 		return nil, err
 	}
 	for i := range f.fields {
 		field := &f.fields[i]
 		if values[i] == nil {
 			values[i] = field.fallback // has been checked
-		} else if reason := field.check(values[i]); reason != "" {
+		} else if reason := field.checkValue(f.rulesOf(i), values[i]); reason != "" {
 			return nil, fieldError(field.name, reason)
 		}
 		if values[i] == nil && field.required {
@@ -34,7 +36,7 @@ func (f *Form) Accept(content []byte) (json.RawMessage, error) {
 	}
 	out := content
 	if !f.isWritten(content, values) {
-		out = f.write(values)
+		out = f.appendValues(values)
 	}
 	if f.extra != nil {
 		if err := f.extra.Validate(out); err != nil {
@@ -44,7 +46,7 @@ func (f *Form) Accept(content []byte) (json.RawMessage, error) {
 	return out, nil
 }
 
-// isWritten reports whether content, which is a valid object, is what write makes of values.
+// isWritten reports whether content, a valid object, equals what appendValues returns for values.
 func (f *Form) isWritten(content []byte, values [][]byte) bool {
 	rest, found := bytes.CutPrefix(content, []byte{'{'})
 	for i, first := 0, true; found && i < len(f.fields); i++ {
@@ -56,15 +58,16 @@ func (f *Form) isWritten(content []byte, values [][]byte) bool {
 			rest, found = bytes.CutPrefix(rest, []byte{','})
 		}
 		first = false
-		if found = found && bytes.HasPrefix(rest, field.key) && !field.rewrites(values[i]); found {
+		found = found && bytes.HasPrefix(rest, field.key) && !field.needsRewrite(values[i])
+		if found {
 			rest, found = bytes.CutPrefix(rest[len(field.key):], values[i])
 		}
 	}
 	return found && len(rest) == 1 && rest[0] == '}'
 }
 
-// write makes an object of values, each under the number of its field.
-func (f *Form) write(values [][]byte) []byte {
+// appendValues returns an object of values, which are indexed like the fields.
+func (f *Form) appendValues(values [][]byte) []byte {
 	size := len("{}")
 	for i, value := range values {
 		if value != nil {
@@ -84,8 +87,8 @@ func (f *Form) write(values [][]byte) []byte {
 	return append(out, '}')
 }
 
-// sort finds the members of content that the form has, each under the number of its field.
-func (f *Form) sort(content []byte, values [][]byte) error {
+// sortMembers sets values[i] to the member of content that field i names.
+func (f *Form) sortMembers(content []byte, values [][]byte) error {
 	if len(content) == 0 {
 		return nil
 	}
@@ -96,7 +99,7 @@ func (f *Form) sort(content []byte, values [][]byte) error {
 		return &Error{Reason: "the answer must be an object, got " + k.String()}
 	}
 	err := jsonx.Members(content, func(key, value []byte) error {
-		if i := f.find(key); i >= 0 {
+		if i := f.findField(key); i >= 0 {
 			values[i] = value
 		}
 		return nil
@@ -107,12 +110,12 @@ func (f *Form) sort(content []byte, values [][]byte) error {
 	return nil
 }
 
-// Defaults fills in defaults for absent members and does nothing else: members are neither checked nor dropped. It is
-// for a client, which must not judge what its person typed before showing it. No bytes at all count as {}. The error is an *[Error]
-// for what is no JSON object. The result does not alias content.
+// Defaults adds the defaults of absent members to content. It neither checks nor drops members. A
+// client calls it before it shows the answer to its person. Empty content counts as {}. The error
+// is an *[Error] for content that is not a JSON object. The result does not alias content.
 func (f *Form) Defaults(content []byte) (json.RawMessage, error) {
 	values := make([][]byte, len(f.fields))
-	if err := f.sort(content, values); err != nil {
+	if err := f.sortMembers(content, values); err != nil {
 		return nil, err
 	}
 	out, empty := []byte{'{'}, true

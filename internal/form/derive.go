@@ -11,11 +11,11 @@ import (
 	"unicode"
 
 	"github.com/rondo-mcp/rondo/internal/fields"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// Derive makes a form from a struct type, or a pointer to one. Its exported fields are the form's, in their order; an embedded struct
-// contributes its own. The package's documentation lists the tags. The error is an *[Error] that names the member and says what the grammar allows.
+// Derive makes a form from a struct type, or a pointer to one. Its exported fields are the form's,
+// in their order; an embedded struct contributes its own. The package's documentation lists the
+// tags. The error is an *[Error] that names the member and says what the grammar allows.
 //
 // An answer that [Form.Accept] returns decodes into the type without error.
 func Derive(t reflect.Type, o Options) (*Form, error) {
@@ -45,7 +45,8 @@ func deriveFields(derived []field, t reflect.Type) ([]field, error) {
 		name, options, _ := strings.Cut(tag, ",")
 		if sf.Anonymous && name == "" {
 			if sf.Type.Kind() != reflect.Struct || sf.Type == timeType || tagged {
-				return nil, fieldError(sf.Name, "is embedded; only a plain struct can be, without a json tag, and its fields become the form's")
+				return nil, fieldError(sf.Name, "is embedded; only a plain struct can be, "+
+					"without a json tag, and its fields become the form's")
 			}
 			err := fields.Refuse(t, sf)
 			if err != nil {
@@ -72,7 +73,8 @@ func deriveFields(derived []field, t reflect.Type) ([]field, error) {
 }
 
 func deriveField(owner reflect.Type, sf reflect.StructField, name, options string) (field, error) {
-	f := field{name: name, key: append(jsonx.AppendText(nil, name), ':'), required: true}
+	f := newField(name)
+	f.required = true
 	if strings.ContainsFunc(name, badInName) {
 		return f, errors.New("has a character in its name that encoding/json does not allow there")
 	}
@@ -102,9 +104,11 @@ func deriveField(owner reflect.Type, sf reflect.StructField, name, options strin
 	return f, nil
 }
 
-// badInName reports whether r makes encoding/json ignore the name in a tag and take the Go field's instead.
+// badInName reports whether encoding/json ignores a name with r in a tag and uses the Go field's
+// name.
 func badInName(r rune) bool {
-	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) &&
+		!strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 }
 
 var (
@@ -113,14 +117,15 @@ var (
 	textUnmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// setType sets kind, target and the bounds that the Go type has of itself.
+// setType sets kind, target and the bounds that follow from the Go type.
 func (f *field) setType(t reflect.Type) error {
 	if t == timeType {
 		f.kind, f.format, f.target = text, "date-time", timeTarget
 		return nil
 	}
 	if decodesItself(t) {
-		return fmt.Errorf("is of type %v, which decodes itself, so its form cannot be known; %s", t, allowed)
+		return fmt.Errorf("is of type %v, which decodes itself, so its form cannot be known; %s", t,
+			allowed)
 	}
 	switch t.Kind() {
 	case reflect.String:
@@ -148,7 +153,7 @@ func (f *field) setType(t reflect.Type) error {
 	return nil
 }
 
-// setTags completes f, whose kind follows from the Go type, with what the struct tags say.
+// setTags adds what the struct tags say to f, whose kind follows from the Go type.
 func (f *field) setTags(tags *fields.Tags) error {
 	f.title, f.description = tags.Title, tags.Description
 	if tags.Values != nil {
@@ -157,18 +162,24 @@ func (f *field) setTags(tags *fields.Tags) error {
 			f.kind = choice
 		}
 	} else if f.kind == choices {
-		return errors.New(`a []string needs an enum tag with the values to choose from, such as enum:"a,b,c"`)
+		return errors.New(`a []string needs an enum tag with the values to choose from, ` +
+			`such as enum:"a,b,c"`)
 	}
 	if tags.Format != "" {
 		if !isFormat(tags.Format) {
-			return fmt.Errorf("format %q is none of email, uri, date and date-time, and a form has no others", tags.Format)
+			return fmt.Errorf(
+				"format %q is none of email, uri, date and date-time, and a form has no others",
+				tags.Format)
 		}
 		f.format = tags.Format
 	}
 	for _, size := range []struct {
 		from *int
 		to   *limit
-	}{{tags.MinLength, &f.minSize}, {tags.MaxLength, &f.maxSize}, {tags.MinItems, &f.minSize}, {tags.MaxItems, &f.maxSize}} {
+	}{
+		{tags.MinLength, &f.minSize}, {tags.MaxLength, &f.maxSize},
+		{tags.MinItems, &f.minSize}, {tags.MaxItems, &f.maxSize},
+	} {
 		if size.from != nil {
 			*size.to = limitOf(*size.from)
 		}
@@ -179,13 +190,13 @@ func (f *field) setTags(tags *fields.Tags) error {
 	if tags.Maximum != nil {
 		f.maximum = tags.Maximum
 	}
-	if reason := f.selfCheck(); reason != "" {
+	if reason := f.checkDefinition(); reason != "" {
 		return errors.New(reason)
 	}
 	if tags.Default == nil {
 		return nil
 	}
-	if reason := f.check(tags.Default); reason != "" {
+	if reason := f.checkValue(f.compileRules(), tags.Default); reason != "" {
 		return fmt.Errorf("default is %s, but it %s", tags.Default, reason)
 	}
 	f.fallback = tags.Default
@@ -202,4 +213,5 @@ func decodesItself(t reflect.Type) bool {
 }
 
 // allowed ends the errors about types.
-const allowed = "a form is flat: string, bool, integers, floats, time.Time, []string with an enum, and pointers to these"
+const allowed = "a form is flat: string, bool, integers, floats, time.Time, " +
+	"[]string with an enum, and pointers to these"

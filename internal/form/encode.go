@@ -6,7 +6,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// encode writes the schema of fields, its members in one fixed order and its properties in the order of fields.
+// encode writes the schema of fields, its members in one fixed order and its properties in the
+// order of fields.
 func encode(fields []field) []byte {
 	b := []byte(`{"type":"object","properties":{`)
 	for i := range fields {
@@ -38,7 +39,7 @@ func encode(fields []field) []byte {
 
 func (f *field) appendSchema(b []byte) []byte {
 	b = append(b, `{"type":`...)
-	b = jsonx.AppendText(b, [...]string{"string", "integer", "number", "boolean", "string", "array"}[f.kind])
+	b = jsonx.AppendText(b, f.kind.typeName())
 	b = appendMember(b, "title", f.title)
 	b = appendMember(b, "description", f.description)
 	b = appendMember(b, "format", f.format)
@@ -66,7 +67,8 @@ func (f *field) appendSchema(b []byte) []byte {
 	return append(b, '}')
 }
 
-// appendChoices writes the values: with titles as a list of constants under keyword, otherwise as an enum.
+// appendChoices writes the values: with titles as a list of constants under keyword, otherwise as
+// an enum.
 func (f *field) appendChoices(b []byte, keyword string) []byte {
 	if f.titles == nil {
 		if f.kind == choices {
@@ -103,8 +105,9 @@ func appendMember(b []byte, name, value string) []byte {
 }
 
 func appendLimit(b []byte, name string, l limit) []byte {
-	if !l.set() {
+	if !l.isSet() {
 		return b
 	}
-	return strconv.AppendInt(append(jsonx.AppendText(append(b, ','), name), ':'), int64(l.value()), 10)
+	b = append(jsonx.AppendText(append(b, ','), name), ':')
+	return strconv.AppendInt(b, int64(l.count()), 10)
 }

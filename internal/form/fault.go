@@ -50,16 +50,16 @@ func (f *Form) Explain(err error) Fault {
 		return Fault{Rule: RuleShape, Words: "The answer could not be read."}
 	}
 	fault := Fault{Field: e.Field, Rule: RuleOther, Words: "The answer could not be used."}
-	if i := f.find([]byte(e.Field)); i >= 0 {
+	if i := f.findField([]byte(e.Field)); i >= 0 {
 		var words string
-		fault.Rule, words = f.fields[i].explain(e.Reason)
-		fault.Words = f.fields[i].label() + " " + words + "."
+		fault.Rule, words = f.fields[i].explainReason(e.Reason)
+		fault.Words = f.fields[i].displayName() + " " + words + "."
 	}
 	return fault
 }
 
-// label is what the person knows the field by.
-func (f *field) label() string {
+// displayName returns the field's title, or its name if it has none, for a person.
+func (f *field) displayName() string {
 	name := f.title
 	if name == "" {
 		name = f.name
@@ -84,32 +84,37 @@ func (f *field) label() string {
 	return string(label)
 }
 
-// explain returns the rule behind a reason, and how one tells a person of it.
-// Reasons that are not listed say themselves what they want.
-func (f *field) explain(reason string) (rule, words string) {
+// explainReason returns the rule of a reason and the text that a person is shown.
+func (f *field) explainReason(reason string) (rule, words string) {
 	switch {
 	case reason == "is required" && f.kind == boolean:
-		// Some clients leave a box out that nobody ticked.
-		return RuleRequired, "was not answered: choose yes or no, and decline if you cannot choose no"
+		// Some clients omit a box that was not ticked.
+		return RuleRequired,
+			"was not answered: choose yes or no, and decline if you cannot choose no"
 	case reason == "is required":
 		return RuleRequired, reason
 	case reason == "must be one of the allowed values" || reason == "must hold allowed values only":
 		return RuleEnum, f.choiceWords()
 	case reason == "is out of range":
 		return RuleRange, "is too small or too large"
-	case strings.HasPrefix(reason, "must be a valid "), reason == "must be a date-time that a clock can show":
+	case strings.HasPrefix(reason, "must be a valid "),
+		reason == "must be a date-time that a clock can show":
 		return RuleFormat, f.formatWords()
 	case strings.HasPrefix(reason, "must match the pattern"):
 		return RulePattern, "has not the form that is asked for"
-	case strings.HasPrefix(reason, "must be at least "), strings.HasPrefix(reason, "must be more than "):
+	case strings.HasPrefix(reason, "must be at least "),
+		strings.HasPrefix(reason, "must be more than "):
 		return RuleMinimum, reason
-	case strings.HasPrefix(reason, "must be at most "), strings.HasPrefix(reason, "must be less than "):
+	case strings.HasPrefix(reason, "must be at most "),
+		strings.HasPrefix(reason, "must be less than "):
 		return RuleMaximum, reason
-	case f.kind == choices && (strings.HasPrefix(reason, "must have at ") || strings.HasPrefix(reason, "must not hold the same")):
+	case f.kind == choices && (strings.HasPrefix(reason, "must have at ") ||
+		strings.HasPrefix(reason, "must not hold the same")):
 		return RuleItems, reason
 	case strings.HasPrefix(reason, "must have at "):
 		return RuleLength, reason
-	case strings.HasPrefix(reason, "must be a"), strings.HasPrefix(reason, "must hold strings only"):
+	case strings.HasPrefix(reason, "must be a"),
+		strings.HasPrefix(reason, "must hold strings only"):
 		return RuleType, f.typeWords()
 	}
 	return RuleOther, "is not what is asked for"

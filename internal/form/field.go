@@ -3,10 +3,11 @@ package form
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/rondo-mcp/rondo/internal/fields"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
@@ -40,22 +41,36 @@ type field struct {
 	minimum, maximum *fields.Number
 
 	values []string
-	lookup map[string]struct{} // the values; nil for a short list, which is searched in order
-	titles []string            // nil for none, otherwise one for each value
+	titles []string // nil for none, otherwise one for each value
 
 	fallback json.RawMessage // the default; nil for none
 
 	target target
 }
 
-// limit is an optional length or count: zero is none, otherwise it is one more than the limit.
+func newField(name string) field {
+	key := make([]byte, 0, len(name)+len(`"":`))
+	return field{name: name, key: append(jsonx.AppendText(key, name), ':')}
+}
+
+// limit is an optional length or count plus one; zero means that there is no limit.
 type limit int64
 
-func limitOf(n int) limit  { return limit(n) + 1 }
-func (l limit) set() bool  { return l > 0 }
-func (l limit) value() int { return int(l) - 1 }
+func limitOf(n int) limit   { return limit(n) + 1 }
+func (l limit) isSet() bool { return l > 0 }
+func (l limit) count() int  { return int(l) - 1 }
 
-// target is the Go type that an answer will be decoded into, where a schema cannot say all that it demands.
+// toPointer returns the limit as package schema has it, nil for none.
+func (l limit) toPointer() *int {
+	if !l.isSet() {
+		return nil
+	}
+	n := l.count()
+	return &n
+}
+
+// target is the Go type that an answer will be decoded into, if it has limits that a schema cannot
+// express.
 type target byte
 
 const (
@@ -67,154 +82,90 @@ const (
 	timeTarget           // no leap seconds, capital T and Z
 )
 
-// check returns the rule that raw, a valid JSON value, breaks, or "". It never repeats the value.
-func (f *field) check(raw []byte) (reason string) {
-	switch f.kind {
-	case text, choice:
-		if jsonx.KindOf(raw) != jsonx.String {
-			return wrongKind("a string", raw)
-		}
-		s, err := jsonx.TextBytes(raw)
-		if err != nil {
-			return "must be a string"
-		}
-		if f.kind == choice {
-			return f.checkChoice(s)
-		}
-		return f.checkText(s)
-	case integer, number:
-		if jsonx.KindOf(raw) != jsonx.Number {
-			return wrongKind(f.kind.String(), raw)
-		}
-		return f.checkNumber(string(raw))
-	case boolean:
-		if jsonx.KindOf(raw) != jsonx.Bool {
-			return wrongKind("a boolean", raw)
-		}
-		return ""
-	default:
-		return f.checkChoices(raw)
+// checkValue returns the rule that raw, a valid JSON value, breaks, or "". The text never holds the
+// value. rules is what compileRules returns for the field.
+func (f *field) checkValue(rules *schema.Schema, raw []byte) (reason string) {
+	isNumber := jsonx.KindOf(raw) == jsonx.Number
+	if isNumber && f.isNumeric() && schema.CheckNumber(json.Number(raw)) != nil {
+		return "is out of range"
 	}
+	if err := rules.ValidateChecked(raw); err != nil {
+		return f.wordFault(err)
+	}
+	return f.checkTarget(raw)
 }
 
-func wrongKind(want string, raw []byte) string {
-	return "must be " + want + ", got " + jsonx.KindOf(raw).String()
+func (f *field) isNumeric() bool { return f.kind == integer || f.kind == number }
+
+// compileRules returns the schema of the field's value.
+func (f *field) compileRules() *schema.Schema {
+	rules := schema.Rules{Type: f.kind.typeName(), Format: f.format, Values: f.values}
+	rules.MinSize, rules.MaxSize = f.minSize.toPointer(), f.maxSize.toPointer()
+	if f.minimum != nil {
+		rules.Minimum = f.minimum.Exact()
+	}
+	if f.maximum != nil {
+		rules.Maximum = f.maximum.Exact()
+	}
+	return rules.Compile()
+}
+
+// wordFault returns the reason of a schema's error. In an array the schema names the item by its
+// index, which means nothing to a person who made choices.
+func (f *field) wordFault(err error) string {
+	fault, ok := errors.AsType[*schema.Error](err)
+	switch {
+	case !ok:
+		return "must be " + f.kind.String()
+	case f.kind != choices:
+		return fault.Reason
+	case fault.Field == "":
+		if got, ok := strings.CutPrefix(fault.Reason, "must be an array, "); ok {
+			return "must be an array of strings, " + got
+		}
+		return fault.Reason
+	}
+	if got, ok := strings.CutPrefix(fault.Reason, "must be a string, "); ok {
+		return "must hold strings only, " + got
+	}
+	return "must hold allowed values only"
+}
+
+// checkTarget returns why the Go type of the field cannot hold raw, which keeps to the schema.
+func (f *field) checkTarget(raw []byte) string {
+	switch f.target {
+	case anyTarget:
+	case timeTarget:
+		if s, err := jsonx.Text(raw); err != nil || !isGoTime(s) {
+			return "must be a date-time that a clock can show"
+		}
+	default:
+		if !f.target.canHold(fields.NumberText(string(raw))) {
+			return "is out of range"
+		}
+	}
+	return ""
+}
+
+func isGoTime(s string) bool {
+	_, err := time.Parse(time.RFC3339, s)
+	return err == nil
 }
 
 // String returns the kind with its article, as error messages use it.
 func (k kind) String() string {
-	return [...]string{"a string", "an integer", "a number", "a boolean", "a string", "an array of strings"}[k]
+	return [...]string{
+		"a string", "an integer", "a number", "a boolean", "a string", "an array of strings",
+	}[k]
 }
 
-func (f *field) checkText(s []byte) string {
-	if f.minSize.set() || f.maxSize.set() {
-		n := utf8.RuneCount(s)
-		if f.minSize.set() && n < f.minSize.value() {
-			return "must have at least " + count(f.minSize.value(), "character")
-		}
-		if f.maxSize.set() && n > f.maxSize.value() {
-			return "must have at most " + count(f.maxSize.value(), "character")
-		}
-	}
-	if f.format == "" {
-		return ""
-	}
-	if !schema.CheckFormat(f.format, string(s)) {
-		return "must be a valid " + f.format
-	}
-	if f.target == timeTarget {
-		if _, err := time.Parse(time.RFC3339, string(s)); err != nil {
-			return "must be a date-time that a clock can show"
-		}
-	}
-	return ""
+// typeName returns the type in JSON Schema.
+func (k kind) typeName() string {
+	return [...]string{"string", "integer", "number", "boolean", "string", "array"}[k]
 }
 
-func (f *field) checkChoice(s []byte) string {
-	if f.lookup != nil {
-		if _, ok := f.lookup[string(s)]; ok {
-			return ""
-		}
-		return "must be one of the allowed values"
-	}
-	for _, value := range f.values {
-		if value == string(s) {
-			return ""
-		}
-	}
-	return "must be one of the allowed values"
-}
-
-// fewValues is up to how many values a search in order beats a map. A longer
-// list needs one: an answer may hold a million items, each to be found in it.
-const fewValues = 16
-
-// index prepares a long list of values for being searched.
-func (f *field) index() {
-	if len(f.values) <= fewValues {
-		return
-	}
-	f.lookup = make(map[string]struct{}, len(f.values))
-	for _, value := range f.values {
-		f.lookup[value] = struct{}{}
-	}
-}
-
-func (f *field) checkChoices(raw []byte) string {
-	if jsonx.KindOf(raw) != jsonx.Array {
-		return wrongKind("an array of strings", raw)
-	}
-	n, reason := 0, ""
-	err := jsonx.Elements(raw, func(i int, value []byte) error {
-		n = i + 1
-		if reason != "" {
-			return nil
-		}
-		if jsonx.KindOf(value) != jsonx.String {
-			reason = "must hold strings only, got " + jsonx.KindOf(value).String()
-			return nil
-		}
-		s, err := jsonx.TextBytes(value)
-		if err == nil && f.checkChoice(s) != "" {
-			reason = "must hold allowed values only"
-		}
-		return err
-	})
-	switch {
-	case err != nil:
-		return "must be an array of strings"
-	case reason != "":
-		return reason
-	case f.minSize.set() && n < f.minSize.value():
-		return "must have at least " + count(f.minSize.value(), "item")
-	case f.maxSize.set() && n > f.maxSize.value():
-		return "must have at most " + count(f.maxSize.value(), "item")
-	}
-	return ""
-}
-
-func (f *field) checkNumber(s string) string {
-	if schema.CheckNumber(json.Number(s)) != nil {
-		return "is out of range"
-	}
-	n := fields.NumberText(s)
-	if f.kind == integer && !n.IsInteger() {
-		return "must be an integer, got number"
-	}
-	if f.minimum != nil && n.Compare(*f.minimum) < 0 {
-		return "must be at least " + f.minimum.String()
-	}
-	if f.maximum != nil && n.Compare(*f.maximum) > 0 {
-		return "must be at most " + f.maximum.String()
-	}
-	if !f.target.holds(n) {
-		return "is out of range"
-	}
-	return ""
-}
-
-// holds reports whether n can be decoded into the target.
-func (t target) holds(n fields.Number) bool {
+// canHold reports whether n can be decoded into the target.
+func (t target) canHold(n fields.Number) bool {
 	switch t {
 	case int64Target:
 		return n.FitsInt64()
@@ -228,25 +179,27 @@ func (t target) holds(n fields.Number) bool {
 	return true
 }
 
-// appendValue appends raw, which has passed check, the way a Go type reads it: an integer written as 1.0 or 1e3 is an
-// integer to JSON Schema but not to a Go decoder. Nor is -0 to one of a type without a sign.
+// appendValue appends raw, which has passed checkValue, as a Go decoder reads it. An integer
+// written as 1.0 or 1e3 is an integer in JSON Schema but not for a Go decoder, and -0 is not one
+// for an unsigned type.
 func (f *field) appendValue(dst, raw []byte) []byte {
-	if f.rewrites(raw) {
+	if f.needsRewrite(raw) {
 		return append(dst, fields.NumberText(string(raw)).Exact().Num().String()...)
 	}
 	return append(dst, raw...)
 }
 
-// rewrites reports whether [field.appendValue] writes something else than raw.
-func (f *field) rewrites(raw []byte) bool {
-	return f.kind == integer && (bytes.ContainsAny(raw, ".eE") || f.target == uint64Target && string(raw) == "-0")
+// needsRewrite reports whether appendValue appends something else than raw.
+func (f *field) needsRewrite(raw []byte) bool {
+	return f.kind == integer &&
+		(bytes.ContainsAny(raw, ".eE") || f.target == uint64Target && string(raw) == "-0")
 }
 
-// selfCheck returns what is wrong with the field's own definition, or "".
-func (f *field) selfCheck() string {
+// checkDefinition returns what is wrong with the definition of the field, or "".
+func (f *field) checkDefinition() string {
 	unit := map[bool]string{false: "Length", true: "Items"}[f.kind == choices]
 	switch {
-	case f.minSize.set() && f.maxSize.set() && f.minSize > f.maxSize:
+	case f.minSize.isSet() && f.maxSize.isSet() && f.minSize > f.maxSize:
 		return "min" + unit + " is above max" + unit
 	case f.minimum != nil && f.maximum != nil && f.minimum.Compare(*f.maximum) > 0:
 		return "minimum is above maximum"
@@ -266,8 +219,9 @@ func (f *field) selfCheck() string {
 	return ""
 }
 
-// secret returns the credential that the field seems to ask for, or "". A boolean or a choice cannot carry one.
-func (f *field) secret() string {
+// secretWord returns the word that makes the field look like a request for a credential, or "". A
+// boolean or a choice cannot hold one.
+func (f *field) secretWord() string {
 	if f.kind == boolean || f.kind == choice || f.kind == choices {
 		return ""
 	}

@@ -87,7 +87,8 @@ func TestGrowthOfItemsTimesValues(t *testing.T) {
 	}, growthtest.Input{Name: "the last value each time", Make: func(size int) []byte { return contents[size] }})
 }
 
-// wrapped are values of all shapes for a member that no field has. Broken ones are refused by who receives an answer.
+// wrapped are values of all shapes for a member that no field has. Broken ones are refused by who
+// receives an answer.
 func wrapped(head, tail string) (inputs []growthtest.Input) {
 	for _, in := range growthtest.Values(head, tail) {
 		if !in.Refused {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/rondo-mcp/rondo/internal/fields"
@@ -12,13 +13,14 @@ import (
 	"github.com/rondo-mcp/rondo/internal/schema"
 )
 
-// Parse reads a schema that an author wrote. It must keep to the grammar of PrimitiveSchemaDefinition to the letter, as clients
-// are free to refuse or misread anything else. The error is an *[Error] that names the field and the keyword.
+// Parse reads a schema that an author wrote. It must keep to the grammar of
+// PrimitiveSchemaDefinition to the letter, as clients are free to refuse or misread anything else.
+// The error is an *[Error] that names the field and the keyword.
 //
 // schema is copied.
 func Parse(schema []byte, o Options) (*Form, error) {
 	p := parser{}
-	if err := p.form(schema); err != nil {
+	if err := p.parseForm(schema); err != nil {
 		return nil, err
 	}
 	if err := checkFields(p.fields, o.AllowSecrets); err != nil {
@@ -27,14 +29,15 @@ func Parse(schema []byte, o Options) (*Form, error) {
 	return newForm(p.fields, bytes.Clone(schema))
 }
 
-// ParsePeer reads the requestedSchema of a server. Keywords outside the grammar are allowed as long as the form stays flat: those that
-// only describe are ignored, those that restrict an answer ("pattern", "additionalProperties") are honoured by [Form.Accept]. A
-// default that the field itself does not allow is ignored. What may be asked for is not judged: that is for the person to whom the form is shown.
+// ParsePeer reads the requestedSchema of a server. Keywords outside the grammar are allowed as long
+// as the form stays flat: annotations are ignored, and [Form.Accept] enforces those that restrict
+// an answer ("pattern", "additionalProperties"). A default that the field itself does not allow is
+// ignored. Fields that ask for secrets are allowed: the person who sees the form decides.
 //
 // schema is copied.
 func ParsePeer(schema []byte) (*Form, error) {
 	p := parser{loose: true}
-	if err := p.form(schema); err != nil {
+	if err := p.parseForm(schema); err != nil {
 		return nil, err
 	}
 	if err := checkFields(p.fields, true); err != nil {
@@ -52,7 +55,7 @@ func ParsePeer(schema []byte) (*Form, error) {
 	return f, nil
 }
 
-// compileExtra compiles the whole of a peer's schema, for the keywords that the grammar does not have.
+// compileExtra compiles a peer's schema as a whole, for keywords that the grammar does not have.
 func compileExtra(raw []byte) (*schema.Schema, error) {
 	// A field takes up to MaxValues subschemas where its values have titles.
 	s, err := schema.Compile(raw, schema.Limits{MaxBytes: MaxSchema, MaxSubschemas: 2 * MaxValues})
@@ -74,11 +77,11 @@ func extraError(err error) error {
 // parser reads one form.
 type parser struct {
 	loose  bool
-	beyond bool // a keyword outside the grammar was seen
+	beyond bool // the schema has a keyword outside the grammar
 	fields []field
 }
 
-func (p *parser) form(raw []byte) error {
+func (p *parser) parseForm(raw []byte) error {
 	if len(raw) > MaxSchema {
 		return &Error{Reason: fmt.Sprintf("the schema is larger than %d bytes", MaxSchema)}
 	}
@@ -103,7 +106,7 @@ func (p *parser) form(raw []byte) error {
 				return &Error{Reason: `"$schema" must be a string`}
 			}
 		default:
-			return p.unknown("", key)
+			return p.refuseUnknown("", key)
 		}
 		return nil
 	})
@@ -115,45 +118,44 @@ func (p *parser) form(raw []byte) error {
 	case jsonx.KindOf(properties) != jsonx.Object:
 		return &Error{Reason: `"properties" must be an object`}
 	}
-	if err := jsonx.Members(properties, p.property); err != nil {
+	if err := jsonx.Members(properties, p.parseProperty); err != nil {
 		return err
 	}
-	return p.required(required)
+	return p.parseRequired(required)
 }
 
-// unknown deals with a keyword outside the grammar.
-func (p *parser) unknown(name string, keyword []byte) error {
+// refuseUnknown refuses a keyword outside the grammar. For a peer's form it records that there is
+// one and returns nil.
+func (p *parser) refuseUnknown(name string, keyword []byte) error {
 	if p.loose {
 		p.beyond = true
 		return nil
 	}
-	return fieldError(name, "has the keyword "+quote(keyword)+", which the grammar of forms does not have here")
+	return fieldError(name,
+		"has the keyword "+quote(keyword)+", which the grammar of forms does not have here")
 }
 
-func (p *parser) required(raw []byte) error {
+func (p *parser) parseRequired(raw []byte) error {
 	if raw == nil {
 		return nil
 	}
-	byName := make(map[string]*field, len(p.fields))
-	for i := range p.fields {
-		byName[p.fields[i].name] = &p.fields[i]
-	}
-	names, err := texts(raw)
+	byName := indexByName(p.fields)
+	names, err := parseTexts(raw)
 	if err != nil {
 		return &Error{Reason: `"required" must be an array of strings`}
 	}
 	for _, name := range names {
-		f := byName[name]
-		if f == nil {
+		i := searchFields(p.fields, byName, []byte(name))
+		if i < 0 {
 			return fieldError(name, "is required but not among the properties")
 		}
-		f.required = true
+		p.fields[i].required = true
 	}
 	return nil
 }
 
-// property reads one property and adds its field.
-func (p *parser) property(key, raw []byte) error {
+// parseProperty reads one property and adds its field.
+func (p *parser) parseProperty(key, raw []byte) error {
 	if len(p.fields) == MaxFields {
 		return &Error{Reason: fmt.Sprintf("has more than %d fields", MaxFields)}
 	}
@@ -161,21 +163,21 @@ func (p *parser) property(key, raw []byte) error {
 	if jsonx.KindOf(raw) != jsonx.Object {
 		return fieldError(name, "must be a schema object, got "+jsonx.KindOf(raw).String())
 	}
-	f := field{name: name, key: append(jsonx.AppendText(nil, name), ':')}
-	read, err := p.keywords(&f, raw)
+	f := newField(name)
+	read, err := p.readKeywords(&f, raw)
 	if err == nil {
 		err = f.setKind(read)
 	}
 	if err == nil {
-		err = p.keep(&f, read)
+		err = p.parseKeywords(&f, read)
 	}
 	if err == nil {
-		if reason := f.selfCheck(); reason != "" {
+		if reason := f.checkDefinition(); reason != "" {
 			err = errors.New(reason)
 		}
 	}
 	if err == nil {
-		err = p.setDefault(&f, read["default"])
+		err = p.setDefault(&f, read.get("default"))
 	}
 	if err != nil {
 		return fieldError(name, err.Error())
@@ -184,27 +186,49 @@ func (p *parser) property(key, raw []byte) error {
 	return nil
 }
 
-// keywords returns the raw value of each keyword that some kind of field has, and reads title and description.
-func (p *parser) keywords(f *field, raw []byte) (map[string][]byte, error) {
-	read := make(map[string][]byte, 8)
+// keywordNames are the keywords that some kind of field has, title and description left out.
+var keywordNames = [...]string{
+	"type", "format", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems",
+	"items", "enum", "enumNames", "oneOf", "default",
+}
+
+// rawKeywords are the raw values of one property's keywords, in the order of keywordNames. Nil
+// means absent.
+type rawKeywords [len(keywordNames)][]byte
+
+func (r *rawKeywords) get(name string) []byte { return r[slices.Index(keywordNames[:], name)] }
+
+// set reports whether name is one of keywordNames.
+func (r *rawKeywords) set(name, value []byte) bool {
+	for i := range keywordNames {
+		if keywordNames[i] == string(name) {
+			r[i] = value
+			return true
+		}
+	}
+	return false
+}
+
+// readKeywords returns the raw keywords of a property and reads title and description into f.
+func (p *parser) readKeywords(f *field, raw []byte) (*rawKeywords, error) {
+	read := &rawKeywords{}
 	err := jsonx.Members(raw, func(key, value []byte) (err error) {
 		switch string(key) {
 		case "title":
-			f.title, err = p.annotation("title", value)
+			f.title, err = p.parseAnnotation("title", value)
 		case "description":
-			f.description, err = p.annotation("description", value)
-		case "type", "format", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems",
-			"items", "enum", "enumNames", "oneOf", "default":
-			read[string(key)] = value
+			f.description, err = p.parseAnnotation("description", value)
 		default:
-			return p.unknown(f.name, key)
+			if !read.set(key, value) {
+				return p.refuseUnknown(f.name, key)
+			}
 		}
 		return err
 	})
 	return read, err
 }
 
-func (p *parser) annotation(keyword string, raw []byte) (string, error) {
+func (p *parser) parseAnnotation(keyword string, raw []byte) (string, error) {
 	s, err := jsonx.Text(raw)
 	if err != nil && !p.loose {
 		return "", fmt.Errorf("%s must be a string", keyword)
@@ -212,16 +236,18 @@ func (p *parser) annotation(keyword string, raw []byte) (string, error) {
 	return s, nil
 }
 
-// setKind decides what the field holds from its type and from whether there is a list to choose from.
-func (f *field) setKind(read map[string][]byte) error {
-	name, err := jsonx.Text(read["type"])
+// setKind decides what the field holds from its type and from whether there is a list to choose
+// from.
+func (f *field) setKind(read *rawKeywords) error {
+	name, err := jsonx.Text(read.get("type"))
 	if err != nil {
-		return errors.New(`"type" must be a string: one of string, number, integer, boolean, or array for a multi-select`)
+		return errors.New(`"type" must be a string: one of string, number, integer, boolean, ` +
+			`or array for a multi-select`)
 	}
 	switch name {
 	case "string":
 		f.kind = text
-		if read["enum"] != nil || read["oneOf"] != nil {
+		if read.get("enum") != nil || read.get("oneOf") != nil {
 			f.kind = choice
 		}
 	case "integer":
@@ -233,7 +259,8 @@ func (f *field) setKind(read map[string][]byte) error {
 	case "array":
 		f.kind = choices
 	default:
-		return fmt.Errorf("is of type %s, but a form is flat: string, number, integer, boolean, and arrays to choose from", quote([]byte(name)))
+		return fmt.Errorf("is of type %s, but a form is flat: string, number, integer, boolean, "+
+			"and arrays to choose from", quote([]byte(name)))
 	}
 	return nil
 }
@@ -245,25 +272,31 @@ type keyword struct {
 	read func(raw []byte) error
 }
 
-// keep reads the keywords that go with the field's kind and deals with those that do not.
-func (p *parser) keep(f *field, read map[string][]byte) error {
+// parseKeywords reads the keywords that the field's kind has. The others are outside the grammar.
+func (p *parser) parseKeywords(f *field, read *rawKeywords) error {
 	numeric := f.kind == integer || f.kind == number
-	listed := f.kind == choice && read["enum"] != nil
+	listed := f.kind == choice && read.get("enum") != nil
 	keywords := [...]keyword{
-		{"format", f.kind == text, func(raw []byte) error { return p.format(f, raw) }},
-		{"minLength", f.kind == text, f.minSize.read},
-		{"maxLength", f.kind == text, f.maxSize.read},
-		{"minItems", f.kind == choices, f.minSize.read},
-		{"maxItems", f.kind == choices, f.maxSize.read},
+		{"format", f.kind == text, func(raw []byte) error { return p.parseFormat(f, raw) }},
+		{"minLength", f.kind == text, f.minSize.parseLimit},
+		{"maxLength", f.kind == text, f.maxSize.parseLimit},
+		{"minItems", f.kind == choices, f.minSize.parseLimit},
+		{"maxItems", f.kind == choices, f.maxSize.parseLimit},
 		{"minimum", numeric, func(raw []byte) error { return readBound(&f.minimum, raw) }},
 		{"maximum", numeric, func(raw []byte) error { return readBound(&f.maximum, raw) }},
-		{"items", f.kind == choices, func(raw []byte) error { return p.items(f, raw) }},
-		{"enum", listed, func(raw []byte) (err error) { f.values, err = values(raw); return err }},
-		{"enumNames", listed, func(raw []byte) error { return p.enumNames(f, raw) }},
-		{"oneOf", f.kind == choice && !listed, func(raw []byte) (err error) { f.values, f.titles, err = p.titled(raw); return err }},
+		{"items", f.kind == choices, func(raw []byte) error { return p.parseItems(f, raw) }},
+		{"enum", listed, func(raw []byte) (err error) {
+			f.values, err = parseValues(raw)
+			return err
+		}},
+		{"enumNames", listed, func(raw []byte) error { return p.parseEnumNames(f, raw) }},
+		{"oneOf", f.kind == choice && !listed, func(raw []byte) (err error) {
+			f.values, f.titles, err = p.parseTitledValues(raw)
+			return err
+		}},
 	}
 	for _, k := range keywords {
-		raw := read[k.name]
+		raw := read.get(k.name)
 		if raw == nil {
 			continue
 		}
@@ -271,7 +304,7 @@ func (p *parser) keep(f *field, read map[string][]byte) error {
 		if k.fits {
 			err = k.read(raw)
 		} else {
-			err = p.unknown(f.name, []byte(k.name))
+			err = p.refuseUnknown(f.name, []byte(k.name))
 		}
 		if err != nil {
 			return withKeyword(err, k.name)
@@ -283,8 +316,8 @@ func (p *parser) keep(f *field, read map[string][]byte) error {
 	return nil
 }
 
-// withKeyword puts the keyword on an error that does not name one, and takes the field's name off one that does: the caller puts
-// it on.
+// withKeyword adds the keyword to an error that does not name one. From an *[Error], which does, it
+// removes the name of the field, which the caller adds.
 func withKeyword(err error, keyword string) error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -293,7 +326,7 @@ func withKeyword(err error, keyword string) error {
 	return fmt.Errorf("%s %w", keyword, err)
 }
 
-func (p *parser) format(f *field, raw []byte) error {
+func (p *parser) parseFormat(f *field, raw []byte) error {
 	s, err := jsonx.Text(raw)
 	switch {
 	case err == nil && isFormat(s):
@@ -306,9 +339,10 @@ func (p *parser) format(f *field, raw []byte) error {
 	return nil
 }
 
-func (l *limit) read(raw []byte) error {
+func (l *limit) parseLimit(raw []byte) error {
 	n, err := fields.ParseNumber(string(raw))
-	if err != nil || !n.IsInteger() || n.Compare(fields.NumberOf(0)) < 0 || n.Compare(fields.NumberOf(1<<31-1)) > 0 {
+	if err != nil || !n.IsInteger() || n.Compare(fields.NumberOf(0)) < 0 ||
+		n.Compare(fields.NumberOf(1<<31-1)) > 0 {
 		return errors.New("is not a count")
 	}
 	*l = limitOf(int(n.Exact().Num().Int64()))
@@ -329,13 +363,13 @@ func isText(raw []byte, want string) bool {
 	return err == nil && s == want
 }
 
-// setDefault checks and keeps the default. A peer's that does not fit is as good as none: filling it in would only make the answer
-// invalid.
+// setDefault checks and sets the default. An invalid default of a peer is ignored, since filling it
+// in would make the answer invalid.
 func (p *parser) setDefault(f *field, raw []byte) error {
 	if raw == nil {
 		return nil
 	}
-	if reason := f.check(raw); reason != "" {
+	if reason := f.checkValue(f.compileRules(), raw); reason != "" {
 		if p.loose {
 			return nil
 		}

@@ -156,7 +156,8 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestSpecificationExamples reads the examples that the specification publishes for each kind of field.
+// TestSpecificationExamples reads the examples that the specification publishes for each kind of
+// field.
 func TestSpecificationExamples(t *testing.T) {
 	root := filepath.Join("..", "..", "..", "shared", "spec", "2026-07-28", "examples")
 	if _, err := os.Stat(root); err != nil {

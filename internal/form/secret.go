@@ -5,29 +5,31 @@ import (
 	"unicode"
 )
 
-// isSecret reports whether a word, or two words in a row, names a credential. Plurals are listed where they do too: "tokens"
-// is left out on purpose, as it nearly always counts something.
+// isSecret reports whether a word, or a pair of words, names a credential. Plurals are listed if
+// they name one too; "tokens" is not listed, since it nearly always counts something.
 func isSecret(words string) bool {
 	switch words {
 	case "password", "passwords", "passwd", "passphrase", "passcode", "pwd",
 		"secret", "secrets", "token", "credential", "credentials",
 		"cvv", "cvc", "ssn", "pin", "otp":
 		return true
-	case "api key", "access key", "private key", "secret key", "api keys", "access keys", "private keys", "secret keys",
-		"card number", "credit card", "security code":
+	case "api key", "access key", "private key", "secret key", "api keys", "access keys",
+		"private keys", "secret keys", "card number", "credit card", "security code":
 		return true
 	// Two words that people run together.
-	case "apikey", "accesskey", "privatekey", "secretkey", "cardnumber", "creditcard", "clientsecret",
-		"apitoken", "accesstoken", "authtoken", "bearertoken", "refreshtoken":
+	case "apikey", "accesskey", "privatekey", "secretkey", "cardnumber", "creditcard",
+		"clientsecret", "apitoken", "accesstoken", "authtoken", "bearertoken", "refreshtoken":
 		return true
 	}
 	return false
 }
 
-// isDescribing reports whether a word turns the credential before it into something that may be asked for: its length, its name.
+// isDescribing reports whether a word after a credential makes it a property that a form may ask
+// for, such as its length or name.
 func isDescribing(word string) bool {
 	switch word {
-	case "age", "budget", "count", "expiry", "kind", "length", "lifetime", "limit", "name", "policy", "rotation", "size", "ttl", "type", "usage":
+	case "age", "budget", "count", "expiry", "kind", "length", "lifetime", "limit", "name",
+		"policy", "rotation", "size", "ttl", "type", "usage":
 		return true
 	}
 	return false
@@ -52,8 +54,9 @@ func secretIn(text string) string {
 
 func describedAt(words []string, i int) bool { return i < len(words) && isDescribing(words[i]) }
 
-// splitWords splits a name or title into lower-case words: at everything that is not a letter, before a capital that follows
-// a small letter ("apiKey"), and before the last capital of a run that a small letter follows ("APIKey").
+// splitWords splits a name or title into lower-case words: at everything that is not a letter,
+// before a capital that follows a small letter ("apiKey"), and before the last capital of a run
+// that a small letter follows ("APIKey").
 func splitWords(text string) []string {
 	var words []string
 	var word []rune

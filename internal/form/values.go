@@ -7,11 +7,13 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// enumNames reads the titles as they were written before they had a place in JSON Schema (LegacyTitledEnumSchema).
-func (p *parser) enumNames(f *field, raw []byte) error {
-	titles, err := texts(raw)
+// parseEnumNames reads the titles as they were written before they had a place in JSON Schema
+// (LegacyTitledEnumSchema).
+func (p *parser) parseEnumNames(f *field, raw []byte) error {
+	titles, err := parseTexts(raw)
 	if err == nil && len(titles) != len(f.values) {
-		err = fmt.Errorf("has %s for %s", count(len(titles), "title"), count(len(f.values), "value"))
+		err = fmt.Errorf("has %s for %s", count(len(titles), "title"),
+			count(len(f.values), "value"))
 	}
 	if err != nil && !p.loose {
 		return err
@@ -19,8 +21,8 @@ func (p *parser) enumNames(f *field, raw []byte) error {
 	return nil
 }
 
-// items reads the items of a multi-select: an enum, or constants with titles.
-func (p *parser) items(f *field, raw []byte) error {
+// parseItems reads the items of a multi-select: an enum, or constants with titles.
+func (p *parser) parseItems(f *field, raw []byte) error {
 	if jsonx.KindOf(raw) != jsonx.Object {
 		return errors.New("must be an object with the values to choose from")
 	}
@@ -30,11 +32,11 @@ func (p *parser) items(f *field, raw []byte) error {
 		case "type":
 			typed, err = jsonx.Text(value)
 		case "enum":
-			f.values, err = values(value)
+			f.values, err = parseValues(value)
 		case "anyOf":
-			f.values, f.titles, err = p.titled(value)
+			f.values, f.titles, err = p.parseTitledValues(value)
 		default:
-			return p.unknown(f.name, key)
+			return p.refuseUnknown(f.name, key)
 		}
 		return err
 	})
@@ -49,8 +51,8 @@ func (p *parser) items(f *field, raw []byte) error {
 	return nil
 }
 
-// titled reads a list of {"const": value, "title": title}.
-func (p *parser) titled(raw []byte) (values, titles []string, err error) {
+// parseTitledValues reads a list of {"const": value, "title": title}.
+func (p *parser) parseTitledValues(raw []byte) (values, titles []string, err error) {
 	if jsonx.KindOf(raw) != jsonx.Array {
 		return nil, nil, errors.New("must be an array")
 	}
@@ -69,7 +71,7 @@ func (p *parser) titled(raw []byte) (values, titles []string, err error) {
 			case "title":
 				to = &title
 			default:
-				return p.unknown("", key)
+				return p.refuseUnknown("", key)
 			}
 			s, err := jsonx.Text(part)
 			if err != nil {
@@ -93,16 +95,16 @@ func (p *parser) titled(raw []byte) (values, titles []string, err error) {
 	return values, titles, err
 }
 
-func values(raw []byte) ([]string, error) {
-	list, err := texts(raw)
+func parseValues(raw []byte) ([]string, error) {
+	list, err := parseTexts(raw)
 	if err == nil && len(list) > MaxValues {
 		err = fmt.Errorf("has more than %d values", MaxValues)
 	}
 	return list, err
 }
 
-// texts reads an array of strings.
-func texts(raw []byte) ([]string, error) {
+// parseTexts reads an array of strings.
+func parseTexts(raw []byte) ([]string, error) {
 	if jsonx.KindOf(raw) != jsonx.Array {
 		return nil, errors.New("must be an array of strings")
 	}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/cputime"
+	"github.com/rondo-mcp/rondo/internal/testmode"
 )
 
 // The sizes at which readers are measured, in bytes.
@@ -86,7 +87,7 @@ func Test(t *testing.T, r Reader, inputs ...Input) {
 
 func (r Reader) test(t *testing.T, in Input) {
 	t.Helper()
-	if raceDetector {
+	if testmode.Race {
 		r.checkOnce(t, in)
 		return
 	}
@@ -151,7 +152,8 @@ func (r Reader) measure(t *testing.T, in Input, input []byte, bounds cost) cost 
 			t.Fatalf("%d bytes of input: accepted %t, want %t", len(input), accepted, !accepted)
 		}
 		best = cost{min(best.bytes, c.bytes), min(best.objects, c.objects), min(best.took, c.took)}
-		if best.bytes <= bounds.bytes && best.objects <= bounds.objects && best.took <= bounds.took {
+		if best.bytes <= bounds.bytes && best.objects <= bounds.objects &&
+			best.took <= bounds.took {
 			break
 		}
 	}

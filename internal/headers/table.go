@@ -34,7 +34,7 @@ func Parse(schema []byte) (Table, error) {
 		return nil, nil // the usual case, without walking the schema
 	}
 	var w walker
-	if err := w.schema(schema, nil, true); err != nil {
+	if err := w.walkSchema(schema, nil, true); err != nil {
 		return nil, fmt.Errorf("x-mcp-header: %w", err)
 	}
 	return w.table, nil
@@ -42,9 +42,9 @@ func Parse(schema []byte) (Table, error) {
 
 type walker struct{ table Table }
 
-// schema walks one schema. reachable says that only properties keywords lead
+// walkSchema walks one schema. reachable says that only properties keywords lead
 // to it, so that an instance has exactly one value there.
-func (w *walker) schema(raw []byte, path []string, reachable bool) error {
+func (w *walker) walkSchema(raw []byte, path []string, reachable bool) error {
 	if jsonx.KindOf(raw) != jsonx.Object {
 		return nil // true and false are schemas too
 	}
@@ -57,7 +57,7 @@ func (w *walker) schema(raw []byte, path []string, reachable bool) error {
 		case "type":
 			typ, _ = jsonx.Text(value)
 		}
-		return w.keyword(string(key), value, path, reachable)
+		return w.walkKeyword(string(key), value, path, reachable)
 	})
 	if err != nil || annotation == nil {
 		return err
@@ -65,37 +65,41 @@ func (w *walker) schema(raw []byte, path []string, reachable bool) error {
 	if !reachable || len(path) == 0 {
 		return fmt.Errorf("annotation at a place that is not a chain of properties")
 	}
-	return w.add(annotation, path, typ)
+	return w.addParam(annotation, path, typ)
 }
 
-func (w *walker) keyword(key string, value []byte, path []string, reachable bool) error {
+func (w *walker) walkKeyword(key string, value []byte, path []string, reachable bool) error {
 	switch key {
 	case "const", "enum", "default", "examples", "x-mcp-header":
 		return nil // data, not schemas
 	case "properties":
 		return jsonx.Members(value, func(name, sub []byte) error {
-			return w.schema(sub, append(path[:len(path):len(path)], string(name)), reachable)
+			return w.walkSchema(sub, append(path[:len(path):len(path)], string(name)), reachable)
 		})
 	case "$defs", "definitions", "patternProperties", "dependentSchemas":
-		return jsonx.Members(value, func(_, sub []byte) error { return w.schema(sub, nil, false) })
+		return jsonx.Members(value,
+			func(_, sub []byte) error { return w.walkSchema(sub, nil, false) })
 	}
 	switch jsonx.KindOf(value) {
 	case jsonx.Object:
-		return w.schema(value, nil, false)
+		return w.walkSchema(value, nil, false)
 	case jsonx.Array:
-		return jsonx.Elements(value, func(_ int, sub []byte) error { return w.schema(sub, nil, false) })
+		return jsonx.Elements(value,
+			func(_ int, sub []byte) error { return w.walkSchema(sub, nil, false) })
 	}
 	return nil
 }
 
-func (w *walker) add(annotation []byte, path []string, typ string) error {
+func (w *walker) addParam(annotation []byte, path []string, typ string) error {
 	where := strings.Join(path, ".")
 	name, err := jsonx.Text(annotation)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: must be a string", where)
 	case !IsToken(name):
-		return fmt.Errorf("%s: must be a header name: one or more letters, digits or any of !#$%%&'*+-.^_`|~", where)
+		return fmt.Errorf(
+			"%s: must be a header name: one or more letters, digits or any of !#$%%&'*+-.^_`|~",
+			where)
 	case typ != "string" && typ != "integer" && typ != "boolean":
 		return fmt.Errorf("%s: only a string, integer or boolean can be mirrored", where)
 	case len(w.table) == maxParams:

@@ -20,7 +20,7 @@ const maxSafe = 1<<53 - 1
 func (t Table) Values(arguments []byte) ([]protocol.MirroredParam, error) {
 	var out []protocol.MirroredParam
 	for _, p := range t {
-		value, ok, err := p.value(arguments)
+		value, ok, err := p.valueIn(arguments)
 		if err != nil {
 			return nil, err
 		}
@@ -31,7 +31,7 @@ func (t Table) Values(arguments []byte) ([]protocol.MirroredParam, error) {
 	return out, nil
 }
 
-func (p Param) value(arguments []byte) (string, bool, error) {
+func (p Param) valueIn(arguments []byte) (string, bool, error) {
 	raw := lookup(arguments, p.Path)
 	switch {
 	case raw == nil:
@@ -42,12 +42,14 @@ func (p Param) value(arguments []byte) (string, bool, error) {
 	case p.Type == "boolean" && jsonx.KindOf(raw) == jsonx.Bool:
 		return string(raw), true, nil
 	case p.Type == "integer" && jsonx.KindOf(raw) == jsonx.Number:
-		n, ok := integer(string(raw))
+		n, ok := parseInteger(string(raw))
 		if !ok {
 			return "", false, nil
 		}
 		if new(big.Int).Abs(n).Cmp(big.NewInt(maxSafe)) > 0 {
-			return "", false, fmt.Errorf("argument %s: integers beyond 2^53-1 cannot be mirrored into a header", strings.Join(p.Path, "."))
+			return "", false, fmt.Errorf(
+				"argument %s: integers beyond 2^53-1 cannot be mirrored into a header",
+				strings.Join(p.Path, "."))
 		}
 		return n.String(), true, nil
 	}
@@ -75,8 +77,8 @@ func lookup(raw []byte, path []string) []byte {
 	return raw
 }
 
-// integer reads a number that is one, however it is spelled: 42 and 42.0.
-func integer(text string) (*big.Int, bool) {
+// parseInteger reads a number that is one, however it is spelled: 42 and 42.0.
+func parseInteger(text string) (*big.Int, bool) {
 	// A hostile exponent must not make a number of a billion digits.
 	if len(text) > 40 || strings.ContainsAny(text, "eE") {
 		return nil, false
@@ -91,21 +93,21 @@ func integer(text string) (*big.Int, bool) {
 // Check compares the headers of a request with its arguments. lines returns
 // the values of a header, by its full name. The error names the header.
 func (t Table) Check(arguments []byte, lines func(name string) []string) error {
-	return t.check(arguments, lines, true)
+	return t.checkHeaders(arguments, lines, true)
 }
 
 // CheckGiven is Check where no header is demanded: only those that are there are
 // compared.
 func (t Table) CheckGiven(arguments []byte, lines func(name string) []string) error {
-	return t.check(arguments, lines, false)
+	return t.checkHeaders(arguments, lines, false)
 }
 
-func (t Table) check(arguments []byte, lines func(name string) []string, all bool) error {
+func (t Table) checkHeaders(arguments []byte, lines func(name string) []string, all bool) error {
 	for _, p := range t {
 		if !all && len(lines(Prefix+p.Name)) == 0 {
 			continue
 		}
-		want, expected, err := p.value(arguments)
+		want, expected, err := p.valueIn(arguments)
 		if err != nil {
 			return err
 		}
@@ -121,7 +123,7 @@ func (t Table) check(arguments []byte, lines func(name string) []string, all boo
 		case len(got) > 1:
 			return fmt.Errorf("header %s appears more than once", name)
 		}
-		if err := p.match(got[0], want); err != nil {
+		if err := p.matchHeader(got[0], want); err != nil {
 			return fmt.Errorf("header %s: %w", name, err)
 		}
 	}
@@ -133,12 +135,13 @@ var (
 	errSpelling = errors.New("is not a number as JSON spells it")
 )
 
-// jsonNumber reports whether text is a number in JSON.
-func jsonNumber(text string) bool {
-	return jsonx.Check([]byte(text)) == nil && jsonx.KindOf([]byte(text)) == jsonx.Number && strings.TrimSpace(text) == text
+// isJSONNumber reports whether text is a number in JSON.
+func isJSONNumber(text string) bool {
+	return jsonx.Check([]byte(text)) == nil && jsonx.KindOf([]byte(text)) == jsonx.Number &&
+		strings.TrimSpace(text) == text
 }
 
-func (p Param) match(header, want string) error {
+func (p Param) matchHeader(header, want string) error {
 	value, err := protocol.DecodeHeaderValue(strings.Trim(header, " \t"))
 	if err != nil {
 		return err
@@ -147,10 +150,10 @@ func (p Param) match(header, want string) error {
 		// 42.0 and 42 are one value to the protocol. Other spellings of numbers
 		// than those of JSON are none: whoever decides by the header, such as a
 		// proxy, may read +1 or 01 as something else.
-		if !jsonNumber(value) {
+		if !isJSONNumber(value) {
 			return errSpelling
 		}
-		if n, ok := integer(value); ok && n.String() == want {
+		if n, ok := parseInteger(value); ok && n.String() == want {
 			return nil
 		}
 		return errMismatch

@@ -11,7 +11,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// The revisions that are spoken here: modern is the one without sessions, and the others, which have them, are legacy.
+// The revisions that are spoken here: modern is the one without sessions, and the others, which
+// have them, are legacy.
 const (
 	modern    = "2026-07-28"
 	v20251125 = "2025-11-25"
@@ -23,8 +24,9 @@ const (
 // legacy are the revisions with sessions.
 func legacy() []string { return []string{v20251125, v20250618, v20250326, v20241105} }
 
-// in returns what a scenario is in a revision. Legacy revisions put each question to the client while the one request runs,
-// and older ones know fewer kinds of questions: whoever asks one of the others is told, and nobody is asked.
+// in returns what a scenario is in a revision. Legacy revisions put each question to the client
+// while the one request runs, and older ones know fewer kinds of questions: whoever asks one of the
+// others is told, and nobody is asked.
 func (s scenario) in(revision string) scenario {
 	if revision == modern {
 		return s
@@ -60,8 +62,8 @@ func (r request) asks() (since string) {
 	}
 }
 
-// apart tells what is of another era in a message of a revision. It looks at both sides alike, and only at what may not be
-// there at all: the schemas, whose objects are open, let it through.
+// apart tells what is of another era in a message of a revision. It looks at both sides alike, and
+// only at what may not be there at all: the schemas, whose objects are open, let it through.
 func apart(revision string, from wiretest.From, raw []byte) error {
 	var m struct {
 		ID     json.RawMessage

@@ -24,7 +24,8 @@ import (
 // A upstreamDialer opens a connection to an upstream.
 type upstreamDialer func(ctx context.Context, opts *mcp.ClientOptions) (*mcp.ClientSession, error)
 
-// upstreams are the ways to servers that ask while a call runs: others' over HTTP and in a process, and ours.
+// upstreams are the ways to servers that ask while a call runs: others' over HTTP and in a process,
+// and ours.
 func upstreams(t *testing.T) map[string]upstreamDialer {
 	t.Helper()
 	program, err := os.Executable()
@@ -54,8 +55,8 @@ func upstreams(t *testing.T) map[string]upstreamDialer {
 	}
 }
 
-// startGateway is a gateway built on the official SDK, with a router between its two sides. Each call has an upstream
-// connection of its own.
+// startGateway is a gateway built on the official SDK, with a router between its two sides. Each
+// call has an upstream connection of its own.
 func startGateway(t *testing.T, dial upstreamDialer, tools ...string) (endpoint string) {
 	t.Helper()
 	router, err := elicitation.New(&elicitation.Options{Timeout: patience})
@@ -100,7 +101,8 @@ func startGateway(t *testing.T, dial upstreamDialer, tools ...string) (endpoint 
 // A guest connects somebody to the gateway with a client that knows sessions.
 type guest func(t *testing.T, endpoint string, who *person) peer
 
-// throughGateway takes two people through it at the same time. A person who is asked what is another's fails the test.
+// throughGateway takes two people through it at the same time. A person who is asked what is
+// another's fails the test.
 func throughGateway(t *testing.T, connect guest) {
 	for name, dial := range upstreams(t) {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +143,8 @@ func throughGateway(t *testing.T, connect guest) {
 	}
 }
 
-// TestGatewayGoSDK, TestGatewayMCPGo and TestGatewayRondo: clients of three makes behind the same gateway.
+// TestGatewayGoSDK, TestGatewayMCPGo and TestGatewayRondo: clients of three makes behind the same
+// gateway.
 func TestGatewayGoSDK(t *testing.T) {
 	throughGateway(t, func(t *testing.T, endpoint string, who *person) peer {
 		return connectGoSDK(t, who, false, v20251125, &mcp.StreamableClientTransport{Endpoint: endpoint})

@@ -1,4 +1,5 @@
-//lint:file-ignore SA1019 sampling and roots are deprecated, and supported: they are to be tried for as long as they are
+// lint:file-ignore SA1019 sampling and roots are deprecated, and supported: they are to be tried
+// for as long as they are
 
 package interop_test
 
@@ -39,7 +40,8 @@ func TestGoSDKServer(t *testing.T) {
 	})
 }
 
-// TestGoSDKServerLegacy: our client finds out that a server speaks older revisions only, or speaks one because it is told to.
+// TestGoSDKServerLegacy: our client finds out that a server speaks older revisions only, or speaks
+// one because it is told to.
 func TestGoSDKServerLegacy(t *testing.T) {
 	routes := []route{
 		{"http", openGoSDKServer(true, nil)},
@@ -83,8 +85,8 @@ func openGoSDKServer(push bool, opts *mcp.StreamableHTTPOptions) func(*testing.T
 	}
 }
 
-// newGoSDKServer returns a server of the official Go SDK that plays the script: its handlers return their questions, or push
-// them while they run.
+// newGoSDKServer returns a server of the official Go SDK that plays the script: its handlers return
+// their questions, or push them while they run.
 func newGoSDKServer(push bool) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "script", Version: "1.0.0"}, nil)
 	h := goSDKHandlers{push}

@@ -69,7 +69,8 @@ func TestInspector(t *testing.T) {
 			})
 		}
 	}
-	// It finds out by itself which revision is spoken. Its default is another: to speak as if it were 2025.
+	// It finds out by itself which revision is spoken. Its default is another: to speak as if it
+	// were 2025.
 	t.Run("negotiation/process", func(t *testing.T) { inspections()[0].run(t, dir, "auto", everything) })
 	t.Run("negotiation/http", func(t *testing.T) { inspections()[0].run(t, dir, "auto", serveEverything(t, everything)) })
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/roundtriptest"
 )
 
-// TestKit: package roundtriptest on servers of others with rondo in them. Their tools ask two dependent questions, as code that
-// waits, and then act.
+// TestKit: package roundtriptest on servers of others with rondo in them. Their tools ask two
+// dependent questions, as code that waits, and then act.
 func TestKit(t *testing.T) {
 	flows := []roundtriptest.Flow{
 		{

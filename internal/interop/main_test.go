@@ -11,7 +11,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
-// This program is a server on standard input and output instead of the tests of it when one of these is set.
+// This program is a server on standard input and output instead of the tests of it when one of
+// these is set.
 const (
 	asSubject  = "RONDO_INTEROP_SUBJECT"
 	asOfficial = "RONDO_INTEROP_OFFICIAL"
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 	var err error
 	switch {
 	case os.Getenv(asSubject) != "":
-		srv, failed := subject()
+		srv, failed := newServer()
 		if err = failed; err == nil {
 			err = srv.ServeStdio(context.Background())
 		}

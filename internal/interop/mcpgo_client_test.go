@@ -45,7 +45,8 @@ func mcpGoRoutes(revision string) []route {
 	return []route{
 		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {
 			endpoint, said := listen(t, serverhttp.New(newSubject(t), nil))
-			// An answer may be on its way still when the result is there. Then the client gives up on it and logs that.
+			// An answer may be on its way still when the result is there. Then the client gives up
+			// on it and logs that.
 			quiet := transport.WithHTTPLogger(slog.New(slog.DiscardHandler))
 			over, err := transport.NewStreamableHTTP(endpoint, quiet)
 			if err != nil {

@@ -1,4 +1,5 @@
-//lint:file-ignore SA1019 sampling and roots are deprecated, and supported: they are to be tried for as long as they are
+// lint:file-ignore SA1019 sampling and roots are deprecated, and supported: they are to be tried
+// for as long as they are
 
 package interop_test
 
@@ -43,7 +44,8 @@ func TestMCPGoServer(t *testing.T) {
 	})
 }
 
-// TestMCPGoServerLegacy: our client is told to open a session, since the server speaks newer revisions, too.
+// TestMCPGoServerLegacy: our client is told to open a session, since the server speaks newer
+// revisions, too.
 func TestMCPGoServerLegacy(t *testing.T) {
 	over := func(push bool) func(*testing.T, *person, bool) (peer, said) {
 		return func(t *testing.T, who *person, mute bool) (peer, said) {
@@ -103,8 +105,8 @@ func openMCPGoServer(dial dialer, push bool, opts ...server.StreamableHTTPOption
 	}
 }
 
-// newMCPGoServer returns a server of mcp-go that plays the script: its handlers return their questions, or push them while they
-// run.
+// newMCPGoServer returns a server of mcp-go that plays the script: its handlers return their
+// questions, or push them while they run.
 func newMCPGoServer(push bool) *server.MCPServer {
 	s := server.NewMCPServer("script", "1.0.0", server.WithToolCapabilities(false), server.WithPromptCapabilities(false),
 		server.WithResourceCapabilities(false, false), server.WithElicitation(), server.WithRoots())

@@ -13,7 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A mistake is something that the author of a handler did, or the implementation under it, and that arrives at our client.
+// A mistake is something that the author of a handler did, or the implementation under it, and that
+// arrives at our client.
 type mistake struct {
 	name    string
 	request request
@@ -22,7 +23,8 @@ type mistake struct {
 	want    string // the text, or what kind of error in the words of kindOf
 }
 
-// endure has our client call a server that makes mistakes: it must not crash, hang or take them for an answer.
+// endure has our client call a server that makes mistakes: it must not crash, hang or take them for
+// an answer.
 func endure(t *testing.T, handler func() http.Handler, mistakes []mistake) {
 	for _, m := range mistakes {
 		t.Run(m.name, func(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/proctest"
 )
 
-// What npm fetches. The Inspector does not start on Node 20, which many machines have; npm can bring its own.
+// What npm fetches. The Inspector does not start on Node 20, which many machines have; npm can
+// bring its own.
 const (
 	nodeVersion      = "22.23.3"
 	tsClientVersion  = "2.4.0"
@@ -45,8 +46,9 @@ func (d nodeDir) file(parts ...string) string {
 	return filepath.Join(append([]string{string(d), "node_modules"}, parts...)...)
 }
 
-// installed returns the folder with all packages, in the user's cache directory. It is fetched aside and moved, so that what
-// is there is complete. What cannot be fetched or does not run fails the test.
+// installed returns the folder with all packages, in the user's cache directory. It is fetched
+// aside and moved, so that what is there is complete. What cannot be fetched or does not run fails
+// the test.
 func installed(t *testing.T) nodeDir {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -66,7 +68,8 @@ func installed(t *testing.T) nodeDir {
 	return dir
 }
 
-// startNode runs a script of testdata, which must end, and have nothing to complain about, when its standard input ends.
+// startNode runs a script of testdata, which must end, and have nothing to complain about, when its
+// standard input ends.
 func startNode(t *testing.T, script string, args ...string) *proctest.Process {
 	t.Helper()
 	dir := installed(t)

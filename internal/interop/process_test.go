@@ -23,9 +23,9 @@ func processAs(t *testing.T, as string) (command string) {
 	return as + " " + quote(program)
 }
 
-// recordProcess returns a program that runs a command of the shell and writes down what passes through it. What the client says
-// comes first: of a process the order is not known. Who asks what was said waits until the program, and all of its parts, have
-// ended.
+// recordProcess returns a program that runs a command of the shell and writes down what passes
+// through it. What the client says comes first: of a process the order is not known. Who asks what
+// was said waits until the program, and all of its parts, have ended.
 func recordProcess(t *testing.T, command string) (recording string, _ said) {
 	t.Helper()
 	dir := t.TempDir()

@@ -8,7 +8,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 )
 
-// TestTSClientRetrofit: the TypeScript SDK's clients, the official Go SDK's server with gosdk.Install.
+// TestTSClientRetrofit: the TypeScript SDK's clients, the official Go SDK's server with
+// gosdk.Install.
 func TestTSClientRetrofit(t *testing.T) {
 	for name, push := range map[string]bool{"returned": false, "pushed": true} {
 		t.Run(name, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
-// TestGoSDKRetrofit: everybody's clients, the official Go SDK's server with gosdk.Install. Its handlers return their questions,
-// in the SDK's own types, or push them as if there were sessions.
+// TestGoSDKRetrofit: everybody's clients, the official Go SDK's server with gosdk.Install. Its
+// handlers return their questions, in the SDK's own types, or push them as if there were sessions.
 func TestGoSDKRetrofit(t *testing.T) {
 	for name, push := range map[string]bool{"returned": false, "pushed": true} {
 		t.Run(name, func(t *testing.T) {

@@ -49,7 +49,8 @@ func connectRondoLegacy(t *testing.T, transport protocol.Peer, who *person, mute
 	return newRondo(t, transport, who, mute, &client.Options{Timeout: patience, Era: protocol.Legacy})
 }
 
-// overLines returns our client's way to the other end of a stream, whatever time that takes to say what it speaks.
+// overLines returns our client's way to the other end of a stream, whatever time that takes to say
+// what it speaks.
 func overLines(r io.ReadCloser, w io.WriteCloser) protocol.Peer {
 	return client.NewStream(r, w, &client.StreamOptions{ProbeTimeout: patience})
 }

@@ -31,8 +31,9 @@ func resource(uri string) request {
 	return request{Method: protocol.MethodReadResource, Target: uri}
 }
 
-// A peer is a client that somebody else has written, connected to a server. It returns what it makes of the answer as text:
-// names or URIs for a list, and "error: " before the text of a tool that failed.
+// A peer is a client that somebody else has written, connected to a server. It returns what it
+// makes of the answer as text: names or URIs for a list, and "error: " before the text of a tool
+// that failed.
 type peer interface {
 	do(ctx context.Context, r request) (string, error)
 }
@@ -129,15 +130,16 @@ type defect struct {
 // uncounted says that some questions are put and others are not, or not always the same.
 const uncounted = -1
 
-// A route is a way from a client to a server, one of which is ours. open connects a client with that person behind it, or with
-// nobody to ask when the scenario is mute, and returns what is said.
+// A route is a way from a client to a server, one of which is ours. open connects a client with
+// that person behind it, or with nobody to ask when the scenario is mute, and returns what is said.
 type route struct {
 	name string
 	open func(t *testing.T, who *person, mute bool) (peer, said)
 }
 
-// matrix takes a client through all scenarios over its routes, on which revision is spoken. Defects are those of the peer, by
-// scenario or by scenario/route; ours is the side whose messages must conform.
+// matrix takes a client through all scenarios over its routes, on which revision is spoken. Defects
+// are those of the peer, by scenario or by scenario/route; ours is the side whose messages must
+// conform.
 func matrix(t *testing.T, revision string, ours wiretest.From, routes []route, defects map[string]defect) {
 	unused := maps.Clone(defects)
 	for _, s := range scenarios() {

@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// What the servers of others do is written down once, here: what the subject does, in terms that each of them can be put in.
+// What the servers of others do is written down once, here: what the subject does, in terms that
+// each of them can be put in.
 
 // A turn is what a handler is given.
 type turn struct {
@@ -112,8 +113,8 @@ func script(t turn) step {
 	return step{text: "nothing is called " + t.target, failed: true}
 }
 
-// pushed plays all turns of a script at once, as a handler does that puts its questions while the request runs: put puts one
-// and waits for the reply.
+// pushed plays all turns of a script at once, as a handler does that puts its questions while the
+// request runs: put puts one and waits for the reply.
 func pushed(t turn, put func(question) (reply, error)) step {
 	for {
 		s := script(t)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rondo-mcp/rondo/internal/subject"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -13,19 +14,13 @@ import (
 
 // The forms that the subject asks to be filled in.
 type (
-	confirmation struct {
-		Reason string `json:"reason" jsonschema:"why now?" minLength:"3"`
-	}
-	region struct {
-		Name string `json:"name" enum:"eu,us" enumTitles:"Europe,America"`
-	}
-	size struct {
+	confirmation = subject.Confirmation
+	region       = subject.Region
+	size         struct {
 		Cores int   `json:"cores,omitempty" minimum:"1" maximum:"64" default:"2"`
 		Spare *bool `json:"spare"`
 	}
-	contact struct {
-		Email string `json:"email" format:"email"`
-	}
+	contact = subject.Contact
 )
 
 var (
@@ -35,10 +30,6 @@ var (
 	whom    = roundtrip.MustQuestion[contact]("contact")
 )
 
-type deployInput struct {
-	Env string `json:"env" jsonschema:"where to deploy to"`
-}
-
 type database struct {
 	Region string `json:"region"`
 }
@@ -46,7 +37,7 @@ type database struct {
 // newSubject returns our server, with a handler for every way of asking.
 func newSubject(t testing.TB) *server.Server {
 	t.Helper()
-	srv, err := subject()
+	srv, err := newServer()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,13 +45,12 @@ func newSubject(t testing.TB) *server.Server {
 	return srv
 }
 
-func subject() (*server.Server, error) {
-	srv, err := server.New(&server.Options{Info: protocol.Implementation{Name: "subject", Version: "1.0.0"}})
+func newServer() (*server.Server, error) {
+	srv, err := server.New(&server.Options{Info: subject.Info()})
 	if err != nil {
 		return nil, err
 	}
 	addTools(srv)
-	addPrompts(srv)
 	addResources(srv)
 	return srv, nil
 }
@@ -75,30 +65,13 @@ func serveSubject(t *testing.T) (line, said) {
 }
 
 func addTools(srv *server.Server) {
-	server.AddRawTool(srv, server.Tool{Name: "plain", Description: "Asks nothing."},
-		func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-			return server.Text("plain"), nil
-		})
-	server.AddTool(srv, server.Tool{Name: "deploy", Description: "Asks once."}, deploy)
+	subject.Register(srv)
 	server.AddRawTool(srv, server.Tool{Name: "slow", Description: "Reports progress and asks."}, slow)
 	server.AddRawTool(srv, server.Tool{Name: "wizard", Description: "Asks three times."}, wizard)
 	server.AddToolOut(srv, server.Tool{Name: "provision", Description: "Asks and answers with a value."}, provision)
 	server.AddRawTool(srv, server.Tool{Name: "summarize", Description: "Asks the client's model."}, summarize)
 	server.AddRawTool(srv, server.Tool{Name: "tidy", Description: "Asks for directories."}, tidy)
-	server.AddRawTool(srv, server.Tool{Name: "sign_in", Description: "Asks to visit a URL."}, signIn)
 	server.AddRawTool(srv, server.Tool{Name: "survey", Description: "Asks everything at once."}, survey)
-	server.AddRawTool(srv, server.Tool{Name: "poll", Description: "Asks to come back."}, poll)
-	server.AddRawTool(srv, server.Tool{Name: "fail", Description: "Asks, then fails."}, fail)
-}
-
-func deploy(ctx context.Context, _ *server.ToolCall, in deployInput) (protocol.CallToolOutcome, error) {
-	switch answer := confirm.Answer(ctx); answer.Outcome {
-	case roundtrip.Accepted:
-		return server.Text("deployed to " + in.Env + ": " + answer.Content.Reason), nil
-	case roundtrip.Declined, roundtrip.Cancelled:
-		return server.Text("left " + in.Env + " alone: " + answer.Outcome.String()), nil
-	}
-	return roundtrip.InputRequired(confirm.Elicit("Deploy to " + in.Env + "?")), nil
 }
 
 // slow makes every response an event stream, for clients that want progress.
@@ -143,14 +116,7 @@ func summarize(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcom
 	if said, ok := roundtrip.Sampled(ctx, "summary"); ok {
 		return server.Text(said.Model + " says: " + textOf(said.Content)), nil
 	}
-	return roundtrip.InputRequired(roundtrip.CreateMessage("summary", sampling())), nil
-}
-
-func sampling() *protocol.CreateMessage {
-	return &protocol.CreateMessage{
-		MaxTokens: 100, SystemPrompt: "Be brief.",
-		Messages: []protocol.SamplingMessage{{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "Summarize."}}}},
-	}
+	return roundtrip.InputRequired(roundtrip.CreateMessage("summary", subject.Sampling())), nil
 }
 
 func tidy(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
@@ -168,13 +134,6 @@ func uris(roots []protocol.Root) string {
 	return strings.Join(list, " ")
 }
 
-func signIn(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-	if outcome := roundtrip.Visited(ctx, "login"); outcome != roundtrip.Missing {
-		return server.Text("visit " + outcome.String()), nil
-	}
-	return roundtrip.InputRequired(roundtrip.ElicitURL("login", "Sign in", "https://example.com/in")), nil
-}
-
 func survey(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
 	confirmed := confirm.Answer(ctx)
 	said, sampled := roundtrip.Sampled(ctx, "summary")
@@ -186,38 +145,10 @@ func survey(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, 
 	}
 	return roundtrip.InputRequired(
 		confirm.Elicit("Sure?"),
-		roundtrip.CreateMessage("summary", sampling()),
+		roundtrip.CreateMessage("summary", subject.Sampling()),
 		roundtrip.ListRoots("dirs"),
-		roundtrip.ElicitURL("login", "Sign in", "https://example.com/in"),
+		subject.SignIn(),
 	), nil
-}
-
-// poll sends the client away twice without a question.
-func poll(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-	if n, _ := roundtrip.State[int](ctx); n < 2 {
-		return roundtrip.InputRequired(roundtrip.WithState(n + 1)), nil
-	}
-	return server.Text("ready"), nil
-}
-
-func fail(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-	if confirm.Answer(ctx).Outcome == roundtrip.Accepted {
-		return nil, fmt.Errorf("the disk is full")
-	}
-	return roundtrip.InputRequired(confirm.Elicit("Fail?")), nil
-}
-
-func addPrompts(srv *server.Server) {
-	server.AddPrompt(srv, server.Prompt{
-		Name: "brief", Description: "Asks who reads it.", Arguments: []protocol.PromptArgument{{Name: "topic", Required: true}},
-	}, func(ctx context.Context, call *server.PromptCall) (protocol.GetPromptOutcome, error) {
-		who, ok := whom.AcceptedContent(ctx)
-		if !ok {
-			return roundtrip.InputRequired(whom.Elicit("Who reads it?")), nil
-		}
-		return &protocol.GetPromptResult{Messages: []protocol.PromptMessage{
-			server.UserText("Write about " + call.Arguments["topic"] + " for " + who.Email)}}, nil
-	})
 }
 
 func addResources(srv *server.Server) {

@@ -30,7 +30,8 @@ func TestTSClient(t *testing.T) {
 			harmless: true, silent: true,
 		},
 	})
-	// It finds out by itself which revision is spoken. Its default is another: to speak as if it were 2025.
+	// It finds out by itself which revision is spoken. Its default is another: to speak as if it
+	// were 2025.
 	for _, r := range ts.routes("auto") {
 		t.Run("negotiation/"+r.name, func(t *testing.T) { named(t, "single round").run(t, modern, wiretest.Server, r, defect{}) })
 	}
@@ -48,7 +49,8 @@ func TestTSSDKLegacy(t *testing.T) {
 	matrix(t, v20251125, wiretest.Server, ts.routes(nil), nil)
 }
 
-// tsProcess is testdata/client.mjs, which connects to one server after another. Its methods must not overlap.
+// tsProcess is testdata/client.mjs, which connects to one server after another. Its methods must
+// not overlap.
 type tsProcess struct {
 	*proctest.Process
 	lines     *bufio.Scanner
@@ -63,7 +65,8 @@ func startTS(t *testing.T, module string) *tsProcess {
 	return &tsProcess{Process: process, lines: bufio.NewScanner(process.Out)}
 }
 
-// routes are those to the subject, in the revision that negotiate says: over HTTP, and to a process that the client starts.
+// routes are those to the subject, in the revision that negotiate says: over HTTP, and to a process
+// that the client starts.
 func (ts *tsProcess) routes(negotiate any) []route {
 	return []route{
 		{"http", func(t *testing.T, who *person, mute bool) (peer, said) {
@@ -109,7 +112,8 @@ func (c tsClient) do(ctx context.Context, r request) (string, error) {
 	return c.tell(ctx, "request", r)
 }
 
-// disconnect ends what would keep the server's end of the test waiting: in a session a stream is open until then.
+// disconnect ends what would keep the server's end of the test waiting: in a session a stream is
+// open until then.
 func (c tsClient) disconnect() {
 	if !c.connected {
 		return

@@ -18,8 +18,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// patience bounds whatever should take milliseconds, or seconds where a process has to start. It is long since it measures
-// nothing: what runs out of it hangs, however busy the machine is.
+// patience bounds whatever should take milliseconds, or seconds where a process has to start. It is
+// long since it measures nothing: what runs out of it hangs, however busy the machine is.
 const patience = 2 * time.Minute
 
 // within bounds a test's calls.
@@ -42,8 +42,8 @@ func listen(t testing.TB, handler http.Handler) (endpoint string, _ said) {
 	return record(t, behind.URL+"/mcp")
 }
 
-// record returns the endpoint of a proxy that writes down what passes on the way to target: it sees what crosses the wire,
-// whatever program is at either end.
+// record returns the endpoint of a proxy that writes down what passes on the way to target: it sees
+// what crosses the wire, whatever program is at either end.
 func record(t testing.TB, target string) (endpoint string, _ said) {
 	t.Helper()
 	to, err := url.Parse(target)
@@ -96,7 +96,8 @@ func serve(t testing.TB, end line, f func(context.Context)) {
 	t.Cleanup(func() { <-served })
 }
 
-// oneByOne takes writes that overlap, as a process's standard output does: some servers write a line whenever they have one.
+// oneByOne takes writes that overlap, as a process's standard output does: some servers write a
+// line whenever they have one.
 type oneByOne struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -113,9 +114,10 @@ type recorded struct {
 	io.Closer
 }
 
-// conform holds what one side said against the published schema of a revision, and what both said against the other era. It
-// returns how many requests the server sent. Until a client of both eras opens a session it speaks the modern revision. leaks is
-// what the peer, and not our side, says of the other era, in the words of apart; empty: nothing.
+// conform holds what one side said against the published schema of a revision, and what both said
+// against the other era. It returns how many requests the server sent. Until a client of both eras
+// opens a session it speaks the modern revision. leaks is what the peer, and not our side, says of
+// the other era, in the words of apart; empty: nothing.
 func conform(t testing.TB, revision string, ours wiretest.From, messages []wiretest.Message, leaks string) (pushes int) {
 	t.Helper()
 	methods := map[wiretest.From]map[string]string{wiretest.Client: {}, wiretest.Server: {}} // of requests, by who sent them and id

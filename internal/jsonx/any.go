@@ -7,7 +7,7 @@ import "strconv"
 // range, or raw has not been checked.
 func decodeAny(raw []byte) (any, bool) {
 	r := anyReader{data: raw}
-	v, ok := r.value(0)
+	v, ok := r.readValue(0)
 	return v, ok && r.at == len(raw)
 }
 
@@ -22,34 +22,34 @@ type anyReader struct {
 	names  [64]string // that have been seen, for documents that repeat them
 }
 
-// value reads the value at r.at and leaves r.at behind it.
-func (r *anyReader) value(depth int) (any, bool) {
+// readValue reads the value at r.at and leaves r.at behind it.
+func (r *anyReader) readValue(depth int) (any, bool) {
 	if r.at >= len(r.data) {
 		return nil, false
 	}
 	switch c := r.data[r.at]; c {
 	case '"':
-		text, ok := r.text()
+		text, ok := r.readText()
 		return string(text), ok
 	case '{', '[':
 		if depth == MaxDepth {
 			return nil, false
 		}
 		if c == '{' {
-			return r.object(depth + 1)
+			return r.readObject(depth + 1)
 		}
-		return r.array(depth + 1)
+		return r.readArray(depth + 1)
 	case 't':
-		return true, r.literal("true")
+		return true, r.readLiteral("true")
 	case 'f':
-		return false, r.literal("false")
+		return false, r.readLiteral("false")
 	case 'n':
-		return nil, r.literal("null")
+		return nil, r.readLiteral("null")
 	}
-	return r.number()
+	return r.readNumber()
 }
 
-func (r *anyReader) literal(want string) bool {
+func (r *anyReader) readLiteral(want string) bool {
 	end := r.at + len(want)
 	if end > len(r.data) || string(r.data[r.at:end]) != want {
 		return false
@@ -58,8 +58,8 @@ func (r *anyReader) literal(want string) bool {
 	return true
 }
 
-// text reads a string, which may alias the data.
-func (r *anyReader) text() ([]byte, bool) {
+// readText reads a string, which may alias the data.
+func (r *anyReader) readText() ([]byte, bool) {
 	end := skipString(r.data, r.at+1)
 	if end < 0 {
 		return nil, false
@@ -69,7 +69,7 @@ func (r *anyReader) text() ([]byte, bool) {
 	return text, err == nil
 }
 
-func (r *anyReader) number() (any, bool) {
+func (r *anyReader) readNumber() (any, bool) {
 	start := r.at
 	for r.at < len(r.data) && !endsScalar(r.data[r.at]) {
 		r.at++
@@ -99,15 +99,15 @@ func shortInteger(raw []byte) (n int64, ok bool) {
 	return n, true
 }
 
-func (r *anyReader) array(depth int) (any, bool) {
+func (r *anyReader) readArray(depth int) (any, bool) {
 	base := len(r.values)
-	for r.open(']') {
-		v, ok := r.value(depth)
+	for r.nextValue(']') {
+		v, ok := r.readValue(depth)
 		if !ok {
 			return nil, false
 		}
 		r.values = append(r.values, v)
-		if !r.more(']') {
+		if !r.skipToSeparator(']') {
 			return nil, false
 		}
 	}
@@ -117,13 +117,13 @@ func (r *anyReader) array(depth int) (any, bool) {
 	return list, true
 }
 
-func (r *anyReader) object(depth int) (any, bool) {
+func (r *anyReader) readObject(depth int) (any, bool) {
 	base, names := len(r.values), len(r.keys)
-	for r.open('}') {
+	for r.nextValue('}') {
 		if r.at >= len(r.data) || r.data[r.at] != '"' {
 			return nil, false
 		}
-		name, ok := r.text()
+		name, ok := r.readText()
 		if !ok {
 			return nil, false
 		}
@@ -132,13 +132,13 @@ func (r *anyReader) object(depth int) (any, bool) {
 			return nil, false
 		}
 		r.at = skipSpace(r.data, r.at+1)
-		r.keys = append(r.keys, r.intern(name))
-		v, ok := r.value(depth)
+		r.keys = append(r.keys, r.internName(name))
+		v, ok := r.readValue(depth)
 		if !ok {
 			return nil, false
 		}
 		r.values = append(r.values, v)
-		if !r.more('}') {
+		if !r.skipToSeparator('}') {
 			return nil, false
 		}
 	}
@@ -150,9 +150,9 @@ func (r *anyReader) object(depth int) (any, bool) {
 	return members, true
 }
 
-// open steps over the opening bracket, or the comma, before r.at's next value.
+// nextValue steps over the opening bracket, or the comma, before r.at's next value.
 // It reports false, and steps over it, when the closing bracket comes instead.
-func (r *anyReader) open(closing byte) bool {
+func (r *anyReader) nextValue(closing byte) bool {
 	if r.data[r.at] != closing {
 		r.at = skipSpace(r.data, r.at+1)
 	}
@@ -163,19 +163,20 @@ func (r *anyReader) open(closing byte) bool {
 	return true
 }
 
-// more steps to the comma or the closing bracket behind a value.
-func (r *anyReader) more(closing byte) bool {
+// skipToSeparator steps to the comma or the closing bracket behind a value.
+func (r *anyReader) skipToSeparator(closing byte) bool {
 	r.at = skipSpace(r.data, r.at)
 	return r.at < len(r.data) && (r.data[r.at] == ',' || r.data[r.at] == closing)
 }
 
-// intern returns name as a string, if possible one that it has returned before.
-func (r *anyReader) intern(name []byte) string {
+// internName returns name as a string, if possible one that it has returned before.
+func (r *anyReader) internName(name []byte) string {
 	const longest = 32
 	if len(name) == 0 || len(name) > longest {
 		return string(name)
 	}
-	seen := &r.names[(uint(len(name))*31+uint(name[0])*7+uint(name[len(name)-1]))%uint(len(r.names))]
+	hash := uint(len(name))*31 + uint(name[0])*7 + uint(name[len(name)-1])
+	seen := &r.names[hash%uint(len(r.names))]
 	if *seen != string(name) {
 		*seen = string(name)
 	}

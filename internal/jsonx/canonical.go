@@ -34,11 +34,11 @@ func AppendCanonicalSpelled(dst, raw []byte) ([]byte, error) {
 func appendCanonical(dst, raw []byte, spelled bool) ([]byte, error) {
 	c := canonicals.Get().(*canonical)
 	c.spelled = spelled
-	out, err := c.value(dst, trim(raw), 0)
+	out, err := c.appendValue(dst, trim(raw), 0)
 	if err != nil {
 		out = dst
 	}
-	c.release()
+	c.releaseMemory()
 	canonicals.Put(c)
 	return out, err
 }
@@ -59,8 +59,8 @@ type member struct {
 	start, end int    // of name, colon and value, from the object's start
 }
 
-// release drops the memory that a huge document has taken.
-func (c *canonical) release() {
+// releaseMemory drops the memory that a huge document has taken.
+func (c *canonical) releaseMemory() {
 	if cap(c.members) > keepSlots {
 		c.members = nil
 	}
@@ -69,18 +69,18 @@ func (c *canonical) release() {
 	}
 }
 
-// value appends the value raw, which has no white space around it and is depth
+// appendValue appends the value raw, which has no white space around it and is depth
 // brackets deep.
-func (c *canonical) value(dst, raw []byte, depth int) ([]byte, error) {
+func (c *canonical) appendValue(dst, raw []byte, depth int) ([]byte, error) {
 	switch kind := KindOf(raw); kind {
 	case Object, Array:
 		if depth == MaxDepth {
 			return dst, syntaxError(0, "nesting too deep")
 		}
 		if kind == Object {
-			return c.object(dst, raw, depth+1)
+			return c.appendObject(dst, raw, depth+1)
 		}
-		return c.array(dst, raw, depth+1)
+		return c.appendArray(dst, raw, depth+1)
 	case String:
 		text, err := TextBytes(raw)
 		return appendText(dst, text, false), err
@@ -100,23 +100,23 @@ func (c *canonical) value(dst, raw []byte, depth int) ([]byte, error) {
 	return dst, syntaxError(0, "malformed value")
 }
 
-// array appends an array.
-func (c *canonical) array(dst, raw []byte, depth int) ([]byte, error) {
+// appendArray appends an array.
+func (c *canonical) appendArray(dst, raw []byte, depth int) ([]byte, error) {
 	dst = append(dst, '[')
 	err := Elements(raw, func(i int, value []byte) (err error) {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst, err = c.value(dst, value, depth)
+		dst, err = c.appendValue(dst, value, depth)
 		return err
 	})
 	return append(dst, ']'), err
 }
 
-// object appends an object: its members as they come, and then, if they came
+// appendObject appends an object: its members as they come, and then, if they came
 // in another order, once more sorted. Sorting what has been written rather
 // than what is to be written visits each value once however deep it lies.
-func (c *canonical) object(dst, raw []byte, depth int) ([]byte, error) {
+func (c *canonical) appendObject(dst, raw []byte, depth int) ([]byte, error) {
 	start, base, sorted := len(dst), len(c.members), true
 	dst = append(dst, '{')
 	err := Members(raw, func(name, value []byte) (err error) {
@@ -128,20 +128,20 @@ func (c *canonical) object(dst, raw []byte, depth int) ([]byte, error) {
 		c.members = append(c.members, m)
 		dst = append(appendText(dst, name, false), ':')
 		at := len(c.members) - 1
-		dst, err = c.value(dst, value, depth)
+		dst, err = c.appendValue(dst, value, depth)
 		c.members[at].end = len(dst) - start
 		return err
 	})
 	if err == nil && !sorted {
-		dst, err = c.reorder(dst, start, c.members[base:])
+		dst, err = c.sortMembers(dst, start, c.members[base:])
 	}
 	clear(c.members[base:]) // idle memory must not hold the document
 	c.members = c.members[:base]
 	return append(dst, '}'), err
 }
 
-// reorder sorts the members of the object that begins at dst[start:].
-func (c *canonical) reorder(dst []byte, start int, members []member) ([]byte, error) {
+// sortMembers sorts the members of the object that begins at dst[start:].
+func (c *canonical) sortMembers(dst []byte, start int, members []member) ([]byte, error) {
 	slices.SortFunc(members, func(a, b member) int { return bytes.Compare(a.name, b.name) })
 	c.moved = append(c.moved[:0], dst[start:]...)
 	dst = dst[:start+1]

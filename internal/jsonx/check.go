@@ -17,24 +17,24 @@ import (
 // than sixteen members or an escape in a name, and then mostly from a pool.
 func Check(data []byte) error {
 	s := scanners.Get().(*scanner)
-	defer s.release()
-	return s.check(data)
+	defer s.returnToPool()
+	return s.checkDocument(data)
 }
 
-// CheckMembers is [Check], and then [Members] for a document that is an object.
-// For any other it calls nothing. The members of the small objects that messages
-// are have been seen by then, and are not sought again.
+// CheckMembers is [Check], and then [Members] for a document that is an object. For any other
+// document it does not call f. Check records where the members of a small object are, so that they
+// need not be searched again.
 func CheckMembers(data []byte, f func(key, value []byte) error) error {
 	s := scanners.Get().(*scanner)
-	defer s.release()
-	if err := s.check(data); err != nil {
+	defer s.returnToPool()
+	if err := s.checkDocument(data); err != nil {
 		return err
 	}
 	if s.top.more {
 		return Members(data, f)
 	}
 	for _, m := range s.top.members[:s.top.count] {
-		if err := f(slices.Clip(m.name.of(data)), slices.Clip(m.value.of(data))); err != nil {
+		if err := f(slices.Clip(m.name.bytesIn(data)), slices.Clip(m.value.bytesIn(data))); err != nil {
 			return err
 		}
 	}
@@ -54,7 +54,7 @@ type scanner struct {
 	top    topMembers
 }
 
-// topMembers are the members of the document, if it is an object.
+// topMembers are the places of the document's own members, if it is an object.
 type topMembers struct {
 	members [8]topMember
 	count   int
@@ -63,8 +63,8 @@ type topMembers struct {
 
 type topMember struct{ name, value span }
 
-// begin notes the name of a member and where its value begins.
-func (t *topMembers) begin(name span, escaped bool, value int) {
+// beginMember records the name of a member and where its value begins.
+func (t *topMembers) beginMember(name span, escaped bool, value int) {
 	if escaped || t.count == len(t.members) {
 		t.more = true
 	}
@@ -74,25 +74,25 @@ func (t *topMembers) begin(name span, escaped bool, value int) {
 	}
 }
 
-// end notes where the value ends of the member that began last.
-func (t *topMembers) end(i int) {
+// endMember records where the value of the last member ends.
+func (t *topMembers) endMember(i int) {
 	if !t.more && t.count > 0 {
 		t.members[t.count-1].value.end = int32(i)
 	}
 }
 
-func (s *scanner) check(data []byte) error {
+func (s *scanner) checkDocument(data []byte) error {
 	if len(data) > MaxSize {
 		return syntaxError(MaxSize, "document too long")
 	}
 	s.data = data
-	return s.run()
+	return s.scanDocument()
 }
 
-// release puts the scanner back for another document.
-func (s *scanner) release() {
+// returnToPool puts the scanner back for another document.
+func (s *scanner) returnToPool() {
 	s.data = nil
-	s.names.release()
+	s.names.reset()
 	scanners.Put(s)
 }
 
@@ -102,30 +102,30 @@ type frame struct {
 	names  scope
 }
 
-// run turns once for each value: its beginning, and if it is complete with
+// scanDocument turns once for each value: its beginning, and if it is complete with
 // that, the ends and the separator that lead to the next one.
-func (s *scanner) run() error {
+func (s *scanner) scanDocument() error {
 	s.depth, s.top.count, s.top.more = 0, 0, false
 	i := skipSpace(s.data, 0)
 	for {
 		opened, err := false, error(nil)
-		if i, opened, err = s.begin(i); err != nil {
+		if i, opened, err = s.beginValue(i); err != nil {
 			return err
 		}
 		if opened {
 			continue
 		}
 		done := false
-		if i, done, err = s.finish(i); err != nil || done {
+		if i, done, err = s.finishValue(i); err != nil || done {
 			return err
 		}
 	}
 }
 
-// begin reads the beginning of the value at i. If that opens an array or
+// beginValue reads the beginning of the value at i. If that opens an array or
 // object that is not empty, the result is the position of the first value in
 // it; otherwise the position after the value.
-func (s *scanner) begin(i int) (next int, opened bool, err error) {
+func (s *scanner) beginValue(i int) (next int, opened bool, err error) {
 	data := s.data
 	if i >= len(data) {
 		return i, false, syntaxError(i, "unexpected end")
@@ -144,22 +144,22 @@ func (s *scanner) begin(i int) (next int, opened bool, err error) {
 		f := &s.frames[s.depth]
 		s.depth++
 		f.object = c == '{'
-		f.names = s.names.open(i)
+		f.names = s.names.openScope(i)
 		i = skipSpace(data, i+1)
 		if i < len(data) && data[i] == c+2 { // ']' is '['+2, '}' is '{'+2
 			s.depth--
 			return i + 1, false, nil
 		}
 		if f.object {
-			i, err = s.member(f, i)
+			i, err = s.scanName(f, i)
 		}
 		return i, true, err
 	case 't':
-		return s.literal(i, "true")
+		return s.scanLiteral(i, "true")
 	case 'f':
-		return s.literal(i, "false")
+		return s.scanLiteral(i, "false")
 	case 'n':
-		return s.literal(i, "null")
+		return s.scanLiteral(i, "null")
 	}
 	if c := data[i]; c != '-' && !isDigit(c) {
 		return i, false, syntaxError(i, "unexpected "+strconv.QuoteRune(rune(c)))
@@ -171,14 +171,14 @@ func (s *scanner) begin(i int) (next int, opened bool, err error) {
 	return end, false, nil
 }
 
-// finish reads what follows the value that ended before i: the brackets that
+// finishValue reads what follows the value that ended before i: the brackets that
 // close, and either the comma before the next value, whose position it
 // returns, or the end of the document.
-func (s *scanner) finish(i int) (next int, done bool, err error) {
+func (s *scanner) finishValue(i int) (next int, done bool, err error) {
 	data := s.data
 	for {
 		if s.depth == 1 {
-			s.top.end(i)
+			s.top.endMember(i)
 		}
 		i = skipSpace(data, i)
 		if s.depth == 0 {
@@ -195,11 +195,11 @@ func (s *scanner) finish(i int) (next int, done bool, err error) {
 		case c == ',':
 			i = skipSpace(data, i+1)
 			if f.object {
-				i, err = s.member(f, i)
+				i, err = s.scanName(f, i)
 			}
 			return i, false, err
 		case c == '}' && f.object:
-			s.names.close(f.names)
+			s.names.closeScope(f.names)
 		case c == ']' && !f.object:
 		default:
 			return i, false, syntaxError(i, "missing comma or closing bracket")
@@ -209,8 +209,8 @@ func (s *scanner) finish(i int) (next int, done bool, err error) {
 	}
 }
 
-// member reads a name and the colon, and returns the position of the value.
-func (s *scanner) member(f *frame, i int) (next int, err error) {
+// scanName reads a name and the colon, and returns the position of the value.
+func (s *scanner) scanName(f *frame, i int) (next int, err error) {
 	data := s.data
 	if i >= len(data) || data[i] != '"' {
 		return i, syntaxError(i, "missing member name")
@@ -220,7 +220,7 @@ func (s *scanner) member(f *frame, i int) (next int, err error) {
 		return end, syntaxError(end, reason)
 	}
 	name := span{int32(i + 1), int32(end - 1)}
-	if !s.names.add(data, &f.names, name, escaped) {
+	if !s.names.addName(data, &f.names, name, escaped) {
 		text, _ := TextBytes(data[i:end])
 		return i, syntaxError(i, "duplicate member "+strconv.Quote(clip(text)))
 	}
@@ -230,13 +230,13 @@ func (s *scanner) member(f *frame, i int) (next int, err error) {
 	}
 	i = skipSpace(data, i+1)
 	if s.depth == 1 {
-		s.top.begin(name, escaped, i)
+		s.top.beginMember(name, escaped, i)
 	}
 	return i, nil
 }
 
-// literal reads true, false or null.
-func (s *scanner) literal(i int, want string) (next int, opened bool, err error) {
+// scanLiteral reads true, false or null.
+func (s *scanner) scanLiteral(i int, want string) (next int, opened bool, err error) {
 	if len(s.data)-i < len(want) || string(s.data[i:i+len(want)]) != want {
 		return i, false, syntaxError(i, "malformed literal")
 	}

@@ -19,7 +19,7 @@ type Decoder[T any] struct{ set setter }
 // NewDecoder returns a decoder, for every T.
 func NewDecoder[T any]() *Decoder[T] {
 	b := binder{open: map[reflect.Type]bool{}}
-	set, _ := b.setter(reflect.TypeFor[T]())
+	set, _ := b.setterFor(reflect.TypeFor[T]())
 	return &Decoder[T]{set}
 }
 
@@ -40,9 +40,9 @@ func (d *Decoder[T]) Decode(data []byte) (T, error) {
 // binder makes the setters of one type.
 type binder struct{ open map[reflect.Type]bool }
 
-// setter returns the setter for t. It reports false, and returns nil, when t is
+// setterFor returns the setter for t. It reports false, and returns nil, when t is
 // left to Unmarshal as a whole.
-func (b *binder) setter(t reflect.Type) (setter, bool) {
+func (b *binder) setterFor(t reflect.Type) (setter, bool) {
 	switch t {
 	case reflect.TypeFor[stdjson.RawMessage]():
 		return setRaw, true
@@ -68,11 +68,11 @@ func (b *binder) setter(t reflect.Type) (setter, bool) {
 	case reflect.Interface:
 		return setAny, t.NumMethod() == 0
 	case reflect.Pointer:
-		return b.pointer(t.Elem())
+		return b.pointerSetter(t.Elem())
 	case reflect.Slice:
-		return b.slice(t)
+		return b.sliceSetter(t)
 	case reflect.Struct:
-		return b.object(t)
+		return b.structSetter(t)
 	}
 	return nil, false
 }
@@ -80,7 +80,8 @@ func (b *binder) setter(t reflect.Type) (setter, bool) {
 // decodesItself reports whether t or a pointer to it has a method that decodes.
 func decodesItself(t reflect.Type) bool {
 	for _, method := range []reflect.Type{
-		reflect.TypeFor[stdjson.Unmarshaler](), reflect.TypeFor[json.UnmarshalerFrom](), reflect.TypeFor[encoding.TextUnmarshaler](),
+		reflect.TypeFor[stdjson.Unmarshaler](), reflect.TypeFor[json.UnmarshalerFrom](),
+		reflect.TypeFor[encoding.TextUnmarshaler](),
 	} {
 		if t.Implements(method) || reflect.PointerTo(t).Implements(method) {
 			return true
@@ -89,8 +90,8 @@ func decodesItself(t reflect.Type) bool {
 	return false
 }
 
-func (b *binder) pointer(t reflect.Type) (setter, bool) {
-	set, ok := b.setter(t)
+func (b *binder) pointerSetter(t reflect.Type) (setter, bool) {
+	set, ok := b.setterFor(t)
 	if !ok {
 		return nil, false
 	}
@@ -104,8 +105,8 @@ func (b *binder) pointer(t reflect.Type) (setter, bool) {
 	}, true
 }
 
-func (b *binder) slice(t reflect.Type) (setter, bool) {
-	set, ok := b.setter(t.Elem())
+func (b *binder) sliceSetter(t reflect.Type) (setter, bool) {
+	set, ok := b.setterFor(t.Elem())
 	if !ok || t.Elem().Kind() == reflect.Uint8 { // bytes travel in base64
 		return nil, false
 	}
@@ -135,7 +136,7 @@ type destination struct {
 	set  setter
 }
 
-func (b *binder) object(t reflect.Type) (setter, bool) {
+func (b *binder) structSetter(t reflect.Type) (setter, bool) {
 	var fields []destination
 	at := map[string]int{}
 	for i := range t.NumField() {
@@ -153,7 +154,7 @@ func (b *binder) object(t reflect.Type) (setter, bool) {
 		if _, twice := at[name]; twice {
 			return nil, false
 		}
-		set, ok := b.setter(field.Type)
+		set, ok := b.setterFor(field.Type)
 		if !ok {
 			set = setSlowly
 		}

@@ -20,7 +20,7 @@ const (
 // span is the place of a name between its quotes.
 type span struct{ start, end int32 }
 
-func (p span) of(data []byte) []byte { return data[p.start:p.end] }
+func (p span) bytesIn(data []byte) []byte { return data[p.start:p.end] }
 
 // scope is the names of one open object.
 type scope struct {
@@ -56,15 +56,15 @@ func newNameSet() nameSet {
 	return nameSet{seed: seed, spin: maphash.String(seed, "scope") | 1}
 }
 
-// open begins the scope of the object whose bracket is at i.
-func (n *nameSet) open(i int) scope { return scope{id: int32(i), base: n.height} }
+// openScope begins the scope of the object whose bracket is at i.
+func (n *nameSet) openScope(i int) scope { return scope{id: int32(i), base: n.height} }
 
-// close ends the scope that was opened last. What it has in the table stays:
+// closeScope ends the scope that was opened last. What it has in the table stays:
 // no other scope has its id.
-func (n *nameSet) close(s scope) { n.height = s.base }
+func (n *nameSet) closeScope(s scope) { n.height = s.base }
 
-// release readies the set for another document.
-func (n *nameSet) release() {
+// reset readies the set for another document.
+func (n *nameSet) reset() {
 	n.height = 0
 	if n.used > 0 {
 		n.used = 0
@@ -81,14 +81,14 @@ func (n *nameSet) release() {
 	}
 }
 
-// add puts a name into the scope and reports whether it is new there.
-func (n *nameSet) add(data []byte, s *scope, name span, escaped bool) bool {
+// addName puts a name into the scope and reports whether it is new there.
+func (n *nameSet) addName(data []byte, s *scope, name span, escaped bool) bool {
 	if !s.table {
 		earlier := n.stack[s.base:n.height]
 		if !escaped && len(earlier) < fewNames {
-			text := name.of(data)
+			text := name.bytesIn(data)
 			for _, e := range earlier {
-				if e.end-e.start == int32(len(text)) && string(e.of(data)) == string(text) {
+				if e.end-e.start == int32(len(text)) && string(e.bytesIn(data)) == string(text) {
 					return false
 				}
 			}
@@ -99,24 +99,25 @@ func (n *nameSet) add(data []byte, s *scope, name span, escaped bool) bool {
 		s.table = true
 		n.height = s.base
 		for _, e := range earlier {
-			n.insert(data, s.id, e, false)
+			n.insertName(data, s.id, e, false)
 		}
 	}
-	return n.insert(data, s.id, name, escaped)
+	return n.insertName(data, s.id, name, escaped)
 }
 
-// insert puts a name into the table and reports whether it is new in scope.
-func (n *nameSet) insert(data []byte, scope int32, name span, escaped bool) bool {
+// insertName puts a name into the table and reports whether it is new in scope.
+func (n *nameSet) insertName(data []byte, scope int32, name span, escaped bool) bool {
 	if 2*(n.used+1) > len(n.slots) {
-		n.grow()
+		n.growTable()
 	}
-	text := n.plain(data, name, escaped, 0)
+	text := n.unescapeName(data, name, escaped, 0)
 	hash := uint32(maphash.Bytes(n.seed, text)) ^ uint32(uint64(scope)*n.spin>>32)
 	mask := uint32(len(n.slots) - 1)
 	i := hash & mask
 	for ; n.slots[i].name.end != 0; i = (i + 1) & mask {
 		e := &n.slots[i]
-		if e.hash == hash && e.scope == scope && bytes.Equal(n.plain(data, e.name, hasEscape(e.name.of(data)), 1), text) {
+		if e.hash == hash && e.scope == scope &&
+			bytes.Equal(n.unescapeName(data, e.name, hasEscape(e.name.bytesIn(data)), 1), text) {
 			return false
 		}
 	}
@@ -125,17 +126,17 @@ func (n *nameSet) insert(data []byte, scope int32, name span, escaped bool) bool
 	return true
 }
 
-// plain returns the name without escapes, in scratch memory number k if there are any.
-func (n *nameSet) plain(data []byte, name span, escaped bool, k int) []byte {
+// unescapeName returns the name without escapes, in scratch memory number k if there are any.
+func (n *nameSet) unescapeName(data []byte, name span, escaped bool, k int) []byte {
 	if !escaped {
-		return name.of(data)
+		return name.bytesIn(data)
 	}
-	n.text[k], _ = appendUnescaped(n.text[k][:0], name.of(data))
+	n.text[k], _ = appendUnescaped(n.text[k][:0], name.bytesIn(data))
 	return n.text[k]
 }
 
-// grow doubles the table.
-func (n *nameSet) grow() {
+// growTable doubles the table.
+func (n *nameSet) growTable() {
 	old := n.slots
 	n.slots = make([]slot, max(64, 2*len(old)))
 	mask := uint32(len(n.slots) - 1)

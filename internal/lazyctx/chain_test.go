@@ -10,7 +10,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
 )
 
-// A chain is a context with a child and that one's child, and what ends them; the first is the child of the root.
+// A chain is a context with a child and that one's child, and what ends them; the first is the
+// child of the root.
 type chain struct {
 	cancelRoot context.CancelCauseFunc
 	ctx        [3]context.Context
@@ -41,8 +42,8 @@ func lazily(parent context.Context) (context.Context, context.CancelCauseFunc) {
 	return c, c.Cancel
 }
 
-// TestChainSame does the same to a chain of lazy contexts and to one of package context, and wants to see the same of each link,
-// whichever is looked at first.
+// TestChainSame does the same to a chain of lazy contexts and to one of package context, and wants
+// to see the same of each link, whichever is looked at first.
 func TestChainSame(t *testing.T) {
 	type step struct {
 		name string
@@ -152,7 +153,8 @@ func TestChainMakesOneContext(t *testing.T) {
 	}
 }
 
-// The real context of the last of a chain hangs on what is above the first; a value in between must be found all the same.
+// The real context of the last of a chain hangs on what is above the first; a value in between must
+// be found all the same.
 func TestValueOfALinkIsFoundBelowIt(t *testing.T) {
 	var links [3]lazyctx.Context
 	parent := t.Context()

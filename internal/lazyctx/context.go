@@ -1,8 +1,10 @@
-// Package lazyctx has contexts that can be cancelled and cost next to nothing until somebody waits for it.
+// Package lazyctx has cancellable contexts that are created lazily: a real context of package
+// context is made only when a goroutine waits for the end.
 //
-// A server gives each request a context of its own, so that it can cancel the request when it shuts down or the client goes
-// away. Most handlers are done before they look: they compute, and never wait for the context. For those, the channel, the
-// registration with the parent and the closures of context.WithCancelCause are made in vain, seven allocations at a time.
+// A server gives each request a context of its own, so that it can cancel the request when it shuts
+// down or the client disconnects. Most handlers only compute and never wait for the context. For
+// those, the channel, the registration with the parent and the closures of context.WithCancelCause
+// would be wasted: seven allocations for each context.
 package lazyctx
 
 import (
@@ -12,19 +14,20 @@ import (
 	"time"
 )
 
-// A Context is what context.WithCancelCause returns, made when it is needed: when Done is called, which deriving a context does,
-// too, or when it is cancelled with a cause. Until then it answers for itself.
+// A Context behaves like the result of context.WithCancelCause. The real context is created when
+// Done is called, which deriving a context does too, or when it is cancelled with a cause. Until
+// then Context computes its answers from its parent.
 //
-// It is made by [Context.Init] and must not be copied. All methods may be called concurrently.
+// [Context.Init] initializes it. It must not be copied. All methods may be called concurrently.
 type Context struct {
 	parent     context.Context
 	key, value any // see SetValue
 
 	mu     sync.Mutex
-	real   context.Context // nil until it is needed
-	cancel context.CancelCauseFunc
-	ended  bool     // without a cause, before its parent and with nobody looking
-	heir   *Context // a child that hangs on what c hangs on, and is told when c ends; nil: none
+	real   context.Context         // nil until it is needed
+	cancel context.CancelCauseFunc // of real
+	ended  bool                    // cancelled without a cause, before its parent and before real
+	heir   *Context                // a child that derives from c's ancestor; cancelled when c is
 }
 
 var _ context.Context = (*Context)(nil)
@@ -32,34 +35,35 @@ var _ context.Context = (*Context)(nil)
 // Init makes c a child of parent. It is called once, before anything else.
 func (c *Context) Init(parent context.Context) { c.parent = parent }
 
-// SetValue has c answer key with value, as a child that context.WithValue returns would. It is called at most once, before c is
-// used.
+// SetValue makes c.Value(key) return value, as context.WithValue would. It is called at most once,
+// before c is used.
 func (c *Context) SetValue(key, value any) { c.key, c.value = key, value }
 
-// Cancel ends the context with a cause, as a context.CancelCauseFunc does. It must be called in the end, nil will do, to release
-// what the context may have come to hold.
+// Cancel ends the context with a cause, which may be nil, as a context.CancelCauseFunc does. It
+// must be called in the end, to release the real context if there is one.
 func (c *Context) Cancel(cause error) {
-	cancel, heir := c.stop(cause)
+	cancel, heir := c.noteEnd(cause)
 	if cancel != nil {
-		cancel(cause) // without the mutex: whoever waits may ask back
+		cancel(cause) // without the mutex, since functions of context.AfterFunc may call c
 	}
 	if heir != nil {
 		heir.Cancel(cause)
 	}
 	if parent, ok := c.parent.(*Context); ok {
-		parent.disown(c)
+		parent.forgetChild(c)
 	}
 }
 
-// stop notes the end. It returns the function that brings it about where there is one, and who else must hear of it.
-func (c *Context) stop(cause error) (context.CancelCauseFunc, *Context) {
+// noteEnd records that c has ended. It returns the function that cancels the real context, nil if
+// there is none, and the heir, which the caller must cancel as well.
+func (c *Context) noteEnd(cause error) (context.CancelCauseFunc, *Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.real != nil || c.ended:
 	case cause != nil:
-		c.realize()
-	default: // one whose parent has ended says what the parent says
+		c.realizeLocked()
+	default: // if the parent has ended, c reports the parent's error
 		c.ended = c.parent.Err() == nil
 	}
 	heir := c.heir
@@ -67,42 +71,44 @@ func (c *Context) stop(cause error) (context.CancelCauseFunc, *Context) {
 	return c.cancel, heir
 }
 
-// realize makes the real context. It is called with mu held.
-func (c *Context) realize() {
+// realizeLocked creates the real context. The caller holds mu.
+func (c *Context) realizeLocked() {
 	if !c.ended {
-		c.real, c.cancel = context.WithCancelCause(c.stem())
+		c.real, c.cancel = context.WithCancelCause(c.ancestorLocked())
 		return
 	}
-	// The parent must not give it another reason now.
+	// The parent must not give it another error now.
 	c.real, c.cancel = context.WithCancelCause(context.WithoutCancel(c.parent))
 	c.cancel(nil)
 }
 
-// stem returns what c is to hang on: the parent, or where nobody waits for a lazy parent, what that one would hang on. So a chain of
-// lazy contexts of which only the last is waited for makes one real context. It is called with mu held.
-func (c *Context) stem() context.Context {
+// ancestorLocked returns the context that c's real context derives from: the nearest ancestor that
+// has a real context, or the first one that is not a Context. So a chain of lazy contexts in which
+// only the last one is waited for creates one real context. The caller holds mu.
+func (c *Context) ancestorLocked() context.Context {
 	if parent, ok := c.parent.(*Context); ok {
-		if stem := parent.adopt(c); stem != nil {
+		if stem := parent.adoptChild(c); stem != nil {
 			return stem
 		}
 	}
 	return c.parent
 }
 
-// adopt makes child the heir of c and returns what it is to hang on, nil when it must hang on c. Mutexes are taken from a child to
-// its parent and never the other way.
-func (c *Context) adopt(child *Context) context.Context {
+// adoptChild makes child the heir of c and returns the context that child derives from instead of
+// c. It returns nil when child must derive from c. Mutexes are locked from child to parent, never
+// the other way.
+func (c *Context) adoptChild(child *Context) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.real != nil || c.ended || (c.heir != nil && c.heir != child) {
 		return nil
 	}
 	c.heir = child
-	return c.stem()
+	return c.ancestorLocked()
 }
 
-// disown forgets a child that has ended.
-func (c *Context) disown(child *Context) {
+// forgetChild removes a child that has ended.
+func (c *Context) forgetChild(child *Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.heir == child {
@@ -115,7 +121,7 @@ func (c *Context) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.real == nil {
-		c.realize()
+		c.realizeLocked()
 	}
 	return c.real.Done()
 }
@@ -136,8 +142,8 @@ func (c *Context) Err() error {
 // Deadline implements context.Context.
 func (c *Context) Deadline() (time.Time, bool) { return c.parent.Deadline() }
 
-// String names the context as those of package context name themselves. Without it, printing one would read what its mutex
-// guards.
+// String names the context in the style of package context. Without it, package fmt would read the
+// fields that the mutex guards.
 func (c *Context) String() string {
 	if parent, ok := c.parent.(fmt.Stringer); ok {
 		return parent.String() + ".WithCancel"
@@ -145,23 +151,25 @@ func (c *Context) String() string {
 	return fmt.Sprintf("%T.WithCancel", c.parent)
 }
 
-// Value implements context.Context. Package context finds causes this way, and contexts it may attach others to, so it has to see
-// the real one.
+// Value implements context.Context. Package context finds causes and cancellable ancestors with
+// private keys, so these must reach the real context.
 func (c *Context) Value(key any) any {
-	// The real context may hang on what is above several lazy ones.
+	// The real context may derive from an ancestor above several lazy contexts, whose values it
+	// misses.
 	for own := c; own != nil; own, _ = own.parent.(*Context) {
 		if own.key != nil && own.key == key {
 			return own.value
 		}
 	}
-	return c.holder().Value(key)
+	return c.current().Value(key)
 }
 
-func (c *Context) holder() context.Context {
+// current returns the real context if it is needed to answer, otherwise the parent.
+func (c *Context) current() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.real == nil && c.ended {
-		c.realize()
+		c.realizeLocked()
 	}
 	if c.real == nil {
 		return c.parent

@@ -33,7 +33,8 @@ func look(ctx context.Context) state {
 	return s
 }
 
-// TestSame does the same to a lazy context and to one of package context, and wants to see the same.
+// TestSame does the same to a lazy context and to one of package context, and wants to see the
+// same.
 func TestSame(t *testing.T) {
 	type pair struct {
 		ctx          context.Context
@@ -135,7 +136,8 @@ func TestDeriveStartsNoGoroutine(t *testing.T) {
 	}
 }
 
-// A context may be printed, by a log say, while others use it, and like those of package context it says nothing of its values.
+// A context may be printed, by a log say, while others use it, and like those of package context it
+// says nothing of its values.
 func TestPrint(t *testing.T) {
 	parent, cancel := context.WithCancelCause(context.WithValue(context.Background(), key{}, "v"))
 	defer cancel(nil)

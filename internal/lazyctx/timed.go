@@ -7,56 +7,59 @@ import (
 	"time"
 )
 
-// A Timed is what context.WithDeadlineCause returns, made when it is needed: the timer, too, runs only once somebody waits. Where
-// the parent has ended and the deadline has passed before anybody looked, what the parent says counts.
+// A Timed behaves like the result of context.WithDeadlineCause. The real context and its timer are
+// created when a goroutine waits. If the parent ends and the deadline passes before any method is
+// called, the parent's error counts.
 //
-// It is made by [Timed.Init] and must not be copied. All methods may be called concurrently.
+// [Timed.Init] initializes it. It must not be copied. All methods may be called concurrently.
 type Timed struct {
 	parent   context.Context
 	deadline time.Time
 	cause    error
 
 	mu     sync.Mutex
-	real   context.Context // nil until it is needed
-	cancel context.CancelFunc
-	ended  bool // before its parent, before its time and with nobody looking
+	real   context.Context    // nil until it is needed
+	cancel context.CancelFunc // of real
+	ended  bool               // cancelled before its parent, before the deadline and before real
 }
 
 var _ context.Context = (*Timed)(nil)
 
-// Init makes c a child of parent that ends at the deadline, with a cause. It is called once, before anything else.
+// Init makes c a child of parent that ends at the deadline, with a cause. It is called once, before
+// any other method.
 func (c *Timed) Init(parent context.Context, deadline time.Time, cause error) {
 	c.parent, c.deadline, c.cause = parent, deadline, cause
 }
 
-// Cancel ends the context, as a context.CancelFunc does. It must be called in the end, to release what the context may have come
-// to hold.
+// Cancel ends the context, as a context.CancelFunc does. It must be called in the end, to release
+// the real context and its timer.
 func (c *Timed) Cancel() {
-	if cancel := c.stop(); cancel != nil {
+	if cancel := c.noteEnd(); cancel != nil {
 		cancel()
 	}
 }
 
-// Parent returns the context that c is a child of, for those who keep to the deadline by themselves.
+// Parent returns the parent, for callers that enforce the deadline with a timer of their own.
 func (c *Timed) Parent() context.Context { return c.parent }
 
-// stop notes the end. It returns the function that brings it about where there is one.
-func (c *Timed) stop() context.CancelFunc {
+// noteEnd records that c has ended. It returns the function that cancels the real context, nil if
+// there is none.
+func (c *Timed) noteEnd() context.CancelFunc {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.real == nil && c.parent.Err() == nil && !c.late() {
+	if c.real == nil && c.parent.Err() == nil && !c.isLate() {
 		c.ended = true
 	}
 	return c.cancel
 }
 
-func (c *Timed) late() bool { return !time.Now().Before(c.deadline) }
+func (c *Timed) isLate() bool { return !time.Now().Before(c.deadline) }
 
-// realize makes the real context. It is called with mu held.
-func (c *Timed) realize() {
+// realizeLocked creates the real context. The caller holds mu.
+func (c *Timed) realizeLocked() {
 	switch {
 	case c.real != nil:
-	case c.ended: // neither the parent nor time must give it another reason now
+	case c.ended: // neither the parent nor the deadline must give it another error now
 		c.real, c.cancel = context.WithCancel(context.WithoutCancel(c.parent))
 		c.cancel()
 	default:
@@ -68,12 +71,12 @@ func (c *Timed) realize() {
 func (c *Timed) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.realize()
+	c.realizeLocked()
 	return c.real.Done()
 }
 
 // Err implements context.Context.
-func (c *Timed) Err() error { return c.holder().Err() }
+func (c *Timed) Err() error { return c.current().Err() }
 
 // Deadline implements context.Context.
 func (c *Timed) Deadline() (time.Time, bool) {
@@ -92,14 +95,14 @@ func (c *Timed) String() string {
 }
 
 // Value implements context.Context, as [Context.Value] does.
-func (c *Timed) Value(key any) any { return c.holder().Value(key) }
+func (c *Timed) Value(key any) any { return c.current().Value(key) }
 
-// holder returns the context that has all that there is to say: the parent, as long as this one has not ended by itself.
-func (c *Timed) holder() context.Context {
+// current returns the real context if it is needed to answer, otherwise the parent.
+func (c *Timed) current() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.real == nil && (c.ended || c.late()) {
-		c.realize()
+	if c.real == nil && (c.ended || c.isLate()) {
+		c.realizeLocked()
 	}
 	if c.real == nil {
 		return c.parent

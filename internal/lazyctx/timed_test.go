@@ -13,7 +13,8 @@ import (
 
 var errLate = errors.New("late")
 
-// TestTimedSame does the same to a lazy context with a deadline and to one of package context, and wants to see the same.
+// TestTimedSame does the same to a lazy context with a deadline and to one of package context, and
+// wants to see the same.
 func TestTimedSame(t *testing.T) {
 	type pair struct {
 		ctx          context.Context

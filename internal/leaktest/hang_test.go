@@ -34,7 +34,8 @@ var hangs = []struct {
 	{"a helper", func(*testing.T) { receive(make(chan int)) }, []string{"leaktest_test.TestHangChild (hang_test.go:", "chan receive in leaktest_test.receive (hang_test.go:"}},
 	{"a long timeout", func(*testing.T) { <-time.After(time.Hour) }, []string{"leaktest_test.TestHangChild (hang_test.go:"}},
 	{"a cleanup", func(t *testing.T) {
-		web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { receive(make(chan int)) }))
+		hang := func(http.ResponseWriter, *http.Request) { receive(make(chan int)) }
+		web := httptest.NewServer(http.HandlerFunc(hang))
 		t.Cleanup(web.Close)
 		go http.Get(web.URL)
 		time.Sleep(100 * time.Millisecond)
@@ -127,14 +128,19 @@ func TestIdle(t *testing.T) {
 		{"nothing", func(time.Duration) time.Duration { return time.Hour }, limit},
 		{"timers", func(passed time.Duration) time.Duration { return passed / 250 }, limit},
 		{"work", func(passed time.Duration) time.Duration { return passed / 10 }, 0},
-		{"work for a while", func(passed time.Duration) time.Duration { return min(passed, 30*time.Second) / 10 }, 30*time.Second + limit},
-		{"work now and then", func(passed time.Duration) time.Duration { return passed.Truncate(9*time.Second) / 10 }, 0},
+		{"work for a while", func(passed time.Duration) time.Duration {
+			return min(passed, 30*time.Second) / 10
+		}, 30*time.Second + limit},
+		{"work now and then", func(passed time.Duration) time.Duration {
+			return passed.Truncate(9*time.Second) / 10
+		}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start, stop := time.Now(), make(chan struct{})
 				time.AfterFunc(time.Minute, func() { close(stop) })
-				idle := leaktest.WaitUntilIdle(limit, func() time.Duration { return test.used(time.Since(start)) }, stop)
+				used := func() time.Duration { return test.used(time.Since(start)) }
+				idle := leaktest.WaitUntilIdle(limit, used, stop)
 				if took := time.Since(start); idle != (test.want > 0) || idle && took != test.want {
 					t.Errorf("idle %t after %v, want after %v", idle, took, test.want)
 				}
@@ -166,7 +172,8 @@ func TestWatchAllocatesNothing(t *testing.T) {
 	got := testing.AllocsPerRun(1, func() {
 		stop := make(chan struct{})
 		time.AfterFunc(200*time.Millisecond, func() { close(stop) })
-		leaktest.WaitUntilIdle(20*time.Millisecond, func() time.Duration { return cputime.Process() + time.Since(begin) }, stop)
+		used := func() time.Duration { return cputime.Process() + time.Since(begin) }
+		leaktest.WaitUntilIdle(20*time.Millisecond, used, stop)
 	})
 	if got > 20 { // the timer, the ticker and the channel; there were a hundred looks
 		t.Errorf("%v allocations", got)

@@ -1,4 +1,5 @@
-// Package leaktest fails a test, or a whole test binary, that leaves goroutines behind, and a test binary that hangs.
+// Package leaktest fails a test, or a whole test binary, that leaves goroutines behind, and a test
+// binary that hangs.
 package leaktest
 
 import (
@@ -10,12 +11,13 @@ import (
 	"time"
 )
 
-// grace is how long goroutines that are already on their way out may take to finish. Generous, because it is
-// only spent when something does linger, and a loaded machine must not fail a correct test.
+// grace is how long goroutines that are already on their way out may take to finish. Generous,
+// because it is only spent when something does linger, and a loaded machine must not fail a correct
+// test.
 const grace = 5 * time.Second
 
-// Main runs a package's tests. It fails the binary when goroutines are left over, and when the tests hang: at once,
-// with the names of those that wait. It does not return.
+// Main runs a package's tests. It fails the binary when goroutines are left over, and when the
+// tests hang: at once, with the names of those that wait. It does not return.
 //
 //	func TestMain(m *testing.M) { leaktest.Main(m) }
 func Main(m *testing.M) { run(m, hangLimit) }
@@ -33,8 +35,9 @@ func run(m *testing.M, limit time.Duration) {
 	os.Exit(code)
 }
 
-// Check fails t at its end when it leaves goroutines that were not there when Check was called. Call it first, so
-// that its cleanup runs after all others. It cannot tell the goroutines of parallel tests apart: use [Main] there.
+// Check fails t at its end when it leaves goroutines that were not there when Check was called.
+// Call it first, so that its cleanup runs after all others. It cannot tell the goroutines of
+// parallel tests apart: use [Main] there.
 func Check(t testing.TB) {
 	t.Helper()
 	check(t, grace)
@@ -53,8 +56,8 @@ func check(t testing.TB, limit time.Duration) {
 	})
 }
 
-// wait polls until no goroutine outside known is left or the time is up, and returns those that stayed.
-// There is no event to wait for when a goroutine ends, hence the polling.
+// wait polls until no goroutine outside known is left or the time is up, and returns those that
+// stayed. There is no event to wait for when a goroutine ends, hence the polling.
 func wait(known map[string]bool, limit time.Duration) []goroutine {
 	deadline := time.Now().Add(limit)
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
@@ -76,7 +79,8 @@ type goroutine struct {
 	stack string
 }
 
-// running lists the goroutines other than the caller's own and those of the test framework and the runtime.
+// running lists the goroutines other than the caller's own and those of the test framework and the
+// runtime.
 func running() []goroutine {
 	var all []goroutine
 	for i, stack := range strings.Split(strings.TrimSpace(string(stacks())), "\n\n") {
@@ -98,7 +102,8 @@ func stacks() []byte {
 	}
 }
 
-// ours tells the goroutines that belong to the test framework or the runtime and outlive a test by design.
+// ours tells the goroutines that belong to the test framework or the runtime and outlive a test by
+// design.
 func ours(stack string) bool {
 	for _, frame := range []string{
 		"testing.(*T).Run(",

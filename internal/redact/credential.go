@@ -2,10 +2,9 @@ package redact
 
 import "strings"
 
-// maskCredentials takes out what follows the words that announce a credential,
-// in the spellings that errors have them in: "Bearer abc", "password=abc",
-// `"token":"abc"`. The calls that a handler makes have credentials of their own,
-// which nobody has listed.
+// maskCredentials masks what follows a word that announces a credential, in the spellings that
+// errors use: "Bearer abc", "password=abc", `"token":"abc"`. It finds credentials of calls that a
+// handler makes, which no list of secrets has.
 func maskCredentials(text string) string {
 	lower := strings.ToLower(text)
 	if len(lower) != len(text) { // a letter whose other case is longer
@@ -37,7 +36,8 @@ func credentialAt(s string, i int) (start, end int) {
 		if strings.HasPrefix(s[i:], scheme) {
 			start = i + len(scheme)
 			// Words follow as well: "basic setup", "bearer of news".
-			if end = valueEnd(s, start); strings.ContainsAny(s[start:end], "0123456789._=+/-") || end-start > 20 {
+			end = valueEnd(s, start)
+			if strings.ContainsAny(s[start:end], "0123456789._=+/-") || end-start > 20 {
 				return start, end
 			}
 		}
@@ -48,8 +48,10 @@ func credentialAt(s string, i int) (start, end int) {
 		}
 	}
 	for _, name := range [...]string{
-		"password", "passwd", "pwd", "secret", "client_secret", "token", "access_token", "refresh_token", "id_token",
-		"api_key", "api-key", "apikey", "authorization", "credential", "private_key", "access_key", "session",
+		"password", "passwd", "pwd", "secret", "client_secret",
+		"token", "access_token", "refresh_token", "id_token",
+		"api_key", "api-key", "apikey", "authorization", "credential",
+		"private_key", "access_key", "session",
 	} {
 		if rest, ok := strings.CutPrefix(s[i:], name); ok {
 			if start = valueStart(s, len(s)-len(rest)); start > 0 {

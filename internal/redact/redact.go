@@ -1,4 +1,10 @@
-// Package redact masks secrets in texts that are about to be logged.
+// Package redact masks secrets in texts before they are logged. There are two ways:
+//
+//   - [Secrets] masks what a request has brought, in all spellings, and what looks like a
+//     credential. It is for errors of handlers and hooks, which know nothing of our secrets but may
+//     quote the request.
+//   - [MaskParts] masks credentials that are known, whole and in parts of eight bytes and more. It
+//     is for errors of authentication, which quote parts of tokens.
 package redact
 
 import (
@@ -9,23 +15,22 @@ import (
 const (
 	// Mask stands where a secret was.
 	Mask = "[redacted]"
-	// minWhole is the shortest secret that is masked wherever it occurs. A
-	// shorter one is no secret, and occurs in every text.
+	// minWhole is the length of the shortest secret that is masked. A shorter string is not a
+	// secret and occurs in every text.
 	minWhole = 4
-	// minPart is from which length on a part of a secret is masked, wherever it
-	// begins: programs shorten what they quote, and quote tokens in parts and
-	// behind names, such as token=eyJhbGci.
+	// minPart is the length of the shortest part of a secret that is masked. Programs shorten what
+	// they quote, quote tokens in parts, and put names in front, such as token=eyJhbGci.
 	minPart = 8
-	// MaxSecrets is how many bytes of secrets are looked for, one more counted for
-	// each. It bounds the work, and is several times what headers hold as a rule.
+	// MaxSecrets is how many bytes of secrets are searched for, plus one for each secret. It bounds
+	// the work, and is several times what headers usually hold.
 	MaxSecrets = 16 << 10
 	// tooMany is the text where there is more than that.
 	tooMany = "[redacted: the request is too large to be searched for secrets]"
 )
 
-// Text returns text with each secret masked, and each part of one without spaces.
-// Where the secrets are too long to be looked for it returns no part of text.
-func Text(text string, secrets []string) string {
+// MaskParts returns text with each secret masked, and each long enough part of one that has no
+// spaces. If the secrets are longer than MaxSecrets it returns no part of text.
+func MaskParts(text string, secrets []string) string {
 	total := 0
 	for _, secret := range secrets {
 		if total += len(secret) + 1; total > MaxSecrets {
@@ -69,7 +74,8 @@ func hideParts(hidden []bool, text string, secrets []string) {
 	if len(starts) == 0 {
 		return
 	}
-	slices.SortFunc(starts, func(i, j int) int { return strings.Compare(text[i:i+minPart], text[j:j+minPart]) })
+	slices.SortFunc(starts,
+		func(i, j int) int { return strings.Compare(text[i:i+minPart], text[j:j+minPart]) })
 	done := make([]bool, len(starts)) // once is enough: a secret may be one piece over and over
 	for _, secret := range secrets {
 		for i := minPart; i <= len(secret); i++ {
@@ -80,8 +86,12 @@ func hideParts(hidden []bool, text string, secrets []string) {
 			if !found || done[at] {
 				continue
 			}
-			for done[at] = true; at < len(starts) && text[starts[at]:starts[at]+minPart] == piece; at++ {
-				hide(hidden[starts[at] : starts[at]+minPart])
+			done[at] = true
+			for _, start := range starts[at:] {
+				if text[start:start+minPart] != piece {
+					break
+				}
+				hide(hidden[start : start+minPart])
 			}
 		}
 	}
@@ -109,5 +119,6 @@ func mask(text string, hidden []bool) string {
 
 // isWordByte reports whether tokens contain c.
 func isWordByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~+/=", c) >= 0
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+		strings.IndexByte("-._~+/=", c) >= 0
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/internal/redact"
 )
 
-func TestText(t *testing.T) {
+func TestMaskParts(t *testing.T) {
 	const token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl"
 	tests := []struct {
 		name, text string
@@ -34,7 +34,7 @@ func TestText(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := redact.Text(tt.text, tt.secrets); got != tt.want {
+			if got := redact.MaskParts(tt.text, tt.secrets); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -47,7 +47,7 @@ func TestTooMuchToSearch(t *testing.T) {
 		"long": {strings.Repeat("x", 20_000)},
 		"many": make([]string, 20_000),
 	} {
-		if got := redact.Text("token abc is bad", secrets); strings.Contains(got, "abc") || !strings.HasPrefix(got, redact.Mask[:9]) {
+		if got := redact.MaskParts("token abc is bad", secrets); strings.Contains(got, "abc") || !strings.HasPrefix(got, redact.Mask[:9]) {
 			t.Errorf("%s: got %q", name, got)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// LeftOut stands for a whole text that could not be searched in the bounds
-	// below, which an honest one never meets.
+	// LeftOut replaces a text that could not be searched within the bounds below. Ordinary texts
+	// are far below them.
 	LeftOut = "[text left out: too much to search for secrets]"
 
 	// maxText is the longest text that is searched, in bytes.
@@ -24,8 +24,8 @@ const (
 	// they keep one text below some milliseconds.
 	mostSecrets    = 4096
 	maxSecretBytes = 1 << 20
-	// shortSecret is the length in bytes below which a string is taken out as a
-	// word of its own only: a letter would be found in every word.
+	// shortSecret is the length in bytes below which a string is masked only as a whole word, since
+	// a letter would be found in every word.
 	shortSecret = 4
 )
 
@@ -36,8 +36,8 @@ type Secrets struct {
 	full  bool
 }
 
-// AddText adds a string. White space around it does not count. One that is
-// longer than any text that is searched is passed over.
+// AddText adds a string, without white space around it. It ignores a string that is longer than any
+// text that is searched.
 func (s *Secrets) AddText(text string) {
 	text = strings.TrimSpace(text)
 	if text == "" || len(text) > maxText || s.full {
@@ -51,8 +51,8 @@ func (s *Secrets) AddText(text string) {
 	s.list = append(s.list, text)
 }
 
-// AddJSON adds every string and number in raw. Names of members are no secrets,
-// nor are true, false and null. What is no JSON is added as it is.
+// AddJSON adds every string and number in raw. Names of members, true, false and null are not
+// secrets. Text that is not JSON is added as it is.
 func (s *Secrets) AddJSON(raw []byte) {
 	if len(raw) == 0 || s.full {
 		return
@@ -71,7 +71,8 @@ func (s *Secrets) AddJSON(raw []byte) {
 			s.AddText(string(raw))
 		}
 	case jsonx.Array:
-		if jsonx.Elements(raw, func(_ int, value []byte) error { s.AddJSON(value); return nil }) != nil {
+		add := func(_ int, value []byte) error { s.AddJSON(value); return nil }
+		if jsonx.Elements(raw, add) != nil {
 			s.AddText(string(raw))
 		}
 	}
@@ -81,7 +82,8 @@ func (s *Secrets) AddJSON(raw []byte) {
 // Authorization or Cookie, whole and in its parts.
 func (s *Secrets) AddCredential(value string) {
 	s.AddText(value)
-	for part := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == ' ' || r == ';' || r == ',' }) {
+	separates := func(r rune) bool { return r == ' ' || r == ';' || r == ',' }
+	for part := range strings.FieldsFuncSeq(value, separates) {
 		s.addPart(part)
 		if _, part, ok := strings.Cut(part, "="); ok { // of a cookie
 			s.addPart(strings.Trim(part, `"`))
@@ -89,15 +91,15 @@ func (s *Secrets) AddCredential(value string) {
 	}
 }
 
-// addPart adds what is too long to be a scheme or the name of an attribute.
+// addPart adds a part of a credential unless it is so short that it may be a scheme or a name.
 func (s *Secrets) addPart(part string) {
 	if len(part) > len("DPoP-Token") {
 		s.AddText(part)
 	}
 }
 
-// Redact returns text without the secrets, however they are escaped, and without
-// what looks like a credential.
+// Redact returns text with the secrets masked, in every usual escaping, and with what looks like a
+// credential masked too.
 func (s *Secrets) Redact(text string) string {
 	if s.full || len(text) > maxText {
 		return LeftOut
@@ -109,7 +111,8 @@ func (s *Secrets) Redact(text string) string {
 		}
 	}
 	// The longest first: a secret may be part of another.
-	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	slices.SortFunc(forms,
+		func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
 	forms = slices.Compact(forms)
 	short := slices.IndexFunc(forms, func(form string) bool { return len(form) < shortSecret })
 	if short < 0 {

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/rondo-mcp/rondo/internal/leaktest"
 	"github.com/rondo-mcp/rondo/internal/quota"
@@ -322,6 +324,57 @@ func TestAStreamThatHasEndedIsForgottenAfterAWhile(t *testing.T) {
 			t.Errorf("%d bytes are kept", log.used())
 		}
 	})
+}
+
+// TestAStreamThatNobodyReadsIsForgottenWhenDue holds that the time alone ends what is kept of a
+// stream.
+func TestAStreamThatNobodyReadsIsForgottenWhenDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newLog(1<<20, 1<<20)
+		c := log.openPost(1)
+		if err := c.send(t.Context(), "question"); err != nil {
+			t.Fatal(err)
+		}
+		c.Detach()
+		c.respond("response")
+		time.Sleep(5*time.Minute - time.Nanosecond)
+		synctest.Wait()
+		if log.used() == 0 {
+			t.Error("the stream was forgotten early")
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if log.used() != 0 {
+			t.Errorf("%d bytes are kept", log.used())
+		}
+		if err := log.Resume("t-1-0", replay.NewReader()); !errors.Is(err, replay.ErrUnknownEvent) {
+			t.Errorf("got %v, want ErrUnknownEvent", err)
+		}
+	})
+}
+
+// TestAnEndedLogLeavesNothingInItsStore holds that a store, which outlives its logs, does not keep
+// the streams of one that has ended.
+func TestAnEndedLogLeavesNothingInItsStore(t *testing.T) {
+	a := account{quota.New(quota.Options[string]{Total: 1 << 20, Share: -1})}
+	store := replay.NewStore(1<<20, time.Hour)
+	defer store.Stop()
+	endLog := func() (kept weak.Pointer[replay.Stream]) {
+		log := testLog{replay.NewLog(replay.LogOptions{Store: store, Account: a, Tag: "t"}), a}
+		c := log.openPost(1)
+		if err := c.send(t.Context(), "question"); err != nil {
+			t.Fatal(err)
+		}
+		c.Detach()
+		c.respond("response")
+		log.End()
+		return weak.Make(c.stream)
+	}
+	kept := endLog()
+	if runtime.GC(); kept.Value() != nil {
+		t.Error("the store keeps a stream of a log that has ended")
+	}
+	runtime.KeepAlive(store)
 }
 
 func TestATransientMessageGivesWayToAnEvent(t *testing.T) {

@@ -1,5 +1,4 @@
-// Package requestid names requests, so that all log entries of one can be found
-// by any of them.
+// Package requestid makes ids of requests, by which the log entries of one request are found.
 package requestid
 
 import (
@@ -12,7 +11,7 @@ import (
 // A Key is the key of a context's value that implements [Named].
 type Key struct{}
 
-// Named is what knows the id of the request that it belongs to.
+// Named is implemented by values of a context that know the id of their request.
 type Named interface{ RequestID() string }
 
 // From returns the id of the request that ctx belongs to, empty when it has
@@ -24,8 +23,8 @@ func From(ctx context.Context) string {
 	return ""
 }
 
-// New returns an id of 12 characters. Two requests of a day may have the same
-// one in a very large fleet; nothing but the reading of logs depends on it.
+// New returns a random id of 12 characters. Two requests of a day may have the same id in a very
+// large fleet, which only affects the reading of logs.
 func New() string {
 	var raw [8]byte
 	binary.BigEndian.PutUint64(raw[:], rand.Uint64())

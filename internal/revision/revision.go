@@ -1,5 +1,5 @@
-// Package revision tells from the parameters of a message whether it names a
-// revision of the protocol.
+// Package revision knows how revisions of the protocol differ: which requests name theirs, and
+// which error codes each has.
 package revision
 
 import (

@@ -9,51 +9,55 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// A checker holds a raw document against a plan. Unlike the evaluator, which it asks about what has to be decoded, it goes over the
-// bytes of a value again for whatever contains it and for each subschema in place, so it counts those, too. It finds the
-// same faults.
+// A checker checks a raw document against a plan. It uses the evaluator for what has to be decoded
+// and finds the same faults. Unlike the evaluator it scans the bytes of a value again for each
+// array or object around it and for each subschema in place, so it counts bytes as well as steps.
 type checker struct {
 	evaluator
-	bytes   int64 // to go over
+	bytes   int64 // that may still be scanned
 	decodes int   // values that were decoded
-	bad     error // a number that is not ordinary
+	bad     error // a number that takes too long to compute with
 }
 
 const (
-	// maxPasses is how often a document may be gone over, on the average of its bytes: documents nested far deeper than
-	// arguments are, or held against many subschemas at once, take less time decoded.
+	// maxPasses is how often a document may be scanned, on the average of its bytes. A document
+	// that is nested far deeper than arguments usually are, or is checked against many subschemas
+	// in place, takes less time when it is decoded once.
 	maxPasses = 16
-	// decodePasses is how often a value may be gone over in the time that decoding it takes. Subschemas in place may each
-	// need it decoded: after the second time the document is decoded as a whole.
+	// decodePasses is how often a value can be scanned in the time that decoding it takes. Several
+	// subschemas in place may each decode a value: after the second time the document is decoded as
+	// a whole.
 	decodePasses = 7
-	// freeBytes may be gone over whatever the size of the document: small ones cost next to nothing.
+	// freeBytes may be scanned whatever the size of the document, since small documents cost
+	// little.
 	freeBytes = 64 << 10
 )
 
-// passedOver reports whether the document takes too many passes: it has to be decoded as a whole.
+// passedOver reports whether the document takes too many scans and has to be decoded as a whole.
 func (c *checker) passedOver() bool { return c.bytes < 0 && c.left >= 0 && c.bad == nil }
 
-// report turns what the walk found into an error.
-func (c *checker) report(f *fault) error {
+// reportFault returns the error for the fault that the walk found, nil for none.
+func (c *checker) reportFault(f *fault) error {
 	if c.bad != nil && c.left >= 0 {
 		return &Error{Reason: c.bad.Error()}
 	}
-	return c.evaluator.report(f)
+	return c.evaluator.reportFault(f)
 }
 
-// stopped reports whether nothing more can be found out.
-func (c *checker) stopped() bool { return c.bytes < 0 || c.left < 0 || c.bad != nil || c.broken }
+// isStopped reports whether a limit is reached or the document is invalid as a whole.
+func (c *checker) isStopped() bool { return c.bytes < 0 || c.left < 0 || c.bad != nil || c.broken }
 
-// value returns the first fault of one value, nil if there is none. A nil plan takes any.
-func (c *checker) value(p *plan, raw []byte) *fault {
-	if c.bytes -= int64(len(raw)); c.stopped() {
+// checkRaw returns the first fault of one value, nil if there is none. A nil plan accepts any
+// value.
+func (c *checker) checkRaw(p *plan, raw []byte) *fault {
+	if c.bytes -= int64(len(raw)); c.isStopped() {
 		return c.anyFault()
 	}
 	if p == nil {
 		return c.checkNumbers(raw)
 	}
 	if p.hard {
-		return c.decoded(p, raw)
+		return c.checkDecoded(p, raw)
 	}
 	if c.left -= p.node.fixed; c.left < 0 {
 		return c.anyFault()
@@ -61,13 +65,13 @@ func (c *checker) value(p *plan, raw []byte) *fault {
 	kind := jsonx.KindOf(raw)
 	switch {
 	case p.never:
-		return c.fail(p.node, ruleFalse)
+		return c.newFault(p.node, ruleFalse)
 	case p.types != 0 && p.types&setOf(kind) == 0:
-		f := c.fail(p.node, ruleType)
+		f := c.newFault(p.node, ruleType)
 		f.subject = kindName(kind)
 		return f
 	case p.enums != 0 && p.enums&setOf(kind) == 0 && kind != jsonx.Number: // which may not be whole
-		return c.fail(p.node, p.enumRule())
+		return c.newFault(p.node, p.enumRule())
 	}
 	var first *fault
 	switch kind {
@@ -75,32 +79,32 @@ func (c *checker) value(p *plan, raw []byte) *fault {
 		if p.strings != nil {
 			accepted, mismatch := c.acceptsText(p.strings, raw)
 			if mismatch {
-				first = c.fail(p.node, rulePattern)
+				first = c.newFault(p.node, rulePattern)
 			} else if !accepted {
-				return c.decoded(p, raw)
+				return c.checkDecoded(p, raw)
 			}
 		}
 	case jsonx.Number:
 		if p.enums != 0 || !p.acceptsNumber(raw) {
-			return c.decoded(p, raw)
+			return c.checkDecoded(p, raw)
 		}
 	case jsonx.Object:
 		if p.enums != 0 {
-			return c.decoded(p, raw)
+			return c.checkDecoded(p, raw)
 		}
-		first = c.object(p, raw)
+		first = c.checkObject(p, raw)
 	case jsonx.Array:
 		if p.enums != 0 {
-			return c.decoded(p, raw)
+			return c.checkDecoded(p, raw)
 		}
-		first = c.array(p, raw)
+		first = c.checkArray(p, raw)
 	default:
 		if p.enums != 0 {
-			return c.decoded(p, raw)
+			return c.checkDecoded(p, raw)
 		}
 	}
 	for _, sub := range p.all {
-		first = earlier(first, c.value(sub, raw))
+		first = firstOf(first, c.checkRaw(sub, raw))
 	}
 	return first
 }
@@ -112,9 +116,9 @@ func (p *plan) enumRule() rule {
 	return ruleConst
 }
 
-// decoded has the evaluator decide about a value, and about what applies in place.
-func (c *checker) decoded(p *plan, raw []byte) *fault {
-	if c.bytes -= decodePasses * int64(len(raw)); c.stopped() {
+// checkDecoded decodes a value and lets the evaluator decide, also about subschemas in place.
+func (c *checker) checkDecoded(p *plan, raw []byte) *fault {
+	if c.bytes -= decodePasses * int64(len(raw)); c.isStopped() {
 		return c.anyFault()
 	}
 	c.decodes++
@@ -127,10 +131,11 @@ func (c *checker) decoded(p *plan, raw []byte) *fault {
 		c.bad = err
 		return c.anyFault()
 	}
-	return c.evaluator.value(p.node, v, nil)
+	return c.evaluator.evaluate(p.node, v, nil)
 }
 
-// acceptsText checks a string. mismatch is set where the pattern, which takes long, is certain to be the first rule that it breaks.
+// acceptsText checks a string. mismatch is set if the pattern is certain to be the first rule that
+// it breaks: matching takes long, so it is not left to the evaluator to repeat.
 func (c *checker) acceptsText(s *stringPlan, raw []byte) (accepted, mismatch bool) {
 	text, err := jsonx.TextBytes(raw)
 	if err != nil {
@@ -171,18 +176,19 @@ func (p *plan) acceptsNumber(raw []byte) bool {
 	return ok && (p.numbers == nil || p.numbers.minimum <= n && n <= p.numbers.maximum)
 }
 
-// errStop stops a walk of which nothing more can come.
+// errStop stops a walk when its result is known.
 var errStop = errors.New("stop")
 
-// object returns the first fault by name: after one was found in the order of the document, only members before it count.
-func (c *checker) object(p *plan, raw []byte) (first *fault) {
+// checkObject returns the first fault by name. Members come in the order of the document, so after
+// a fault only members with smaller names are checked.
+func (c *checker) checkObject(p *plan, raw []byte) (first *fault) {
 	members, required := 0, 0
 	err := jsonx.Members(raw, func(name, value []byte) error {
 		members++
 		c.left--
 		sub, closed := p.other, false
 		if p.looksIn {
-			property := p.find(name)
+			property := p.findProperty(name)
 			if property != nil && property.declared {
 				sub = property.plan
 			} else {
@@ -197,11 +203,11 @@ func (c *checker) object(p *plan, raw []byte) (first *fault) {
 		}
 		var f *fault
 		if closed {
-			f = c.failAt(p.node, ruleAdditionalProperties, string(name))
-		} else if f = c.value(sub, value); f != nil {
-			c.extend(f, member(string(name)))
+			f = c.newFaultAt(p.node, ruleAdditionalProperties, string(name))
+		} else if f = c.checkRaw(sub, value); f != nil {
+			c.extendPath(f, member(string(name)))
 		}
-		if c.stopped() {
+		if c.isStopped() {
 			return errStop
 		}
 		if f != nil {
@@ -209,67 +215,68 @@ func (c *checker) object(p *plan, raw []byte) (first *fault) {
 		}
 		return nil
 	})
-	if err != nil || c.stopped() {
+	if err != nil || c.isStopped() {
 		return c.anyFault()
 	}
 	if required != p.required {
-		first = earlier(first, c.missing(p, raw))
+		first = firstOf(first, c.findMissing(p, raw))
 	}
 	if members < p.minMembers {
-		first = earlier(first, c.fail(p.node, ruleMinProperties))
+		first = firstOf(first, c.newFault(p.node, ruleMinProperties))
 	}
 	if members > p.maxMembers {
-		first = earlier(first, c.fail(p.node, ruleMaxProperties))
+		first = firstOf(first, c.newFault(p.node, ruleMaxProperties))
 	}
 	return first
 }
 
-// missing returns the fault of the first required member, in the order of the schema, that is not there.
-func (c *checker) missing(p *plan, raw []byte) *fault {
+// findMissing returns the fault of the first required member, in the order of the schema, that is
+// absent.
+func (c *checker) findMissing(p *plan, raw []byte) *fault {
 	present := map[string]bool{}
 	c.bytes -= int64(len(raw))
 	_ = jsonx.Members(raw, func(name, _ []byte) error {
-		if property := p.find(name); property != nil && property.required {
+		if property := p.findProperty(name); property != nil && property.required {
 			present[property.name] = true
 		}
 		return nil
 	})
 	for _, name := range p.node.keywords.Required {
 		if !present[name] {
-			return c.failAt(p.node, ruleRequired, name)
+			return c.newFaultAt(p.node, ruleRequired, name)
 		}
 	}
 	return nil
 }
 
-func (c *checker) array(p *plan, raw []byte) (first *fault) {
+func (c *checker) checkArray(p *plan, raw []byte) (first *fault) {
 	items := 0
 	err := jsonx.Elements(raw, func(i int, value []byte) error {
 		items++
 		c.left--
 		if first == nil {
-			if first = c.value(p.items, value); first != nil {
-				c.extend(first, step{index: i})
+			if first = c.checkRaw(p.items, value); first != nil {
+				c.extendPath(first, step{index: i})
 			}
 		}
-		if c.stopped() {
+		if c.isStopped() {
 			return errStop
 		}
 		return nil
 	})
-	if err != nil || c.stopped() {
+	if err != nil || c.isStopped() {
 		return c.anyFault()
 	}
 	if items < p.minItems {
-		first = earlier(first, c.fail(p.node, ruleMinItems))
+		first = firstOf(first, c.newFault(p.node, ruleMinItems))
 	}
 	if items > p.maxItems {
-		first = earlier(first, c.fail(p.node, ruleMaxItems))
+		first = firstOf(first, c.newFault(p.node, ruleMaxItems))
 	}
 	return first
 }
 
-// checkNumbers makes sure that all numbers in raw, wherever they are, may be computed with.
+// checkNumbers refuses raw if a number in it, at any depth, fails CheckNumber.
 func (c *checker) checkNumbers(raw []byte) *fault {
 	err := jsonx.Numbers(raw, func(number []byte) error {
 		if !ordinary(number) {

@@ -14,15 +14,16 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// base is where a schema is said to live. It is a hierarchical URL so that a relative reference resolves to
-// something other than the schema itself, and is then refused.
+// base is where a schema is said to live. It is a hierarchical URL so that a relative reference
+// resolves to something other than the schema itself, and is then refused.
 const base = "schema:///"
 
 // location is the schema's own URL. No reference can name it by chance.
 const location = base + "_"
 
-// Compile compiles a JSON Schema. It returns an error, and never panics, for anything that is not a schema, is over limits, or
-// refers to something outside itself. The error names the place in the schema and may quote the schema.
+// Compile compiles a JSON Schema. It returns an error, and never panics, for anything that is not a
+// schema, is over limits, or refers to something outside itself. The error names the place in the
+// schema and may quote the schema.
 //
 // schema is copied.
 func Compile(schema []byte, limits Limits) (s *Schema, err error) {
@@ -52,24 +53,30 @@ func compile(schema []byte, limits Limits) (*Schema, error) {
 		return nil, err
 	}
 	before := scan{limits: limits}
-	if err := before.schema(doc); err != nil {
+	if err := before.checkSchema(doc); err != nil {
 		return nil, err
 	}
 	compiled, err := build(doc)
 	if err != nil {
 		return nil, explain(err)
 	}
-	costs := graph{nodes: map[*jsonschema.Schema]*node{}}
-	root := costs.add(compiled)
-	if err := costs.check(int64(limits.MaxCost)); err != nil {
+	g := graph{nodes: map[*jsonschema.Schema]*node{}}
+	root := g.addNode(compiled)
+	if err := g.checkCosts(int64(limits.MaxCost)); err != nil {
 		return nil, err
 	}
-	plans := planner{nodes: costs.nodes, plans: map[*jsonschema.Schema]*plan{}}
-	return &Schema{raw: bytes.Clone(schema), root: root, plan: plans.plan(compiled), maxSteps: int64(limits.MaxSteps)}, nil
+	plans := planner{nodes: g.nodes, plans: map[*jsonschema.Schema]*plan{}}
+	return &Schema{
+		raw:      bytes.Clone(schema),
+		root:     root,
+		plan:     plans.planFor(compiled),
+		maxSteps: int64(limits.MaxSteps),
+	}, nil
 }
 
-// build runs the compiler, on the schema and on each of its definitions: the compiler follows what is used, and
-// a definition that nobody uses yet must not hide a reference to elsewhere.
+// build runs the compiler on the schema and on each of its definitions. The compiler visits only
+// definitions that are referenced, and an unused definition must not hide a reference that leaves
+// the schema.
 func build(doc any) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
@@ -77,7 +84,7 @@ func build(doc any) (*jsonschema.Schema, error) {
 	c.UseLoader(refuse{})
 	patterns := engine{left: maxPrograms}
 	defer func() { patterns.ready = true }()
-	c.UseRegexpEngine(patterns.compile)
+	c.UseRegexpEngine(patterns.compilePattern)
 	for _, f := range formats() {
 		c.RegisterFormat(f)
 	}
@@ -93,7 +100,8 @@ func build(doc any) (*jsonschema.Schema, error) {
 		definitions, _ := root[keyword].(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(definitions)) {
 			step := strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
-			if _, err := c.Compile(location + "#/" + keyword + "/" + url.PathEscape(step)); err != nil {
+			place := location + "#/" + keyword + "/" + url.PathEscape(step)
+			if _, err := c.Compile(place); err != nil {
 				return nil, err
 			}
 		}
@@ -101,14 +109,14 @@ func build(doc any) (*jsonschema.Schema, error) {
 	return compiled, nil
 }
 
-// refuse is the loader: whatever is asked for, by whatever scheme, is not fetched.
+// refuse is a loader that fetches nothing, whatever the scheme.
 type refuse struct{}
 
 func (refuse) Load(url string) (any, error) {
 	return nil, errors.New("nothing is fetched")
 }
 
-// explain words a compiler's error for someone who has the schema in front of them.
+// explain turns an error of the compiler into one for the author of the schema.
 func explain(err error) error {
 	var load *jsonschema.LoadURLError
 	var anchor *jsonschema.AnchorNotFoundError
@@ -117,7 +125,8 @@ func explain(err error) error {
 	var faults *jsonschema.ValidationError
 	switch {
 	case errors.As(err, &load):
-		return fmt.Errorf("reference %s leads out of the schema, and nothing is fetched", quote(local(load.URL)))
+		return fmt.Errorf("reference %s leads out of the schema, and nothing is fetched",
+			quote(local(load.URL)))
 	case errors.As(err, &anchor):
 		return fmt.Errorf("reference %s leads nowhere", quote(local(anchor.Reference)))
 	case errors.As(err, &pointer):
@@ -128,7 +137,7 @@ func explain(err error) error {
 	return errors.New(clip(local(err.Error()), 200))
 }
 
-// local takes out of a URL or message what only this package put in.
+// local removes from a URL or message the base that this package added.
 func local(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, location, ""), base, "")
 }

@@ -12,14 +12,15 @@ import (
 
 // Error says which member of a document breaks which rule. It never holds a value of the document.
 type Error struct {
-	// Field is the path of the first offending member, its steps joined by dots ("items.0.name"), cut at 200 bytes. It
-	// is empty when the document itself is at fault.
+	// Field is the path of the first offending member, its steps joined by dots ("items.0.name"),
+	// cut at 200 bytes. It is empty when the document itself is at fault.
 	Field string
 	// Reason is the rule, such as "must be an integer, got string".
 	Reason string
 }
 
-// Error returns `field "count": must be an integer, got string`, or the reason alone where the document itself is at fault.
+// Error returns `field "count": must be an integer, got string`, or the reason alone where the
+// document itself is at fault.
 func (e *Error) Error() string {
 	if e.Field == "" {
 		return e.Reason
@@ -27,7 +28,8 @@ func (e *Error) Error() string {
 	return "field " + strconv.Quote(e.Field) + ": " + e.Reason
 }
 
-// maxField is the longest Field, in bytes. Member names are the peer's, and an error is no place to carry them at length.
+// maxField is the longest Field, in bytes. Member names are the peer's, and an error is no place to
+// carry them at length.
 const maxField = 200
 
 // leaf is one leaf of the compiler's error tree about a schema.
@@ -37,8 +39,9 @@ type leaf struct {
 	reason string
 }
 
-// firstFault turns the error tree of the compiler's own check of a schema into the one fault to report. It ranges over maps, so
-// its order is random; sorting by path makes the report the same every time.
+// firstFault turns the error tree of the compiler's own check of a schema into the one fault to
+// report. It ranges over maps, so its order is random; sorting by path makes the report the same
+// every time.
 func firstFault(err *jsonschema.ValidationError) *Error {
 	var faults []leaf
 	collect(err, &faults)
@@ -86,8 +89,9 @@ func collect(err *jsonschema.ValidationError, faults *[]leaf) {
 	}
 }
 
-// describe words one fault. member is set where the fault lies with a member of the value rather than with the value.
-// Bounds and formats are the schema's and may be quoted, what the document holds may not.
+// describe words one fault. member is set where the fault lies with a member of the value rather
+// than with the value. Bounds and formats are the schema's and may be quoted, what the document
+// holds may not.
 func describe(k jsonschema.ErrorKind) (member string, rank int, reason string) {
 	switch k := k.(type) {
 	case *kind.Required:
@@ -162,7 +166,10 @@ func describeValue(k jsonschema.ErrorKind) string {
 func atLeast(n int, noun, plural string) string {
 	return "must have at least " + amount(n, noun, plural)
 }
-func atMost(n int, noun, plural string) string { return "must have at most " + amount(n, noun, plural) }
+
+func atMost(n int, noun, plural string) string {
+	return "must have at most " + amount(n, noun, plural)
+}
 
 func amount(n int, noun, plural string) string {
 	if n != 1 {

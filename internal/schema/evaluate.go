@@ -11,12 +11,13 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// evaluator checks decoded values against nodes. It takes each step once, pays for it before, and stops at the first fault of an
-// array or object in the order in which faults are reported. So a refusal costs no more than an acceptance, in time and memory,
-// and what is left of the budget bounds both.
+// evaluator checks decoded values against nodes. It deducts the cost of each step from its budget
+// before taking the step, takes no step twice, and stops at the first fault of an array or object
+// in the order in which faults are reported. So a refusal costs no more than an acceptance, in time
+// and memory, and the budget bounds both.
 type evaluator struct {
 	left   int64 // steps
-	quiet  int   // how many choices deep: only whether there is a fault matters there
+	quiet  int   // how many choices deep; within a choice it matters only whether there is a fault
 	broken bool  // a number cannot be computed with
 
 	key []byte // of the last value that was looked for, see appendKey
@@ -24,8 +25,8 @@ type evaluator struct {
 	unmatched *fault // see anyFault
 }
 
-// anyFault returns what stands for every fault where it does not matter which, and for the end of the budget. It is made when it is
-// needed, so that the evaluator itself need not be allocated.
+// anyFault returns a fault without details, for choices and for the end of the budget. It is
+// allocated when it is needed, so that the evaluator itself can stay on the stack.
 func (e *evaluator) anyFault() *fault {
 	if e.unmatched == nil {
 		e.unmatched = &fault{}
@@ -40,8 +41,8 @@ const (
 	noteSteps = 3
 )
 
-// fail returns a fault.
-func (e *evaluator) fail(n *node, r rule) *fault {
+// newFault returns a fault of n, or anyFault within a choice.
+func (e *evaluator) newFault(n *node, r rule) *fault {
 	if e.quiet > 0 {
 		return e.anyFault()
 	}
@@ -51,33 +52,35 @@ func (e *evaluator) fail(n *node, r rule) *fault {
 	return &fault{rule: r, keywords: n.keywords}
 }
 
-// failAt is [evaluator.fail] for a member of the value.
-func (e *evaluator) failAt(n *node, r rule, name string) *fault {
-	f := e.fail(n, r)
-	e.extend(f, member(name))
+// newFaultAt is [evaluator.newFault] for a member of the value.
+func (e *evaluator) newFaultAt(n *node, r rule, name string) *fault {
+	f := e.newFault(n, r)
+	e.extendPath(f, member(name))
 	return f
 }
 
-// extend adds a step to a fault's path.
-func (e *evaluator) extend(f *fault, s step) {
+// extendPath adds a step to a fault's path.
+func (e *evaluator) extendPath(f *fault, s step) {
 	if f != e.unmatched {
-		f.add(s)
+		f.prependStep(s)
 	}
 }
 
-// matches reports whether v has no fault.
-func (e *evaluator) matches(n *node, v any, seen *evaluated) bool {
+// matchesNode reports whether v has no fault.
+func (e *evaluator) matchesNode(n *node, v any, seen *evaluated) bool {
 	e.quiet++
-	f := e.value(n, v, seen)
+	f := e.evaluate(n, v, seen)
 	e.quiet--
 	return f == nil
 }
 
-// over reports whether more faults need not be looked for.
-func (e *evaluator) over(f *fault) bool { return e.left < 0 || f != nil && e.quiet > 0 }
+// isSettled reports whether the search for faults can stop: the budget is used up, or the value has
+// a fault f within a choice.
+func (e *evaluator) isSettled(f *fault) bool { return e.left < 0 || f != nil && e.quiet > 0 }
 
-// value returns the first fault of v, nil if there is none. seen, which may be nil, receives what of v was evaluated.
-func (e *evaluator) value(n *node, v any, seen *evaluated) *fault {
+// evaluate returns the first fault of v, nil if there is none. seen, which may be nil, receives
+// what of v was evaluated.
+func (e *evaluator) evaluate(n *node, v any, seen *evaluated) *fault {
 	if e.left -= n.fixed; e.left < 0 {
 		return e.anyFault()
 	}
@@ -85,22 +88,22 @@ func (e *evaluator) value(n *node, v any, seen *evaluated) *fault {
 		return f
 	}
 	if n.refAlone {
-		return e.value(n.ref, v, seen)
+		return e.evaluate(n.ref, v, seen)
 	}
 	own := seen
 	if n.leftMembers != nil || n.leftItems != nil {
 		own = &evaluated{}
 	}
 	first := e.checkKind(n, v, own)
-	if !e.over(first) {
-		first = earlier(first, e.checkInPlace(n, v, own))
+	if !e.isSettled(first) {
+		first = firstOf(first, e.checkInPlace(n, v, own))
 	}
-	if !e.over(first) && (first == nil || len(first.path) > 0) {
-		first = earlier(first, e.checkInside(n, v, own))
+	if !e.isSettled(first) && (first == nil || len(first.path) > 0) {
+		first = firstOf(first, e.checkInside(n, v, own))
 	}
 	if first == nil && own != seen {
 		first = e.checkLeft(n, v, own)
-		seen.merge(own)
+		seen.mergeBranch(own)
 	}
 	return first
 }
@@ -110,15 +113,15 @@ func (e *evaluator) checkValue(n *node, v any) *fault {
 	s := n.keywords
 	switch {
 	case s.Bool != nil && !*s.Bool:
-		return e.fail(n, ruleFalse)
+		return e.newFault(n, ruleFalse)
 	case n.types != 0 && !e.hasType(n, v):
-		f := e.fail(n, ruleType)
+		f := e.newFault(n, ruleType)
 		f.subject = kindName(kindOf(v))
 		return f
 	case n.constant != nil && !e.isAmong(n.constant, v):
-		return e.fail(n, ruleConst)
+		return e.newFault(n, ruleConst)
 	case n.enum != nil && !e.isAmong(n.enum, v):
-		return e.fail(n, ruleEnum)
+		return e.newFault(n, ruleEnum)
 	case s.Format != nil:
 		if text, ok := v.(string); ok {
 			e.left -= n.format * int64(1+len(text)/8)
@@ -130,7 +133,7 @@ func (e *evaluator) checkValue(n *node, v any) *fault {
 			return e.anyFault()
 		}
 		if err := s.Format.Validate(v); err != nil {
-			f := e.fail(n, ruleFormat)
+			f := e.newFault(n, ruleFormat)
 			f.err = err
 			return f
 		}
@@ -170,10 +173,10 @@ func (e *evaluator) checkText(n *node, text string) *fault {
 		e.left -= int64(1 + len(text)/8)
 		length := utf8.RuneCountInString(text)
 		if s.MinLength != nil && length < *s.MinLength {
-			return e.fail(n, ruleMinLength)
+			return e.newFault(n, ruleMinLength)
 		}
 		if s.MaxLength != nil && length > *s.MaxLength {
-			return e.fail(n, ruleMaxLength)
+			return e.newFault(n, ruleMaxLength)
 		}
 	}
 	if s.Pattern != nil {
@@ -181,7 +184,7 @@ func (e *evaluator) checkText(n *node, text string) *fault {
 			return e.anyFault()
 		}
 		if !s.Pattern.MatchString(text) {
-			return e.fail(n, rulePattern)
+			return e.newFault(n, rulePattern)
 		}
 	}
 	return nil
@@ -191,14 +194,14 @@ func (e *evaluator) checkMembers(n *node, members map[string]any) (first *fault)
 	s := n.keywords
 	e.left -= int64(len(members))
 	if s.MinProperties != nil && len(members) < *s.MinProperties {
-		first = earlier(first, e.fail(n, ruleMinProperties))
+		first = firstOf(first, e.newFault(n, ruleMinProperties))
 	}
 	if s.MaxProperties != nil && len(members) > *s.MaxProperties {
-		first = earlier(first, e.fail(n, ruleMaxProperties))
+		first = firstOf(first, e.newFault(n, ruleMaxProperties))
 	}
 	for _, name := range s.Required {
 		if _, ok := members[name]; !ok {
-			first = earlier(first, e.failAt(n, ruleRequired, name))
+			first = firstOf(first, e.newFaultAt(n, ruleRequired, name))
 			break
 		}
 	}
@@ -208,9 +211,9 @@ func (e *evaluator) checkMembers(n *node, members map[string]any) (first *fault)
 		}
 		for _, name := range d.required {
 			if _, ok := members[name]; !ok {
-				f := e.failAt(n, ruleDependency, name)
+				f := e.newFaultAt(n, ruleDependency, name)
 				f.subject = d.name
-				first = earlier(first, f)
+				first = firstOf(first, f)
 				break
 			}
 		}
@@ -222,26 +225,26 @@ func (e *evaluator) checkItems(n *node, items []any, own *evaluated) (first *fau
 	s := n.keywords
 	e.left -= int64(len(items))
 	if s.MinItems != nil && len(items) < *s.MinItems {
-		first = earlier(first, e.fail(n, ruleMinItems))
+		first = firstOf(first, e.newFault(n, ruleMinItems))
 	}
 	if s.MaxItems != nil && len(items) > *s.MaxItems {
-		first = earlier(first, e.fail(n, ruleMaxItems))
+		first = firstOf(first, e.newFault(n, ruleMaxItems))
 	}
-	if s.UniqueItems && !e.over(first) {
+	if s.UniqueItems && !e.isSettled(first) {
 		if e.payKey(items); e.left < 0 {
 			return e.anyFault()
 		}
 		if hasDuplicate(items) {
-			first = earlier(first, e.fail(n, ruleUniqueItems))
+			first = firstOf(first, e.newFault(n, ruleUniqueItems))
 		}
 	}
 	if n.itemsEnd && len(items) > len(n.prefix) {
-		f := e.fail(n, ruleAdditionalItems)
+		f := e.newFault(n, ruleAdditionalItems)
 		f.subject = strconv.Itoa(len(items) - len(n.prefix))
-		first = earlier(first, f)
+		first = firstOf(first, f)
 	}
-	if n.contains != nil && !e.over(first) {
-		first = earlier(first, e.checkContains(n, items, own))
+	if n.contains != nil && !e.isSettled(first) {
+		first = firstOf(first, e.checkContains(n, items, own))
 	}
 	return first
 }
@@ -254,7 +257,7 @@ func (e *evaluator) checkContains(n *node, items []any, own *evaluated) *fault {
 		if e.left < 0 {
 			return e.anyFault()
 		}
-		if !e.matches(n.contains, item, nil) {
+		if !e.matchesNode(n.contains, item, nil) {
 			continue
 		}
 		matched++
@@ -267,9 +270,9 @@ func (e *evaluator) checkContains(n *node, items []any, own *evaluated) *fault {
 	}
 	switch {
 	case matched > most:
-		return e.fail(n, ruleMaxContains)
+		return e.newFault(n, ruleMaxContains)
 	case matched < least:
-		return e.fail(n, ruleContains)
+		return e.newFault(n, ruleContains)
 	}
 	return nil
 }
@@ -277,36 +280,36 @@ func (e *evaluator) checkContains(n *node, items []any, own *evaluated) *fault {
 // checkInPlace applies the subschemas that are about the same value.
 func (e *evaluator) checkInPlace(n *node, v any, own *evaluated) (first *fault) {
 	if n.ref != nil {
-		first = e.value(n.ref, v, own)
+		first = e.evaluate(n.ref, v, own)
 	}
-	if n.not != nil && !e.over(first) && e.matches(n.not, v, nil) {
-		first = earlier(first, e.fail(n, ruleNot))
+	if n.not != nil && !e.isSettled(first) && e.matchesNode(n.not, v, nil) {
+		first = firstOf(first, e.newFault(n, ruleNot))
 	}
 	for _, sub := range n.allOf {
-		if e.over(first) {
+		if e.isSettled(first) {
 			return first
 		}
-		first = earlier(first, e.value(sub, v, own))
+		first = firstOf(first, e.evaluate(sub, v, own))
 	}
-	if len(n.anyOf) > 0 && !e.over(first) && !e.matchesAny(n, v, own) {
-		first = earlier(first, e.fail(n, ruleAnyOf))
+	if len(n.anyOf) > 0 && !e.isSettled(first) && !e.matchesAny(n, v, own) {
+		first = firstOf(first, e.newFault(n, ruleAnyOf))
 	}
-	if len(n.oneOf) > 0 && !e.over(first) && !e.matchesOne(n, v, own) {
-		first = earlier(first, e.fail(n, ruleOneOf))
+	if len(n.oneOf) > 0 && !e.isSettled(first) && !e.matchesOne(n, v, own) {
+		first = firstOf(first, e.newFault(n, ruleOneOf))
 	}
-	if n.condition != nil && !e.over(first) {
+	if n.condition != nil && !e.isSettled(first) {
 		branch := n.otherwise
 		if e.matchesBranch(n.condition, v, own) {
 			branch = n.then
 		}
 		if branch != nil {
-			first = earlier(first, e.value(branch, v, own))
+			first = firstOf(first, e.evaluate(branch, v, own))
 		}
 	}
 	if members, ok := v.(map[string]any); ok {
 		for _, d := range n.dependencies {
-			if _, ok := members[d.name]; ok && d.schema != nil && !e.over(first) {
-				first = earlier(first, e.value(d.schema, v, own))
+			if _, ok := members[d.name]; ok && d.schema != nil && !e.isSettled(first) {
+				first = firstOf(first, e.evaluate(d.schema, v, own))
 			}
 		}
 	}
@@ -315,11 +318,11 @@ func (e *evaluator) checkInPlace(n *node, v any, own *evaluated) (first *fault) 
 
 // matchesBranch reports whether v matches. What the branch evaluated counts only if it does.
 func (e *evaluator) matchesBranch(n *node, v any, own *evaluated) bool {
-	branch := own.fresh()
-	if !e.matches(n, v, branch) {
+	branch := own.newBranch()
+	if !e.matchesNode(n, v, branch) {
 		return false
 	}
-	own.merge(branch)
+	own.mergeBranch(branch)
 	return true
 }
 
@@ -366,13 +369,16 @@ func (e *evaluator) checkEachMember(n *node, members map[string]any, own *evalua
 	switch {
 	case n.propertiesAlone && len(n.names) <= len(members):
 		return e.checkNamed(n, members, n.names, own)
-	case n.properties == nil && n.patterns == nil && n.additional == nil && n.nameRules == nil && !n.closed && (!n.open || own == nil):
+	case n.properties == nil && n.patterns == nil && n.additional == nil &&
+		n.nameRules == nil && !n.closed && (!n.open || own == nil):
 		return nil
 	}
 	return e.checkNamed(n, members, slices.Sorted(maps.Keys(members)), own)
 }
 
-func (e *evaluator) checkNamed(n *node, members map[string]any, names []string, own *evaluated) *fault {
+func (e *evaluator) checkNamed(
+	n *node, members map[string]any, names []string, own *evaluated,
+) *fault {
 	for _, name := range names {
 		value, ok := members[name]
 		if !ok {
@@ -392,24 +398,24 @@ func (e *evaluator) checkMember(n *node, name string, value any, own *evaluated)
 	covered := false
 	if sub := n.properties[name]; sub != nil {
 		covered = true
-		first = e.child(sub, value, member(name))
+		first = e.evaluateChild(sub, value, member(name))
 	}
 	for _, p := range n.patterns {
-		if e.left -= patternSteps(p.pattern, len(name)); e.over(first) {
+		if e.left -= patternSteps(p.pattern, len(name)); e.isSettled(first) {
 			return e.anyFault()
 		}
 		if p.pattern.MatchString(name) {
 			covered = true
-			first = earlier(first, e.child(p.schema, value, member(name)))
+			first = firstOf(first, e.evaluateChild(p.schema, value, member(name)))
 		}
 	}
 	switch {
 	case covered:
 	case n.closed:
-		first = e.failAt(n, ruleAdditionalProperties, name)
+		first = e.newFaultAt(n, ruleAdditionalProperties, name)
 	case n.additional != nil:
 		covered = true
-		first = e.child(n.additional, value, member(name))
+		first = e.evaluateChild(n.additional, value, member(name))
 	case n.open:
 		covered = true
 	}
@@ -417,8 +423,8 @@ func (e *evaluator) checkMember(n *node, name string, value any, own *evaluated)
 		e.left -= noteSteps
 		own.addName(name)
 	}
-	if n.nameRules != nil && !e.over(first) && !e.matches(n.nameRules, name, nil) {
-		first = earlier(first, e.failAt(n, rulePropertyNames, name))
+	if n.nameRules != nil && !e.isSettled(first) && !e.matchesNode(n.nameRules, name, nil) {
+		first = firstOf(first, e.newFaultAt(n, rulePropertyNames, name))
 	}
 	return first
 }
@@ -439,7 +445,7 @@ func (e *evaluator) checkEachItem(n *node, items []any, own *evaluated) *fault {
 		if e.left < 0 {
 			return e.anyFault()
 		}
-		if f := e.child(sub, item, step{index: i}); f != nil {
+		if f := e.evaluateChild(sub, item, step{index: i}); f != nil {
 			return f
 		}
 	}
@@ -455,7 +461,7 @@ func (e *evaluator) checkLeft(n *node, v any, own *evaluated) *fault {
 		}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			if !own.hasName(name) {
-				if f := e.child(n.leftMembers, v[name], member(name)); f != nil {
+				if f := e.evaluateChild(n.leftMembers, v[name], member(name)); f != nil {
 					return f
 				}
 			}
@@ -467,7 +473,7 @@ func (e *evaluator) checkLeft(n *node, v any, own *evaluated) *fault {
 		}
 		for i, item := range v {
 			if !own.hasItem(i) {
-				if f := e.child(n.leftItems, item, step{index: i}); f != nil {
+				if f := e.evaluateChild(n.leftItems, item, step{index: i}); f != nil {
 					return f
 				}
 			}
@@ -477,11 +483,11 @@ func (e *evaluator) checkLeft(n *node, v any, own *evaluated) *fault {
 	return nil
 }
 
-// child checks a value inside of another.
-func (e *evaluator) child(n *node, v any, s step) *fault {
-	f := e.value(n, v, nil)
+// evaluateChild checks a value inside of another.
+func (e *evaluator) evaluateChild(n *node, v any, s step) *fault {
+	f := e.evaluate(n, v, nil)
 	if f != nil {
-		e.extend(f, s)
+		e.extendPath(f, s)
 	}
 	return f
 }

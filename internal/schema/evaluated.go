@@ -1,7 +1,7 @@
 package schema
 
-// evaluated is what of an object or array some subschema was applied to, for unevaluatedProperties and unevaluatedItems. A nil
-// one keeps nothing, because nobody asks.
+// evaluated is what of an object or array some subschema was applied to, for unevaluatedProperties
+// and unevaluatedItems. A nil one keeps nothing, because nobody asks.
 type evaluated struct {
 	names    map[string]struct{}
 	items    map[int]struct{}
@@ -10,8 +10,8 @@ type evaluated struct {
 	allItems bool
 }
 
-// fresh returns an empty one for a branch that may not count, nil if nobody asks.
-func (e *evaluated) fresh() *evaluated {
+// newBranch returns an empty one for a branch that may not count, nil if nobody asks.
+func (e *evaluated) newBranch() *evaluated {
 	if e == nil {
 		return nil
 	}
@@ -55,8 +55,8 @@ func (e *evaluated) hasItem(i int) bool {
 	return ok || e.allItems || i < e.first
 }
 
-// merge adds what other has.
-func (e *evaluated) merge(other *evaluated) {
+// mergeBranch adds what other has.
+func (e *evaluated) mergeBranch(other *evaluated) {
 	if e == nil || other == nil {
 		return
 	}

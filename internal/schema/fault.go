@@ -9,16 +9,17 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// A fault is one broken rule. It is small, and worded only when it is the one to report.
+// A fault is one broken rule. Only the fault that is reported becomes an [Error] with text.
 type fault struct {
 	path     []step // from the value that was checked to the offending one, innermost first
 	rule     rule
 	keywords *jsonschema.Schema // the subschema with the rule
-	subject  string             // the type of the value, a member's name or a dependency's, as the rule needs
+	subject  string             // the type of the value, or the name of a member or dependency
 	err      error              // of a format
 }
 
-// A step leads into an array by index, or into an object by name, in which case the index is negative.
+// A step leads into an array by index, or into an object by name, in which case the index is
+// negative.
 type step struct {
 	name  string
 	index int
@@ -26,8 +27,8 @@ type step struct {
 
 func member(name string) step { return step{name: name, index: -1} }
 
-// add puts a step in front of the path.
-func (f *fault) add(s step) { f.path = append(f.path, s) }
+// prependStep puts a step in front of the path.
+func (f *fault) prependStep(s step) { f.path = append(f.path, s) }
 
 // rule is a keyword that a value can break.
 type rule byte
@@ -64,9 +65,9 @@ const (
 	ruleOneOf
 )
 
-// report words the fault.
-func (f *fault) report() *Error {
-	_, _, reason := describe(f.kind())
+// toError returns the error with the text of the fault.
+func (f *fault) toError() *Error {
+	_, _, reason := describe(f.errorKind())
 	var b strings.Builder
 	for i := len(f.path) - 1; i >= 0 && b.Len() <= maxField; i-- {
 		if b.Len() > 0 {
@@ -81,8 +82,8 @@ func (f *fault) report() *Error {
 	return &Error{Field: clip(b.String(), maxField), Reason: reason}
 }
 
-// kind returns the compiler's name for the fault, which [describe] words.
-func (f *fault) kind() jsonschema.ErrorKind {
+// errorKind returns the compiler's name for the fault, which [describe] words.
+func (f *fault) errorKind() jsonschema.ErrorKind {
 	s := f.keywords
 	switch f.rule {
 	case ruleFalse:
@@ -118,11 +119,11 @@ func (f *fault) kind() jsonschema.ErrorKind {
 	case ruleMultipleOf:
 		return &kind.MultipleOf{Want: s.MultipleOf}
 	}
-	return f.containerKind()
+	return f.containerErrorKind()
 }
 
-// containerKind is [fault.kind] for the rules of objects and arrays.
-func (f *fault) containerKind() jsonschema.ErrorKind {
+// containerErrorKind is [fault.errorKind] for the rules of objects and arrays.
+func (f *fault) containerErrorKind() jsonschema.ErrorKind {
 	s := f.keywords
 	switch f.rule {
 	case ruleMinProperties:
@@ -154,15 +155,16 @@ func (f *fault) containerKind() jsonschema.ErrorKind {
 	return &kind.Group{}
 }
 
-// earlier returns the one of two faults to report, so that the same one is reported every time: the first by path, then by rank
-// and wording. Either may be nil.
-func earlier(a, b *fault) *fault {
+// firstOf returns the fault that is reported when there are two: the first by path, then by rank
+// and text, so that the result does not depend on the order of a map. Either may be nil.
+func firstOf(a, b *fault) *fault {
 	if a == nil || b == nil {
 		return cmp.Or(a, b)
 	}
 	i, j := len(a.path)-1, len(b.path)-1
 	for ; i >= 0 && j >= 0; i, j = i-1, j-1 {
-		if c := cmp.Or(cmp.Compare(a.path[i].index, b.path[j].index), strings.Compare(a.path[i].name, b.path[j].name)); c < 0 {
+		s, t := a.path[i], b.path[j]
+		if c := cmp.Or(cmp.Compare(s.index, t.index), strings.Compare(s.name, t.name)); c < 0 {
 			return a
 		} else if c > 0 {
 			return b
@@ -174,8 +176,8 @@ func earlier(a, b *fault) *fault {
 		}
 		return b
 	}
-	_, rankA, reasonA := describe(a.kind())
-	_, rankB, reasonB := describe(b.kind())
+	_, rankA, reasonA := describe(a.errorKind())
+	_, rankB, reasonB := describe(b.errorKind())
 	if cmp.Or(rankA-rankB, strings.Compare(reasonA, reasonB)) <= 0 {
 		return a
 	}

@@ -11,8 +11,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// CheckFormat reports whether s is of the named format: email, uri, date or date-time, the four that a form
-// may use. Another name is not checked here and reports true. The same rules apply inside [Schema.Validate].
+// CheckFormat reports whether s is of the named format: email, uri, date or date-time, the four
+// that a form may use. Another name is not checked here and reports true. The same rules apply
+// inside [Schema.Validate].
 func CheckFormat(format, s string) bool {
 	switch format {
 	case "email":
@@ -33,25 +34,35 @@ var errFormat = errors.New("is not of that format")
 func formats() []*jsonschema.Format {
 	list := make([]*jsonschema.Format, 0, 4)
 	for _, name := range []string{"email", "uri", "date", "date-time"} {
-		list = append(list, &jsonschema.Format{Name: name, Validate: func(v any) error {
-			if s, ok := v.(string); ok && !CheckFormat(name, s) {
-				return errFormat
-			}
-			return nil
-		}})
+		list = append(list, newFormat(name))
 	}
 	return list
 }
 
-// isEmail accepts the addr-spec of RFC 5321, section 4.1.2, with its length limits, in ASCII. A quoted local part or an
-// address literal for a domain is allowed; a domain without a dot too, as the format says nothing about reachability.
+// newFormat returns a format that CheckFormat checks, nil for no name.
+func newFormat(name string) *jsonschema.Format {
+	if name == "" {
+		return nil
+	}
+	return &jsonschema.Format{Name: name, Validate: func(v any) error {
+		if s, ok := v.(string); ok && !CheckFormat(name, s) {
+			return errFormat
+		}
+		return nil
+	}}
+}
+
+// isEmail accepts the addr-spec of RFC 5321, section 4.1.2, with its length limits, in ASCII. A
+// quoted local part or an address literal for a domain is allowed; a domain without a dot too, as
+// the format says nothing about reachability.
 func isEmail(s string) bool {
 	at := strings.LastIndexByte(s, '@')
 	if at < 1 || at > 64 || len(s) > 254 {
 		return false
 	}
 	local, domain := s[:at], s[at+1:]
-	return (isDotAtom(local) || isQuotedLocal(local)) && (isHostname(domain) || isAddressLiteral(domain))
+	return (isDotAtom(local) || isQuotedLocal(local)) &&
+		(isHostname(domain) || isAddressLiteral(domain))
 }
 
 func isDotAtom(s string) bool {
@@ -111,7 +122,8 @@ func isAlphanumeric(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// isURI accepts an absolute URI of RFC 3986: a scheme, only characters that RFC 3986 allows, and whole percent escapes.
+// isURI accepts an absolute URI of RFC 3986: a scheme, only characters that RFC 3986 allows, and
+// whole percent escapes.
 func isURI(s string) bool {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -130,13 +142,15 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// isDate accepts the full-date of RFC 3339, section 5.6: four digits, two, two, and a day that the month has.
+// isDate accepts the full-date of RFC 3339, section 5.6: four digits, two, two, and a day that the
+// month has.
 func isDate(s string) bool {
 	_, err := time.Parse(time.DateOnly, s)
 	return err == nil
 }
 
-// isDateTime accepts the date-time of RFC 3339, section 5.6. A leap second is allowed where one could be: at 23:59:60 UTC.
+// isDateTime accepts the date-time of RFC 3339, section 5.6. A leap second is allowed where one
+// could be: at 23:59:60 UTC.
 func isDateTime(s string) bool {
 	if len(s) < len("2006-01-02T15:04:05Z") || s[10] != 'T' && s[10] != 't' {
 		return false
@@ -157,8 +171,8 @@ func isDateTime(s string) bool {
 	return !leap || t.Hour() == 23 && t.Minute() == 59
 }
 
-// strictClock checks the shape that package time is lenient about: two-digit hours, a dot before the
-// fraction, and an offset below 24:00.
+// strictClock checks the shape that package time is lenient about: two-digit hours, a dot before
+// the fraction, and an offset below 24:00.
 func strictClock(s string) bool {
 	if s[2] != ':' || s[5] != ':' || !digits(s[:2]) || !digits(s[3:5]) || !digits(s[6:8]) {
 		return false
@@ -173,7 +187,8 @@ func strictClock(s string) bool {
 	if s == "Z" {
 		return true
 	}
-	return len(s) == 6 && (s[0] == '+' || s[0] == '-') && digits(s[1:3]) && s[3] == ':' && digits(s[4:6]) && s[1:3] < "24" && s[4:6] < "60"
+	return len(s) == 6 && (s[0] == '+' || s[0] == '-') && digits(s[1:3]) && s[3] == ':' &&
+		digits(s[4:6]) && s[1:3] < "24" && s[4:6] < "60"
 }
 
 func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }

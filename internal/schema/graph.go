@@ -14,8 +14,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// node is a compiled subschema: its keywords, the nodes that it applies in turn, on the same value or on the values inside, and
-// what that takes.
+// node is a compiled subschema: its keywords, the nodes that it applies to the same value or to the
+// values inside, and the steps that this costs.
 type node struct {
 	keywords *jsonschema.Schema
 
@@ -57,7 +57,7 @@ type node struct {
 	contains  *node
 	leftItems *node // unevaluatedItems
 
-	// found by worst
+	// found by computeCost
 	state state
 	cost  int64 // of any kind of value, with everything in place
 	depth int   // of the applicators in place
@@ -90,8 +90,8 @@ type graph struct {
 	err   error // the first construct that is refused
 }
 
-// add returns the node of s and of everything that s reaches.
-func (g *graph) add(s *jsonschema.Schema) *node {
+// addNode returns the node of s and of everything that s reaches.
+func (g *graph) addNode(s *jsonschema.Schema) *node {
 	if s == nil {
 		return nil
 	}
@@ -103,28 +103,21 @@ func (g *graph) add(s *jsonschema.Schema) *node {
 	if g.err == nil {
 		g.err = checkKeywords(s)
 	}
-	g.setTypes(n, s)
-	if s.Const != nil {
-		n.constant = newValueSet([]any{*s.Const})
+	if s.Types != nil && !s.Types.IsEmpty() {
+		n.setTypes(s.Types.ToStrings()...)
 	}
-	if s.Enum != nil {
-		n.enum = newValueSet(s.Enum.Values)
-	}
+	n.setValueRules()
 	g.addInPlace(n, s)
 	g.addDependencies(n, s)
 	g.addObject(n, s)
 	g.addArray(n, s)
-	n.addBound(ruleMinimum, s.Minimum)
-	n.addBound(ruleMaximum, s.Maximum)
-	n.addBound(ruleExclusiveMinimum, s.ExclusiveMinimum)
-	n.addBound(ruleExclusiveMaximum, s.ExclusiveMaximum)
-	n.addBound(ruleMultipleOf, s.MultipleOf)
-	weigh(n, s)
+	setSteps(n, s)
 	return n
 }
 
-// checkKeywords refuses a subschema that says what the evaluator does not know. It goes by what is set in the compiler's type, so that
-// a keyword that a later compiler learns is not overlooked.
+// checkKeywords refuses a subschema with a keyword that the evaluator does not implement. It looks
+// at every field of the compiler's type, so that a keyword which a later version of the compiler
+// adds is refused and not ignored.
 func checkKeywords(s *jsonschema.Schema) error {
 	v := reflect.ValueOf(s).Elem()
 	for i := range v.NumField() {
@@ -133,14 +126,17 @@ func checkKeywords(s *jsonschema.Schema) error {
 			continue
 		}
 		switch field.Name {
-		case "Bool", "Types", "Enum", "Const", "Format", "Ref", "Not", "AllOf", "AnyOf", "OneOf", "If", "Then", "Else",
-			"MaxProperties", "MinProperties", "Required", "PropertyNames", "Properties", "PatternProperties", "AdditionalProperties",
-			"Dependencies", "DependentRequired", "DependentSchemas", "UnevaluatedProperties",
-			"MinItems", "MaxItems", "UniqueItems", "Contains", "MinContains", "MaxContains", "Items", "AdditionalItems",
-			"PrefixItems", "Items2020", "UnevaluatedItems", "MinLength", "MaxLength", "Pattern",
-			"Maximum", "Minimum", "ExclusiveMaximum", "ExclusiveMinimum", "MultipleOf":
+		case "Bool", "Types", "Enum", "Const", "Format", "Ref", "Not", "AllOf", "AnyOf", "OneOf",
+			"If", "Then", "Else", "MaxProperties", "MinProperties", "Required", "PropertyNames",
+			"Properties", "PatternProperties", "AdditionalProperties", "Dependencies",
+			"DependentRequired", "DependentSchemas", "UnevaluatedProperties", "MinItems",
+			"MaxItems", "UniqueItems", "Contains", "MinContains", "MaxContains", "Items",
+			"AdditionalItems", "PrefixItems", "Items2020", "UnevaluatedItems", "MinLength",
+			"MaxLength", "Pattern", "Maximum", "Minimum", "ExclusiveMaximum", "ExclusiveMinimum",
+			"MultipleOf":
 		case "DraftVersion", "Location", "ID", "Anchor", "DynamicAnchor", "RecursiveAnchor",
-			"Title", "Description", "Default", "Comment", "ReadOnly", "WriteOnly", "Examples", "Deprecated": // nothing to evaluate
+			"Title", "Description", "Default", "Comment",
+			"ReadOnly", "WriteOnly", "Examples", "Deprecated": // nothing to evaluate
 		case "DynamicRef", "RecursiveRef":
 			return errors.New("\"$dynamicRef\" and \"$recursiveRef\" are not supported")
 		default:
@@ -150,11 +146,8 @@ func checkKeywords(s *jsonschema.Schema) error {
 	return nil
 }
 
-func (g *graph) setTypes(n *node, s *jsonschema.Schema) {
-	if s.Types == nil || s.Types.IsEmpty() {
-		return
-	}
-	for _, name := range s.Types.ToStrings() {
+func (n *node) setTypes(names ...string) {
+	for _, name := range names {
 		switch name {
 		case "null":
 			n.types |= setOf(jsonx.Null)
@@ -179,8 +172,25 @@ func (g *graph) setTypes(n *node, s *jsonschema.Schema) {
 	}
 }
 
+// setValueRules sets what n demands of a value itself, whatever is in it.
+func (n *node) setValueRules() {
+	s := n.keywords
+	if s.Const != nil {
+		n.constant = newValueSet([]any{*s.Const})
+	}
+	if s.Enum != nil {
+		n.enum = newValueSet(s.Enum.Values)
+	}
+	n.addBound(ruleMinimum, s.Minimum)
+	n.addBound(ruleMaximum, s.Maximum)
+	n.addBound(ruleExclusiveMinimum, s.ExclusiveMinimum)
+	n.addBound(ruleExclusiveMaximum, s.ExclusiveMaximum)
+	n.addBound(ruleMultipleOf, s.MultipleOf)
+}
+
 func (g *graph) addInPlace(n *node, s *jsonschema.Schema) {
-	n.ref, n.not, n.condition, n.then, n.otherwise = g.add(s.Ref), g.add(s.Not), g.add(s.If), g.add(s.Then), g.add(s.Else)
+	n.ref, n.not = g.addNode(s.Ref), g.addNode(s.Not)
+	n.condition, n.then, n.otherwise = g.addNode(s.If), g.addNode(s.Then), g.addNode(s.Else)
 	n.refAlone = n.ref != nil && s.DraftVersion < 2019
 	for _, sub := range []*node{n.ref, n.not, n.condition, n.then, n.otherwise} {
 		if sub != nil {
@@ -194,7 +204,7 @@ func (g *graph) addInPlace(n *node, s *jsonschema.Schema) {
 func (g *graph) addList(list []*jsonschema.Schema) []*node {
 	nodes := make([]*node, 0, len(list))
 	for _, sub := range list {
-		nodes = append(nodes, g.add(sub))
+		nodes = append(nodes, g.addNode(sub))
 	}
 	return nodes
 }
@@ -204,18 +214,19 @@ func (g *graph) addDependencies(n *node, s *jsonschema.Schema) {
 		n.dependencies = append(n.dependencies, dependency{name: name, required: names})
 	}
 	for name, sub := range s.DependentSchemas {
-		n.dependencies = append(n.dependencies, dependency{name: name, schema: g.add(sub)})
+		n.dependencies = append(n.dependencies, dependency{name: name, schema: g.addNode(sub)})
 	}
 	for name, either := range s.Dependencies {
 		switch d := either.(type) {
 		case *jsonschema.Schema:
-			n.dependencies = append(n.dependencies, dependency{name: name, schema: g.add(d)})
+			n.dependencies = append(n.dependencies, dependency{name: name, schema: g.addNode(d)})
 		case []string:
 			n.dependencies = append(n.dependencies, dependency{name: name, required: d})
 		}
 	}
 	slices.SortFunc(n.dependencies, func(a, b dependency) int {
-		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(len(a.required), len(b.required)))
+		return cmp.Or(strings.Compare(a.name, b.name),
+			cmp.Compare(len(a.required), len(b.required)))
 	})
 	for _, d := range n.dependencies {
 		if d.schema != nil {
@@ -228,27 +239,30 @@ func (g *graph) addObject(n *node, s *jsonschema.Schema) {
 	if len(s.Properties) > 0 {
 		n.properties = make(map[string]*node, len(s.Properties))
 		for name, sub := range s.Properties {
-			n.properties[name] = g.add(sub)
+			n.properties[name] = g.addNode(sub)
 		}
 		n.names = slices.Sorted(maps.Keys(s.Properties))
 	}
 	for re, sub := range s.PatternProperties {
-		n.patterns = append(n.patterns, patternNode{re, g.add(sub)})
+		n.patterns = append(n.patterns, patternNode{re, g.addNode(sub)})
 		n.patternText += patternSteps(re, 0)
 	}
-	slices.SortFunc(n.patterns, func(a, b patternNode) int { return strings.Compare(a.pattern.String(), b.pattern.String()) })
+	slices.SortFunc(n.patterns, func(a, b patternNode) int {
+		return strings.Compare(a.pattern.String(), b.pattern.String())
+	})
 	n.additional, n.closed, n.open = g.addAny(s.AdditionalProperties)
-	n.leftMembers = g.add(s.UnevaluatedProperties)
-	n.nameRules = g.add(s.PropertyNames)
-	n.propertiesAlone = n.properties != nil && len(n.patterns) == 0 && n.additional == nil && !n.closed && !n.open && n.nameRules == nil
+	n.leftMembers = g.addNode(s.UnevaluatedProperties)
+	n.nameRules = g.addNode(s.PropertyNames)
+	n.propertiesAlone = n.properties != nil && len(n.patterns) == 0 && n.additional == nil &&
+		!n.closed && !n.open && n.nameRules == nil
 }
 
 func (g *graph) addArray(n *node, s *jsonschema.Schema) {
 	prefix := s.PrefixItems
-	n.items = g.add(s.Items2020)
+	n.items = g.addNode(s.Items2020)
 	switch items := s.Items.(type) { // before 2020-12
 	case *jsonschema.Schema:
-		n.items = g.add(items)
+		n.items = g.addNode(items)
 	case []*jsonschema.Schema:
 		prefix = items
 	}
@@ -256,23 +270,23 @@ func (g *graph) addArray(n *node, s *jsonschema.Schema) {
 		n.items, n.itemsEnd, n.itemsOpen = g.addAny(s.AdditionalItems)
 	}
 	n.prefix = g.addList(prefix)
-	n.contains = g.add(s.Contains)
-	n.leftItems = g.add(s.UnevaluatedItems)
+	n.contains = g.addNode(s.Contains)
+	n.leftItems = g.addNode(s.UnevaluatedItems)
 }
 
 // addAny adds what the compiler keeps as nil, a bool or a schema.
 func (g *graph) addAny(v any) (n *node, none, any bool) {
 	switch v := v.(type) {
 	case *jsonschema.Schema:
-		return g.add(v), false, false
+		return g.addNode(v), false, false
 	case bool:
 		return nil, !v, v
 	}
 	return nil, false, false
 }
 
-// weigh sets what n itself costs. A step is about 100 ns.
-func weigh(n *node, s *jsonschema.Schema) {
+// setSteps sets what n itself costs. A step is about 100 ns.
+func setSteps(n *node, s *jsonschema.Schema) {
 	for i := range n.bounds {
 		n.number += n.bounds[i].steps
 	}
@@ -303,23 +317,23 @@ func weigh(n *node, s *jsonschema.Schema) {
 	}
 }
 
-// check refuses a graph in which a single value could take more than maxCost steps, or in which a node applies to
-// the same value again.
-func (g *graph) check(maxCost int64) error {
+// checkCosts refuses a graph in which a single value could take more than maxCost steps, or in
+// which a node applies itself to the same value.
+func (g *graph) checkCosts(maxCost int64) error {
 	if g.err != nil {
 		return g.err
 	}
 	for _, n := range g.nodes {
-		if err := n.worst(maxCost); err != nil {
+		if err := n.computeCost(maxCost); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// worst finds cost and depth. Each node is worked out once, and no sum goes past maxCost + the cost of one
-// node before it is refused, so neither time nor the sums run away.
-func (n *node) worst(maxCost int64) error {
+// computeCost sets cost and depth. It visits each node once, and refuses a sum as soon as it
+// exceeds maxCost, so time is bounded and sums cannot overflow.
+func (n *node) computeCost(maxCost int64) error {
 	switch n.state {
 	case visited:
 		return nil
@@ -329,7 +343,7 @@ func (n *node) worst(maxCost int64) error {
 	n.state = inProgress
 	n.cost = n.fixed + n.number + n.text + n.patternText
 	for _, sub := range n.inPlace {
-		if err := sub.worst(maxCost); err != nil {
+		if err := sub.computeCost(maxCost); err != nil {
 			return err
 		}
 		n.cost += sub.cost
@@ -342,7 +356,8 @@ func (n *node) worst(maxCost int64) error {
 		return fmt.Errorf("checking a single value could take more than %d steps", maxCost)
 	}
 	if n.depth > maxInPlaceDepth {
-		return fmt.Errorf("references and combinations are nested more than %d deep", maxInPlaceDepth)
+		return fmt.Errorf("references and combinations are nested more than %d deep",
+			maxInPlaceDepth)
 	}
 	n.state = visited
 	return nil

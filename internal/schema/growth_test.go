@@ -9,8 +9,9 @@ import (
 	"github.com/rondo-mcp/rondo/internal/schema"
 )
 
-// TestGrowth holds documents of any size against schemas that do not fit them. Most of what would have to be collected to
-// name every fault, or to decode what is judged on its bytes, is above these bounds.
+// TestGrowth holds documents of any size against schemas that do not fit them. Most of what would
+// have to be collected to name every fault, or to decode what is judged on its bytes, is above
+// these bounds.
 func TestGrowth(t *testing.T) {
 	items := func(part string) func(int) []byte { return growthtest.Repeat(`{"items":[`, part, `0]}`) }
 	const onBytes, decoded = 4, 100 // bytes for each byte of a document
@@ -134,8 +135,8 @@ func alike(size int) []byte {
 	return []byte(`{"$schema":"http://json-schema.org/draft-07/schema#","enum":[` + b.String() + `1]}`)
 }
 
-// TestStepsOfPatterns: what a heavy pattern takes is known before it is matched, and the budget ends soon after a quarter
-// of a second's worth.
+// TestStepsOfPatterns: what a heavy pattern takes is known before it is matched, and the budget
+// ends soon after a quarter of a second's worth.
 func TestStepsOfPatterns(t *testing.T) {
 	s := compile(t, `{"pattern":"^`+strings.Repeat(`(a?){200}`, 2)+`b$"}`)
 	text := func(n int) []byte { return []byte(`"` + strings.Repeat("a", n) + `"`) }

@@ -10,7 +10,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// A valueSet is the values of an enumeration. Whether one is among them takes as long as encoding it, however many there are.
+// A valueSet is the values of an enumeration. Whether one is among them takes as long as encoding
+// it, however many there are.
 type valueSet struct {
 	kinds kinds
 	keys  map[string]struct{} // see appendKey
@@ -38,8 +39,9 @@ func (e *evaluator) isAmong(s *valueSet, v any) bool {
 	return ok
 }
 
-// hasDuplicate reports whether two items are equal. It compares whole keys: with a hash that does not separate neighbouring
-// values, items made to collide (["a", "b"] and ["a\u0004b"]) would take quadratic time.
+// hasDuplicate reports whether two items are equal. It compares whole keys: with a hash that does
+// not separate neighbouring values, items made to collide (["a", "b"] and ["a\u0004b"]) would take
+// quadratic time.
 func hasDuplicate(items []any) bool {
 	seen := make(map[string]struct{}, len(items))
 	var key []byte
@@ -76,8 +78,8 @@ func (e *evaluator) payKey(v any) {
 	}
 }
 
-// appendKey appends an encoding of v that is the same for equal values and no others: numbers by value,
-// members sorted, everything of variable length counted.
+// appendKey appends an encoding of v that is the same for equal values and no others: numbers by
+// value, members sorted, everything of variable length counted.
 func appendKey(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:

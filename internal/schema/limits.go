@@ -1,17 +1,21 @@
 package schema
 
-// Limits bounds what a schema may cost to compile and to apply. The zero value of each field selects its default.
+// Limits bounds what a schema may cost to compile and to apply. The zero value of each field
+// selects its default.
 type Limits struct {
-	// MaxBytes is the largest schema, in bytes. Default 256 KiB: the largest schemas published by tool authors are a tenth of it.
+	// MaxBytes is the largest schema, in bytes. Default 256 KiB: the largest schemas published by
+	// tool authors are a tenth of it.
 	MaxBytes int
-	// MaxSubschemas is how many subschemas a schema may hold. Default 2000. The compiler's bookkeeping is quadratic in it.
+	// MaxSubschemas is how many subschemas a schema may hold. Default 2000. The compiler's
+	// bookkeeping is quadratic in it.
 	MaxSubschemas int
-	// MaxCost is how many steps a single value may take in the worst case, every in-place applicator expanded. Default 20000.
-	// A step is roughly 100 ns.
+	// MaxCost is how many steps a single value may take in the worst case, every in-place
+	// applicator expanded. Default 20000. A step is roughly 100 ns.
 	MaxCost int
-	// MaxSteps is how many steps a whole document may take. Default 2.5 million, about a quarter of a second at worst: matching
-	// patterns, as most other steps take far less than 100 ns. A value of a plain kind is one or two, so that is an array of
-	// a million numbers; a pattern of 100 instructions, as for an address or a name, may go over 400 KB of text.
+	// MaxSteps is how many steps a whole document may take. Default 2.5 million, about a quarter of
+	// a second at worst: matching patterns, as most other steps take far less than 100 ns. A value
+	// of a plain kind is one or two, so that is an array of a million numbers; a pattern of 100
+	// instructions, as for an address or a name, may go over 400 KB of text.
 	MaxSteps int
 }
 
@@ -21,26 +25,29 @@ const (
 	defaultMaxCost       = 20_000
 	defaultMaxSteps      = 2_500_000
 
-	// maxInPlaceDepth bounds a chain of in-place applicators ($ref to $ref, allOf in anyOf). Each evaluation looks back along the
-	// chain for a cycle, so a long one is quadratic; people write single digits.
+	// maxInPlaceDepth bounds a chain of in-place applicators ($ref to $ref, allOf in anyOf). Each
+	// evaluation looks back along the chain for a cycle, so a long one is quadratic; people write
+	// single digits.
 	maxInPlaceDepth = 64
 
 	// maxPattern is the longest regular expression, in bytes.
 	maxPattern = 1 << 10
 
-	// maxProgram is the largest compiled regular expression, in instructions: counted repetition turns a short pattern
-	// into a long program (x{1000}{…}), and matching costs program size times text length.
+	// maxProgram is the largest compiled regular expression, in instructions: counted repetition
+	// turns a short pattern into a long program (x{1000}{…}), and matching costs program size times
+	// text length.
 	maxProgram = 4 << 10
 
-	// maxPrograms is what all regular expressions of a schema may take together, in instructions of about 100 bytes. Each counts
-	// twice, as the compiler first checks and then compiles it.
+	// maxPrograms is what all regular expressions of a schema may take together, in instructions of
+	// about 100 bytes. Each counts twice, as the compiler first checks and then compiles it.
 	maxPrograms = 200 << 10
 
-	// maxMisfits is how many values a schema may have that are neither schemas nor names where those have to be.
+	// maxMisfits is how many values a schema may have that are neither schemas nor names where
+	// those have to be.
 	maxMisfits = 64
 
-	// maxNestedValues is how many arrays and objects an enumeration may hold. The compiler compares them all with each other if they
-	// are made to look alike to it; people enumerate strings.
+	// maxNestedValues is how many arrays and objects an enumeration may hold. The compiler compares
+	// them all with each other if they are made to look alike to it; people enumerate strings.
 	maxNestedValues = 100
 
 	// maxTypes is how many types a list may name: JSON Schema has seven.
@@ -49,13 +56,14 @@ const (
 	// maxDepth is the deepest document, the same as in package jsonx.
 	maxDepth = 64
 
-	// maxExponent and maxDigits bound a number. Validation is exact, so 1e1000000 would be a number of a million digits.
+	// maxExponent and maxDigits bound a number. Validation is exact, so 1e1000000 would be a number
+	// of a million digits.
 	maxExponent = 400
 	maxDigits   = 800
 )
 
-// maxCount is what a length or item count that a schema names must be below; more than any document holds. Its type is fixed, as
-// it does not fit an int of 32 bits, which holds the counts.
+// maxCount is what a length or item count that a schema names must be below; more than any document
+// holds. Its type is fixed, as it does not fit an int of 32 bits, which holds the counts.
 const maxCount int64 = 1 << 31
 
 func (l Limits) withDefaults() Limits {

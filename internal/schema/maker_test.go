@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// A maker makes schemas of a draft, and documents that have something to do with them, as there are few names and values.
+// A maker makes schemas of a draft, and documents that have something to do with them, as there are
+// few names and values.
 type maker struct {
 	*rand.Rand
 	draft int
@@ -190,7 +191,8 @@ func (m maker) nested(depth int) []string {
 	return *keywords
 }
 
-// root makes a whole schema. Its definitions refer to each other and to the root, some of them without end.
+// root makes a whole schema. Its definitions refer to each other and to the root, some of them
+// without end.
 func (m maker) root() string {
 	head := fmt.Sprintf(`{"$schema":%q,"$defs":{"d":%s,"e":%s,"f":%s}`, dialects[m.draft], m.schema(1), m.schema(2), m.schema(0))
 	rest := m.schema(2)

@@ -10,13 +10,14 @@ import (
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
-// arithmetic is how many steps exact arithmetic on one number takes that is no longer than people write.
+// arithmetic is how many steps exact arithmetic on one number of ordinary length takes.
 const arithmetic = 8
 
-// bitsPerStep is how long a number may be for each further step. These are eight digits.
+// bitsPerStep is how many bits of a number cost one further step: eight digits.
 const bitsPerStep = 27
 
-// arithmeticSteps is what it takes beyond that with the number that text spells: an exponent counts for the digits that it stands for.
+// arithmeticSteps is how many steps beyond arithmetic the number text takes. An exponent counts as
+// many digits as it adds.
 func arithmeticSteps(text json.Number) int64 {
 	digits := len(text)
 	if i := strings.IndexAny(string(text), "eE"); i >= 0 {
@@ -32,7 +33,8 @@ func arithmeticSteps(text json.Number) int64 {
 // maxSmall is how many digits a number has at most that is sure to fit an int64.
 const maxSmall = 18
 
-// smallInt returns an integer that is spelled plainly and is small, as nearly all are: exact arithmetic on others allocates.
+// smallInt returns text as an integer if it has neither fraction nor exponent and is small, as
+// nearly all numbers are. Others need exact arithmetic, which allocates.
 func smallInt(text json.Number) (int64, bool) {
 	digits := text
 	if len(digits) > 0 && digits[0] == '-' {
@@ -63,7 +65,11 @@ func (n *node) addBound(r rule, value *big.Rat) {
 	if value == nil {
 		return
 	}
-	b := bound{rule: r, value: value, steps: arithmetic + int64(value.Num().BitLen()+value.Denom().BitLen())/bitsPerStep}
+	b := bound{
+		rule:  r,
+		value: value,
+		steps: arithmetic + int64(value.Num().BitLen()+value.Denom().BitLen())/bitsPerStep,
+	}
 	if value.IsInt() && value.Num().IsInt64() {
 		b.small, b.whole = value.Num().Int64(), true
 	}
@@ -80,11 +86,11 @@ func (e *evaluator) checkNumber(n *node, text json.Number) (first *fault) {
 		b := &n.bounds[i]
 		if isSmall && b.whole {
 			if b.refusesSmall(small) {
-				first = earlier(first, e.fail(n, b.rule))
+				first = firstOf(first, e.newFault(n, b.rule))
 			}
 			continue
 		}
-		if e.left -= b.steps + arithmeticSteps(text); e.over(first) {
+		if e.left -= b.steps + arithmeticSteps(text); e.isSettled(first) {
 			return e.anyFault()
 		}
 		if exact == nil {
@@ -94,8 +100,8 @@ func (e *evaluator) checkNumber(n *node, text json.Number) (first *fault) {
 				return e.anyFault()
 			}
 		}
-		if b.refuses(exact) {
-			first = earlier(first, e.fail(n, b.rule))
+		if b.refusesExact(exact) {
+			first = firstOf(first, e.newFault(n, b.rule))
 		}
 	}
 	return first
@@ -108,7 +114,7 @@ func (b *bound) refusesSmall(n int64) bool {
 	return breaks(b.rule, cmp.Compare(n, b.small))
 }
 
-func (b *bound) refuses(n *big.Rat) bool {
+func (b *bound) refusesExact(n *big.Rat) bool {
 	if b.rule == ruleMultipleOf {
 		return !new(big.Rat).Quo(n, b.value).IsInt()
 	}

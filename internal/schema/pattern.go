@@ -16,8 +16,8 @@ type pattern struct {
 	program int // instructions, from above
 }
 
-// patternSteps returns what matching a text of n bytes takes. The engine does a little work for each instruction at each byte, about
-// 7 ns: sixteen of them make a step.
+// patternSteps returns what matching a text of n bytes takes. The engine does a little work for
+// each instruction at each byte, about 7 ns: sixteen of them make a step.
 func patternSteps(re jsonschema.Regexp, n int) int64 {
 	program := maxProgram
 	if p, ok := re.(*pattern); ok {
@@ -26,8 +26,8 @@ func patternSteps(re jsonschema.Regexp, n int) int64 {
 	return int64(1+program/2) * int64(1+n/8)
 }
 
-// regexSteps is what parsing 8 bytes of a regular expression takes at most, and parseSteps what each instruction's worth of
-// [parseCost] does.
+// regexSteps is what parsing 8 bytes of a regular expression takes at most, and parseSteps what
+// each instruction's worth of [parseCost] does.
 const (
 	regexSteps = 128
 	parseSteps = 16
@@ -36,14 +36,16 @@ const (
 const (
 	// classCost is what a class of Unicode takes: a table of hundreds of ranges is copied.
 	classCost = 256
-	// lastFold is the last character that has another case. To fold a range, the parser goes over each character up to it.
+	// lastFold is the last character that has another case. To fold a range, the parser goes over
+	// each character up to it.
 	lastFold = 0x1e943
 	// foldsPerInstruction is how many characters it folds in the time of an instruction.
 	foldsPerInstruction = 16
 )
 
-// parseCost returns an upper bound, in instructions, of what parsing s takes beyond its length. A few bytes can describe a table of
-// Unicode, or a range of 100,000 characters of which each has its case folded.
+// parseCost returns an upper bound, in instructions, of what parsing s takes beyond its length. A
+// few bytes can describe a table of Unicode, or a range of 100,000 characters of which each has its
+// case folded.
 func parseCost(s string) int {
 	sum := classCost * (strings.Count(s, `\p`) + strings.Count(s, `\P`))
 	if !mayFold(s) {
@@ -95,26 +97,29 @@ func lastRune(s string) int64 {
 	return r
 }
 
-// patternError is the rule that a regular expression breaks. It does not hold the expression, which is the document's
-// where a schema asks for the format regex.
+// patternError is the rule that a regular expression breaks. It does not hold the expression, which
+// is the document's where a schema asks for the format regex.
 type patternError string
 
 func (e patternError) Error() string { return string(e) }
 
 const errNotRE2 patternError = "must be a regular expression that RE2 understands"
 
-// engine is the compiler's regular expression engine. While a schema is compiled it is used by one goroutine and keeps
-// a budget; afterwards, when ready is set, documents are checked for the format regex with it, by any number of goroutines.
+// engine is the compiler's regular expression engine. While a schema is compiled it is used by one
+// goroutine and keeps a budget; afterwards, when ready is set, documents are checked for the format
+// regex with it, by any number of goroutines.
 type engine struct {
 	left  int // instructions
 	ready bool
 }
 
-func (e *engine) compile(s string) (jsonschema.Regexp, error) {
+func (e *engine) compilePattern(s string) (jsonschema.Regexp, error) {
 	if len(s) > maxPattern {
-		return nil, patternError("must be a regular expression of at most " + strconv.Itoa(maxPattern) + " bytes")
+		return nil, patternError(
+			"must be a regular expression of at most " + strconv.Itoa(maxPattern) + " bytes")
 	}
-	tooLarge := patternError("must be a regular expression of at most " + strconv.Itoa(maxProgram) + " instructions, of which classes of characters count for many")
+	tooLarge := patternError("must be a regular expression of at most " + strconv.Itoa(maxProgram) +
+		" instructions, of which classes of characters count for many")
 	size := parseCost(s)
 	if size > maxProgram {
 		return nil, tooLarge
@@ -131,7 +136,8 @@ func (e *engine) compile(s string) (jsonschema.Regexp, error) {
 		return nil, nil // only the error is looked at
 	}
 	if e.left -= size; e.left < 0 {
-		return nil, patternError("must be smaller: the schema's regular expressions take too many instructions together")
+		return nil, patternError(
+			"must be smaller: the schema's regular expressions take too many instructions together")
 	}
 	re, err := regexp.Compile(s)
 	if err != nil {
@@ -143,8 +149,8 @@ func (e *engine) compile(s string) (jsonschema.Regexp, error) {
 // runesPerInstruction is how many bounds of ranges of characters take the memory of an instruction.
 const runesPerInstruction = 25
 
-// program returns an upper bound of how many instructions re compiles to, or a number above maxProgram.
-// The parser bounds the height of re, and with it this recursion, to 1000.
+// program returns an upper bound of how many instructions re compiles to, or a number above
+// maxProgram. The parser bounds the height of re, and with it this recursion, to 1000.
 func program(re *syntax.Regexp) int {
 	sum := 2
 	for _, sub := range re.Sub {

@@ -2,12 +2,14 @@ package schema
 
 import "github.com/rondo-mcp/rondo/internal/jsonx"
 
-// A plan is a node made ready to be checked on the bytes of a document, without decoding them. It knows the keywords that schemas
-// of arguments and answers consist of as a rule; values for other subschemas are decoded, and so are scalars that do not
-// plainly match, for the evaluator to decide. So plans need no keyword that they would take pains to get exactly right.
+// A plan is a node prepared for checking the bytes of a document without decoding them. It supports
+// the keywords that most schemas of arguments and answers use. That a plan accepts a value is
+// final. That it does not accept a scalar only means that the scalar is decoded and the evaluator
+// decides; values of subschemas with other keywords are always decoded. So a plan need not
+// implement a keyword that is hard to get exactly right.
 type plan struct {
 	node  *node
-	hard  bool // beyond this package: decode the value, whatever it is
+	hard  bool // has keywords that plans do not support: decode the value, whatever it is
 	never bool // no value matches
 
 	types   kinds // 0: any
@@ -21,8 +23,8 @@ type plan struct {
 	byName     map[string]int // nil for few, which are searched in order
 	required   int            // how many of properties are required
 	other      *plan          // of members that have no property; nil: anything
-	closed     bool           // there may be none
-	looksIn    bool           // members are looked at one by one
+	closed     bool           // members that have no property are not allowed
+	looksIn    bool           // each member has to be checked
 	minMembers int
 	maxMembers int
 
@@ -69,8 +71,8 @@ func setOf(k jsonx.Kind) kinds {
 	return 0
 }
 
-// find returns the property of that name, nil if there is none.
-func (p *plan) find(name []byte) *property {
+// findProperty returns the property of that name, nil if there is none.
+func (p *plan) findProperty(name []byte) *property {
 	if p.byName != nil {
 		if i, ok := p.byName[string(name)]; ok {
 			return &p.properties[i]

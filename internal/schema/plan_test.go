@@ -131,8 +131,9 @@ func TestAcceptsWithinSteps(t *testing.T) {
 	}
 }
 
-// The check on the bytes goes over a value again for each value around it and each subschema in place. A document that
-// makes much of that is left to the validator, where it costs what its size says.
+// The check on the bytes goes over a value again for each value around it and each subschema in
+// place. A document that makes much of that is left to the validator, where it costs what its size
+// says.
 func TestAcceptsWithinPasses(t *testing.T) {
 	const tree = `{"type":"object","properties":{"a":{"$ref":"#"}}`
 	many := `,"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"properties":{"b":{"type":"string"}}},`, 20), ",") + `]}`
@@ -161,8 +162,8 @@ func TestAcceptsWithinPasses(t *testing.T) {
 	}
 }
 
-// agreed checks that a document, which must be JSON, is judged alike on its bytes, decoded, and by the compiler's own validator,
-// and returns the judgement.
+// agreed checks that a document, which must be JSON, is judged alike on its bytes, decoded, and by
+// the compiler's own validator, and returns the judgement.
 func agreed(t *testing.T, s *schema.Schema, doc []byte) error {
 	t.Helper()
 	onBytes, decoded := s.Validate(doc), validated(s, doc)
@@ -188,8 +189,9 @@ func agreed(t *testing.T, s *schema.Schema, doc []byte) error {
 	return decoded
 }
 
-// TestPlanAgrees holds the check on the bytes against that of decoded values and against the compiler's own validator, in each draft. Of
-// what is valid it also finds a good part without decoding, which is what it is for.
+// TestPlanAgrees holds the check on the bytes against that of decoded values and against the
+// compiler's own validator, in each draft. Of what is valid it also finds a good part without
+// decoding, which is what it is for.
 func TestPlanAgrees(t *testing.T) {
 	valid, accepted, refused := 0, 0, 0
 	for _, m := range makers(1) {

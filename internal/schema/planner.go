@@ -19,24 +19,34 @@ type planner struct {
 	plans map[*jsonschema.Schema]*plan
 }
 
-// plan returns the plan of s, nil for nil.
-func (b *planner) plan(s *jsonschema.Schema) *plan {
+// planFor returns the plan of s, nil for nil.
+func (b *planner) planFor(s *jsonschema.Schema) *plan {
 	if s == nil {
 		return nil
 	}
 	if p, ok := b.plans[s]; ok {
 		return p
 	}
-	n := b.nodes[s]
-	p := &plan{node: n, types: n.types, whole: n.whole, maxMembers: math.MaxInt, maxItems: math.MaxInt}
+	p := &plan{}
+	*p = newPlan(b.nodes[s])
 	b.plans[s] = p
 	p.never = s.Bool != nil && !*s.Bool
-	p.hard = !understood(s) || !(p.setStrings(s) && p.setNumbers(s) && b.inPlace(p, s) && b.object(p, s) && b.array(p, s))
+	p.hard = !understood(s) || !p.setStrings(s) || !p.setNumbers(s) ||
+		!b.setInPlace(p, s) || !b.setObject(p, s) || !b.setArray(p, s)
 	return p
 }
 
-// understood reports whether a subschema has only keywords that plans know, and annotations. It goes by what is set in the
-// compiler's type, so that a keyword that a later compiler learns is noticed.
+// newPlan returns the plan of a node that has types and no other keyword.
+func newPlan(n *node) plan {
+	return plan{
+		node: n, types: n.types, whole: n.whole,
+		maxMembers: math.MaxInt, maxItems: math.MaxInt,
+	}
+}
+
+// understood reports whether a subschema has only keywords that plans support, and annotations. It
+// looks at every field of the compiler's type, so that a keyword which a later version of the
+// compiler adds is not ignored.
 func understood(s *jsonschema.Schema) bool {
 	v := reflect.ValueOf(s).Elem()
 	for i := range v.NumField() {
@@ -49,8 +59,8 @@ func understood(s *jsonschema.Schema) bool {
 			"MaxProperties", "MinProperties", "Required", "Properties", "AdditionalProperties",
 			"MinItems", "MaxItems", "Items", "Items2020", "MinLength", "MaxLength", "Pattern",
 			"Maximum", "Minimum", "ExclusiveMaximum", "ExclusiveMinimum":
-		case "DraftVersion", "Location", "ID", "Anchor", "Title", "Description", "Default", "Comment",
-			"ReadOnly", "WriteOnly", "Examples", "Deprecated":
+		case "DraftVersion", "Location", "ID", "Anchor", "Title", "Description", "Default",
+			"Comment", "ReadOnly", "WriteOnly", "Examples", "Deprecated":
 		default:
 			return false
 		}
@@ -96,25 +106,30 @@ func (p *plan) setStrings(s *jsonschema.Schema) bool {
 			return false
 		}
 	}
-	if limits.values != nil || limits.pattern != nil || limits.format != "" || s.MinLength != nil || s.MaxLength != nil {
-		p.strings = &limits
+	if limits.values != nil || limits.pattern != nil || limits.format != "" || s.MinLength != nil ||
+		s.MaxLength != nil {
+		kept := limits // so that limits need not be allocated where there are none
+		p.strings = &kept
 	}
 	return true
 }
 
-// maxBound keeps bounds clear of overflow when one is added.
+// maxBound is the largest bound that a plan supports. Adding one to it cannot overflow.
 const maxBound = 1 << 62
 
 func (p *plan) setNumbers(s *jsonschema.Schema) bool {
-	limits := numberPlan{minimum: math.MinInt64, maximum: math.MaxInt64}
+	limits, limited := numberPlan{minimum: math.MinInt64, maximum: math.MaxInt64}, false
 	for _, b := range []struct {
 		bound        *big.Rat
 		lower, outer bool // a lower bound; one that is itself excluded
-	}{{s.Minimum, true, false}, {s.ExclusiveMinimum, true, true}, {s.Maximum, false, false}, {s.ExclusiveMaximum, false, true}} {
+	}{
+		{s.Minimum, true, false}, {s.ExclusiveMinimum, true, true},
+		{s.Maximum, false, false}, {s.ExclusiveMaximum, false, true},
+	} {
 		if b.bound == nil {
 			continue
 		}
-		p.numbers = &limits
+		limited = true
 		if !b.bound.IsInt() || !b.bound.Num().IsInt64() {
 			return false
 		}
@@ -131,28 +146,33 @@ func (p *plan) setNumbers(s *jsonschema.Schema) bool {
 			limits.maximum = min(limits.maximum, n-step)
 		}
 	}
+	if limited {
+		kept := limits
+		p.numbers = &kept
+	}
 	return true
 }
 
-func (b *planner) inPlace(p *plan, s *jsonschema.Schema) bool {
+func (b *planner) setInPlace(p *plan, s *jsonschema.Schema) bool {
 	if s.Ref != nil {
 		if s.DraftVersion < 2019 { // the keywords beside it would not count
 			return false
 		}
-		p.all = append(p.all, b.plan(s.Ref))
+		p.all = append(p.all, b.planFor(s.Ref))
 	}
 	for _, sub := range s.AllOf {
-		p.all = append(p.all, b.plan(sub))
+		p.all = append(p.all, b.planFor(sub))
 	}
 	return true
 }
 
-func (b *planner) object(p *plan, s *jsonschema.Schema) bool {
+func (b *planner) setObject(p *plan, s *jsonschema.Schema) bool {
 	p.minMembers, p.maxMembers = orElse(s.MinProperties, 0), orElse(s.MaxProperties, math.MaxInt)
 	at := make(map[string]int, len(s.Properties)+len(s.Required))
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		at[name] = len(p.properties)
-		p.properties = append(p.properties, property{name: name, plan: b.plan(s.Properties[name]), declared: true})
+		p.properties = append(p.properties,
+			property{name: name, plan: b.planFor(s.Properties[name]), declared: true})
 	}
 	for _, name := range s.Required {
 		i, ok := at[name]
@@ -171,7 +191,7 @@ func (b *planner) object(p *plan, s *jsonschema.Schema) bool {
 	case bool:
 		p.closed = !additional
 	case *jsonschema.Schema:
-		p.other = b.plan(additional)
+		p.other = b.planFor(additional)
 	default:
 		return false
 	}
@@ -182,13 +202,13 @@ func (b *planner) object(p *plan, s *jsonschema.Schema) bool {
 	return true
 }
 
-func (b *planner) array(p *plan, s *jsonschema.Schema) bool {
+func (b *planner) setArray(p *plan, s *jsonschema.Schema) bool {
 	p.minItems, p.maxItems = orElse(s.MinItems, 0), orElse(s.MaxItems, math.MaxInt)
-	p.items = b.plan(s.Items2020)
+	p.items = b.planFor(s.Items2020)
 	switch items := s.Items.(type) { // before 2020-12
 	case nil:
 	case *jsonschema.Schema:
-		p.items = b.plan(items)
+		p.items = b.planFor(items)
 	default: // a list, for the first of the array's items
 		return false
 	}

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// scan looks at a schema before the compiler sees it, for everything that would make compiling it expensive.
-// It reads any object as a possible subschema, because a $ref may point anywhere.
+// scan looks at a schema before the compiler sees it, for everything that would make compiling it
+// expensive. It reads any object as a possible subschema, because a $ref may point anywhere.
 type scan struct {
 	limits     Limits
 	subschemas int
-	misfits    int // see [scan.fits]
+	misfits    int // see [scan.countMisfit]
 }
 
-// fits counts values that are neither schemas nor names where the keyword asks for one. The compiler collects the faults of a schema,
-// a kilobyte for each; there can only be many in lists and maps. Some are let through, as they may be part of an example, where
-// anything is allowed.
-func (s *scan) fits(keyword string, value any) error {
+// countMisfit counts values that are neither schemas nor names where the keyword asks for one, and
+// refuses more than maxMisfits. The compiler takes a kilobyte for each such fault, and only lists
+// and maps can have many. A few are let through, since an example may hold any value.
+func (s *scan) countMisfit(keyword string, value any) error {
 	ok := true
 	switch keyword {
 	case "required", "type":
@@ -30,7 +30,7 @@ func (s *scan) fits(keyword string, value any) error {
 	case "dependencies", "dependentRequired":
 		names, list := value.([]any)
 		for _, name := range names {
-			if err := s.fits("required", name); err != nil {
+			if err := s.countMisfit("required", name); err != nil {
 				return err
 			}
 		}
@@ -40,7 +40,9 @@ func (s *scan) fits(keyword string, value any) error {
 		s.misfits++
 	}
 	if s.misfits > maxMisfits {
-		return fmt.Errorf("%q and its like hold more than %d values that are neither schemas nor names", keyword, maxMisfits)
+		return fmt.Errorf(
+			"%q and its like hold more than %d values that are neither schemas nor names", keyword,
+			maxMisfits)
 	}
 	return nil
 }
@@ -53,11 +55,11 @@ func isSchema(v any) bool {
 	return false
 }
 
-// list checks a keyword's list.
-func (s *scan) list(keyword string, items []any) error {
+// checkList checks a keyword's list.
+func (s *scan) checkList(keyword string, items []any) error {
 	nested := 0
 	for _, item := range items {
-		if err := s.fits(keyword, item); err != nil {
+		if err := s.countMisfit(keyword, item); err != nil {
 			return err
 		}
 		switch item.(type) {
@@ -74,10 +76,12 @@ func (s *scan) list(keyword string, items []any) error {
 	return nil
 }
 
-// holdsSchemas reports whether the object that is the keyword's value holds subschemas by name and is none itself.
+// holdsSchemas reports whether the object that is the keyword's value holds subschemas by name and
+// is none itself.
 func holdsSchemas(keyword string) bool {
 	switch keyword {
-	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies", "dependentRequired":
+	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas",
+		"dependencies", "dependentRequired":
 		return true
 	}
 	return false
@@ -86,31 +90,32 @@ func holdsSchemas(keyword string) bool {
 // isCount reports whether the number that is the keyword's value is a length or a count.
 func isCount(keyword string) bool {
 	switch keyword {
-	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains":
+	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties",
+		"minContains", "maxContains":
 		return true
 	}
 	return false
 }
 
-func (s *scan) schema(v any) error {
+func (s *scan) checkSchema(v any) error {
 	switch v := v.(type) {
 	case map[string]any:
-		if err := s.count(); err != nil {
+		if err := s.countSubschema(); err != nil {
 			return err
 		}
 		for key, value := range v {
-			if err := s.keyword(key, value); err != nil {
+			if err := s.checkKeyword(key, value); err != nil {
 				return err
 			}
 		}
 	case []any:
 		for _, item := range v {
 			if _, boolean := item.(bool); boolean {
-				if err := s.count(); err != nil {
+				if err := s.countSubschema(); err != nil {
 					return err
 				}
 			}
-			if err := s.schema(item); err != nil {
+			if err := s.checkSchema(item); err != nil {
 				return err
 			}
 		}
@@ -120,31 +125,31 @@ func (s *scan) schema(v any) error {
 	return nil
 }
 
-func (s *scan) keyword(key string, value any) error {
+func (s *scan) checkKeyword(key string, value any) error {
 	switch value := value.(type) {
 	case map[string]any:
 		if !holdsSchemas(key) {
 			break
 		}
 		for name, sub := range value {
-			if err := s.fits(key, sub); err != nil {
+			if err := s.countMisfit(key, sub); err != nil {
 				return err
 			}
 			if key == "patternProperties" && len(name) > maxPattern {
 				return fmt.Errorf("a pattern in %q is longer than %d bytes", key, maxPattern)
 			}
 			if _, boolean := sub.(bool); boolean {
-				if err := s.count(); err != nil {
+				if err := s.countSubschema(); err != nil {
 					return err
 				}
 			}
-			if err := s.schema(sub); err != nil {
+			if err := s.checkSchema(sub); err != nil {
 				return err
 			}
 		}
 		return nil
 	case []any:
-		if err := s.list(key, value); err != nil {
+		if err := s.checkList(key, value); err != nil {
 			return err
 		}
 	case string:
@@ -152,14 +157,15 @@ func (s *scan) keyword(key string, value any) error {
 			return fmt.Errorf("a %q is longer than %d bytes", key, maxPattern)
 		}
 	case json.Number:
-		if n, err := strconv.ParseFloat(string(value), 64); isCount(key) && (err != nil || n >= float64(maxCount)) {
+		n, err := strconv.ParseFloat(string(value), 64)
+		if isCount(key) && (err != nil || n >= float64(maxCount)) {
 			return fmt.Errorf("%q must be below %d", key, maxCount)
 		}
 	}
-	return s.schema(value)
+	return s.checkSchema(value)
 }
 
-func (s *scan) count() error {
+func (s *scan) countSubschema() error {
 	s.subschemas++
 	if s.subschemas > s.limits.MaxSubschemas {
 		return fmt.Errorf("more than %d subschemas", s.limits.MaxSubschemas)
@@ -167,9 +173,11 @@ func (s *scan) count() error {
 	return nil
 }
 
-// isDialect reports whether a value of $schema is understood, whatever its scheme and with or without an empty fragment.
+// isDialect reports whether a value of $schema is understood, whatever its scheme and with or
+// without an empty fragment.
 func isDialect(url string) bool {
-	switch strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(url, "http://"), "https://"), "#") {
+	url = strings.TrimPrefix(strings.TrimPrefix(url, "http://"), "https://")
+	switch strings.TrimSuffix(url, "#") {
 	case "json-schema.org/schema",
 		"json-schema.org/draft/2020-12/schema",
 		"json-schema.org/draft/2019-09/schema",

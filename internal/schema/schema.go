@@ -17,8 +17,8 @@ type Schema struct {
 // Raw returns the bytes that were compiled, unchanged. They must not be modified.
 func (s *Schema) Raw() json.RawMessage { return s.raw }
 
-// Validate checks a raw document. One of no bytes, an absent member, is validated as {}. The error is an *[Error], also
-// for a document that is not JSON or has a member twice.
+// Validate checks a raw document. One of no bytes, an absent member, is validated as {}. The error
+// is an *[Error], also for a document that is not JSON or has a member twice.
 func (s *Schema) Validate(doc []byte) error {
 	if len(doc) == 0 {
 		doc = []byte("{}")
@@ -29,12 +29,15 @@ func (s *Schema) Validate(doc []byte) error {
 	return s.ValidateChecked(doc)
 }
 
-// ValidateChecked is [Schema.Validate] for a document that has passed jsonx.Check, or is part of something that has, and is not
-// empty. Only what of it the plan does not decide is decoded.
+// ValidateChecked is [Schema.Validate] for a document that has passed jsonx.Check, or is part of
+// one that has, and is not empty. It decodes only values that the plan does not accept.
 func (s *Schema) ValidateChecked(doc []byte) error {
-	c := checker{evaluator: evaluator{left: s.maxSteps}, bytes: maxPasses*int64(len(doc)) + freeBytes}
-	if f := c.value(s.plan, doc); !c.passedOver() {
-		return c.report(f)
+	c := checker{
+		evaluator: evaluator{left: s.maxSteps},
+		bytes:     maxPasses*int64(len(doc)) + freeBytes,
+	}
+	if f := c.checkRaw(s.plan, doc); !c.passedOver() {
+		return c.reportFault(f)
 	}
 	var v any
 	if err := jsonx.UnmarshalNumbers(doc, &v); err != nil {
@@ -43,24 +46,27 @@ func (s *Schema) ValidateChecked(doc []byte) error {
 	return s.ValidateValue(v)
 }
 
-// ValidateValue checks a decoded document: nil, bool, string, json.Number, []any and map[string]any. The error is an *[Error].
+// ValidateValue checks a decoded document: nil, bool, string, json.Number, []any and
+// map[string]any. The error is an *[Error].
 func (s *Schema) ValidateValue(v any) error {
 	if err := checkValue(v, 0); err != nil {
 		return &Error{Reason: err.Error()}
 	}
 	e := evaluator{left: s.maxSteps}
-	return e.report(e.value(s.root, v, nil))
+	return e.reportFault(e.evaluate(s.root, v, nil))
 }
 
-// report turns what a walk found into an error.
-func (e *evaluator) report(f *fault) error {
+// reportFault returns the error for the fault that a walk found, nil for none.
+func (e *evaluator) reportFault(f *fault) error {
 	switch {
 	case e.left < 0:
-		return &Error{Reason: "the document is too large or too deep to be checked against the schema"}
+		return &Error{
+			Reason: "the document is too large or too deep to be checked against the schema",
+		}
 	case e.broken:
 		return &Error{Reason: "cannot be checked against the schema"}
 	case f != nil:
-		return f.report()
+		return f.toError()
 	}
 	return nil
 }

@@ -133,7 +133,8 @@ func TestErrorNeverHoldsValue(t *testing.T) {
 	}
 }
 
-// TestDeepRecursion validates against schemas that visit each child twice: 2^60 evaluations, had nobody counted.
+// TestDeepRecursion validates against schemas that visit each child twice: 2^60 evaluations, had
+// nobody counted.
 func TestDeepRecursion(t *testing.T) {
 	deep := func(open, shut string, n int) string {
 		return strings.Repeat(open, n) + "1" + strings.Repeat(shut, n)
@@ -163,7 +164,8 @@ func TestDeepRecursion(t *testing.T) {
 	}
 }
 
-// TestCostlyDocuments are large documents whose checking is not linear, or would not be in the compiler's hands.
+// TestCostlyDocuments are large documents whose checking is not linear, or would not be in the
+// compiler's hands.
 func TestCostlyDocuments(t *testing.T) {
 	var collide, props strings.Builder
 	for i := range 20000 {

@@ -8,8 +8,8 @@ import (
 
 var errTooDeep = errors.New("the document is nested too deep")
 
-// checkValue makes sure that v is made of what a JSON decoder makes, is not too deep, and has no number that takes long to
-// compute with.
+// checkValue refuses a value of a type that a JSON decoder does not return, one that is nested too
+// deep, and one with a number that fails CheckNumber.
 func checkValue(v any, depth int) error {
 	switch v := v.(type) {
 	case nil, bool, string:

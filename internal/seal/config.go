@@ -73,7 +73,8 @@ func decodeSecret(text string) ([]byte, error) {
 	text = strings.NewReplacer("-", "+", "_", "/").Replace(text)
 	secret, err := base64.RawStdEncoding.Strict().DecodeString(text)
 	if err != nil {
-		return nil, errors.New("secret is not valid base64") // err would tell where, and the text is secret
+		// The text of err says at which byte, and the text is secret.
+		return nil, errors.New("secret is not valid base64")
 	}
 	return secret, nil
 }

@@ -37,7 +37,8 @@ type deriver func(salt []byte) (cipher.AEAD, error)
 func newDeriver(id string, secret []byte) deriver {
 	prk, err := hkdf.Extract(sha256.New, secret, []byte(purpose))
 	if err != nil {
-		panic("seal: internal error: " + err.Error()) // only for secrets under 14 bytes, in FIPS 140-only mode
+		// Only for secrets under 14 bytes, in FIPS 140-only mode.
+		panic("seal: internal error: " + err.Error())
 	}
 	info := append([]byte(purpose), byte(len(id)))
 	info = append(info, id...)

@@ -77,11 +77,13 @@ func checkID(id string) error {
 	case len(id) > MaxID:
 		return fmt.Errorf("key id has %d bytes, at most %d are allowed", len(id), MaxID)
 	case strings.HasPrefix(id, ephemeralPrefix):
-		return fmt.Errorf("key id begins with %q, which is reserved for ephemeral keys", ephemeralPrefix)
+		return fmt.Errorf("key id begins with %q, which is reserved for ephemeral keys",
+			ephemeralPrefix)
 	}
 	for i := range len(id) {
 		if c := id[i]; c != '.' && !inAlphabet(c) {
-			return fmt.Errorf("key id has a byte at offset %d that is not a letter, a digit, '.', '_' or '-'", i)
+			return fmt.Errorf(
+				"key id has a byte at offset %d that is not a letter, a digit, '.', '_' or '-'", i)
 		}
 	}
 	return nil

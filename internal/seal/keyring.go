@@ -41,7 +41,7 @@ func NewKeyring(primary Key, older ...Key) (*Keyring, error) {
 		if key.derive == nil {
 			return nil, fmt.Errorf("key %d is the zero Key", i+1)
 		}
-		if ring.find([]byte(key.id)) != nil {
+		if ring.findKey([]byte(key.id)) != nil {
 			return nil, fmt.Errorf("two keys have the id %q", key.id)
 		}
 		// Once here, so that sealing cannot fail later.
@@ -72,7 +72,7 @@ func (r *Keyring) Ephemeral() bool { return r.keys[0].ephemeral }
 // Seal returns the token that seals plaintext; see [Keyring.AppendSeal].
 func (r *Keyring) Seal(plaintext []byte) string {
 	buf := r.scratch.Get().(*[]byte)
-	defer r.recycle(buf)
+	defer r.recycleBuffer(buf)
 	*buf = r.AppendSeal((*buf)[:0], plaintext)
 	return string(*buf)
 }
@@ -87,7 +87,7 @@ func (r *Keyring) AppendSeal(dst, plaintext []byte) []byte {
 
 func (r *Keyring) appendSeal(dst, plaintext []byte, random func([]byte)) []byte {
 	buf := r.scratch.Get().(*[]byte)
-	defer r.recycle(buf)
+	defer r.recycleBuffer(buf)
 
 	key := &r.keys[0]
 	raw := append((*buf)[:0], key.prefix...)
@@ -112,14 +112,14 @@ func (r *Keyring) appendSeal(dst, plaintext []byte, random func([]byte)) []byte 
 // unchanged; its spare capacity may not be.
 func (r *Keyring) Open(dst []byte, token string, maxBytes int) (plaintext []byte, err error) {
 	buf := r.scratch.Get().(*[]byte)
-	defer r.recycle(buf)
+	defer r.recycleBuffer(buf)
 
 	var p parts
 	p, *buf, err = parse(*buf, token, maxBytes)
 	if err != nil {
 		return nil, err
 	}
-	key := r.find(p.id)
+	key := r.findKey(p.id)
 	if key == nil {
 		named := &KeyError{ID: string(p.id[:min(len(p.id), MaxID)]), Err: ErrUnknownKey}
 		if strings.HasPrefix(named.ID, ephemeralPrefix) {
@@ -129,7 +129,8 @@ func (r *Keyring) Open(dst []byte, token string, maxBytes int) (plaintext []byte
 	}
 	aead, err := key.derive(p.salt)
 	if err != nil {
-		return nil, errors.Join(ErrAuthentication, err) // cannot happen; not by panic, as input led here
+		// This cannot happen. It is no panic, because the input of a peer led here.
+		return nil, errors.Join(ErrAuthentication, err)
 	}
 	plaintext, err = aead.Open(dst, p.nonce, p.sealed, key.ad)
 	if err != nil {
@@ -138,9 +139,9 @@ func (r *Keyring) Open(dst []byte, token string, maxBytes int) (plaintext []byte
 	return plaintext, nil
 }
 
-// find returns the member with the given id, or nil. Ids are public, so looking
+// findKey returns the member with the given id, or nil. Ids are public, so looking
 // them up need not take constant time; rings are short, so it need not be a map.
-func (r *Keyring) find(id []byte) *member {
+func (r *Keyring) findKey(id []byte) *member {
 	for i := range r.keys {
 		if r.keys[i].id == string(id) {
 			return &r.keys[i]
@@ -149,7 +150,7 @@ func (r *Keyring) find(id []byte) *member {
 	return nil
 }
 
-func (r *Keyring) recycle(buf *[]byte) {
+func (r *Keyring) recycleBuffer(buf *[]byte) {
 	if cap(*buf) <= maxPooled {
 		r.scratch.Put(buf)
 	}

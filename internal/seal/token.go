@@ -81,5 +81,6 @@ func split(raw []byte) (parts, error) {
 
 // inAlphabet reports whether c is a base64url character.
 func inAlphabet(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' ||
+		c == '_'
 }

@@ -1,5 +1,6 @@
-// Package secrettest checks that a value which holds a secret never prints it: not by any verb, not nested in
-// other values, not through slog or encoding/json, and not in a guise such as hex or base64.
+// Package secrettest checks that a value which holds a secret never prints it: not by any verb, not
+// nested in other values, not through slog or encoding/json, and not in a guise such as hex or
+// base64.
 package secrettest
 
 import (
@@ -19,8 +20,9 @@ import (
 // minSecret is the shortest secret that is worth looking for: anything shorter turns up by chance.
 const minSecret = 8
 
-// Check fails t when one of values, printed in any of the ways above, shows secret. A secret under eight bytes is
-// refused, since a match would prove nothing. Pass both the value and a pointer to it when both are handed around.
+// Check fails t when one of values, printed in any of the ways above, shows secret. A secret under
+// eight bytes is refused, since a match would prove nothing. Pass both the value and a pointer to
+// it when both are handed around.
 func Check(t testing.TB, secret []byte, values ...any) {
 	t.Helper()
 	if len(secret) < minSecret {
@@ -50,8 +52,9 @@ type guise struct {
 type guises []guise
 
 func guisesOf(secret []byte) guises {
-	// The end of a base64 text depends on padding, and its last characters on what follows; three-byte groups do
-	// not, so the longest whole number of groups is what is looked for. Base32 has groups of five.
+	// The end of a base64 text depends on padding, and its last characters on what follows;
+	// three-byte groups do not, so the longest whole number of groups is what is looked for. Base32
+	// has groups of five.
 	groups3, groups5 := secret[:len(secret)/3*3], secret[:len(secret)/5*5]
 	return guises{
 		{name: "raw bytes", text: string(secret)},
@@ -79,7 +82,8 @@ func guisesOf(secret []byte) guises {
 func (g guises) find(text string) string {
 	folded := strings.ToLower(text)
 	for _, guise := range g {
-		if guise.fold && strings.Contains(folded, strings.ToLower(guise.text)) || strings.Contains(text, guise.text) {
+		if guise.fold && strings.Contains(folded, strings.ToLower(guise.text)) ||
+			strings.Contains(text, guise.text) {
 			return guise.name
 		}
 	}
@@ -110,8 +114,9 @@ type printing struct{ how, text string }
 type exported struct{ Value any }
 type unexported struct{ value any }
 
-// nestings are the shapes that a value is likely to be printed inside of. fmt may not call the methods of a value in
-// an unexported field, which is how most secrets that have a String method still get out.
+// nestings are the shapes that a value is likely to be printed inside of. fmt may not call the
+// methods of a value in an unexported field, which is how most secrets that have a String method
+// still get out.
 func nestings(value any) map[string]any {
 	return map[string]any{
 		"itself":              value,
@@ -135,7 +140,8 @@ func printings(value any) []printing {
 			}
 		}
 		all = append(all, printing{"fmt.Sprint in " + where, fmt.Sprint(nested)})
-		all = append(all, printing{"%w in " + where, fmt.Errorf("wrapped: %w", asError(nested)).Error()})
+		wrapped := fmt.Errorf("wrapped: %w", asError(nested))
+		all = append(all, printing{"%w in " + where, wrapped.Error()})
 		if out, err := json.Marshal(nested); err == nil {
 			all = append(all, printing{"encoding/json in " + where, string(out)})
 		} else {

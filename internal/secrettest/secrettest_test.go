@@ -75,9 +75,11 @@ func TestCheckRefusesToProveNothing(t *testing.T) {
 		"short secret": func(f testing.TB) { secrettest.Check(f, []byte("abc"), 1) },
 		"no values":    func(f testing.TB) { secrettest.Check(f, []byte("long enough")) },
 	} {
-		f := &fake{}
-		if check(f); !f.failed {
-			t.Errorf("%s: passed, want a failure", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			f := &fake{}
+			if check(f); !f.failed {
+				t.Error("passed, want a failure")
+			}
+		})
 	}
 }

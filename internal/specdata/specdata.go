@@ -1,9 +1,10 @@
 // Package specdata finds the published MCP schemas and example messages that tests check against.
 //
-// They are data, kept beside the project and never copied into it: the folder shared/spec next to the
-// project's root holds REVISION/schema.json and, for some revisions, REVISION/examples/TYPE/NAME.json.
-// Where the folder is absent the functions report false, and a test that needs it skips with a message saying so ([Need]) or
-// checks less ([ReportMissing]); where the variable CI is set both fail.
+// They are data, kept beside the project and never copied into it: the folder shared/spec next to
+// the project's root holds REVISION/schema.json and, for some revisions,
+// REVISION/examples/TYPE/NAME.json. Where the folder is absent the functions report false, and a
+// test that needs it skips with a message saying so ([Need]) or checks less ([ReportMissing]);
+// where the variable CI is set both fail.
 package specdata
 
 import (
@@ -15,7 +16,8 @@ import (
 	"testing"
 )
 
-// module is the first line of the root module's go.mod; nested modules have other paths and are walked past.
+// module is the first line of the root module's go.mod; nested modules have other paths and are
+// walked past.
 const module = "module github.com/rondo-mcp/rondo"
 
 // Revisions lists the published protocol revisions, oldest first.
@@ -74,7 +76,8 @@ type Example struct {
 	JSON []byte
 }
 
-// Examples lists the examples published with revision, ordered by type and name. It reports false when there are none.
+// Examples lists the examples published with revision, ordered by type and name. It reports false
+// when there are none.
 func Examples(revision string) ([]Example, bool) {
 	dir, ok := Dir()
 	if !ok {
@@ -103,8 +106,9 @@ func Examples(revision string) ([]Example, bool) {
 // missing tells what to do where the published data is not at hand.
 const missing = "the published MCP schemas are not here: put them at ../shared/spec, counted from the project's root"
 
-// Need skips t, saying what is missing, where the published data is not beside the project. In continuous integration, where
-// the variable CI is set, it fails t: there nobody would notice that nothing was checked.
+// Need skips t, saying what is missing, where the published data is not beside the project. In
+// continuous integration, where the variable CI is set, it fails t: there nobody would notice that
+// nothing was checked.
 func Need(t testing.TB) {
 	t.Helper()
 	if _, ok := Dir(); ok {
@@ -116,9 +120,10 @@ func Need(t testing.TB) {
 	t.Skip(missing + ", to run this test")
 }
 
-// ReportMissing is for tests that check less where the published data is not beside the project. It tells whoever runs them,
-// once for each test binary and on standard error, which is shown for tests that pass too when they are run with -v or in the
-// package's folder. In continuous integration, where the variable CI is set, it fails t instead.
+// ReportMissing is for tests that check less where the published data is not beside the project. It
+// tells whoever runs them, once for each test binary and on standard error, which is shown for
+// tests that pass too when they are run with -v or in the package's folder. In continuous
+// integration, where the variable CI is set, it fails t instead.
 func ReportMissing(t testing.TB) {
 	t.Helper()
 	if os.Getenv("CI") != "" {

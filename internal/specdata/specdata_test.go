@@ -41,7 +41,8 @@ func TestRootWalksPastNestedModules(t *testing.T) {
 		t.Fatal("the module's root was not found")
 	}
 	nested := t.TempDir()
-	if err := os.WriteFile(filepath.Join(nested, "go.mod"), []byte("module example.com/other\n"), 0o600); err != nil {
+	other := []byte("module example.com/other\n")
+	if err := os.WriteFile(filepath.Join(nested, "go.mod"), other, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(nested)

@@ -1,7 +1,8 @@
-// Package wiretest records what two peers say to each other, keeps it as text, and holds it against the published schemas.
+// Package wiretest records what two peers say to each other, keeps it as text, and holds it against
+// the published schemas.
 //
-// A test puts a [Recorder] under its HTTP client, or feeds a [Log] from a stream or an in-process peer, and then
-// compares the messages with a transcript and with the revision's schema:
+// A test puts a [Recorder] under its HTTP client, or feeds a [Log] from a stream or an in-process
+// peer, and then compares the messages with a transcript and with the revision's schema:
 //
 //	recorder := &wiretest.Recorder{Base: http.DefaultTransport}
 //	... run the client over recorder ...
@@ -9,12 +10,13 @@
 //	wiretest.Golden(t, "testdata/confirm.txtar", got)
 //	wiretest.Conform(t, "2026-07-28", got)
 //
-// Which methods and members each revision has is known here and always checked; the rest takes the published schemas, and a
-// test fails without them where the variable CI is set.
+// Which methods and members each revision has is known here and always checked; the rest takes the
+// published schemas, and a test fails without them where the variable CI is set.
 //
-// A transcript is a text archive with one file a message, in the order in which they were said; the archive's comment is
-// the place for a sentence about what it shows. JSON stays on one line with its members in wire order. Values that differ
-// from run to run become numbered placeholders, the same value the same placeholder, so that an echo can be seen to be one:
+// A transcript is a text archive with one file a message, in the order in which they were said; the
+// archive's comment is the place for a sentence about what it shows. JSON stays on one line with
+// its members in wire order. Values that differ from run to run become numbered placeholders, the
+// same value the same placeholder, so that an echo can be seen to be one:
 //
 //	-- 2 server --
 //	200 OK
@@ -25,7 +27,9 @@
 //	POST /mcp
 //	...
 //
-// Run the tests with -update to rewrite the transcripts, then read the difference as carefully as code.
+// Run the tests with -update to rewrite the transcripts, then read the difference as carefully as
+// code.
 //
-// The package is for tests alone and is the only one that reads JSON leniently: what was said is recorded as it was said.
+// The package is for tests alone and is the only one that reads JSON leniently: what was said is
+// recorded as it was said.
 package wiretest

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Differences are those between the rules and a published schema: methods that one of the two has, and members. Tasks are left
-// out, which this project does not speak.
+// Differences are those between the rules and a published schema: methods that one of the two has,
+// and members. Tasks are left out, which this project does not speak.
 func Differences(s *Schema) (found []string) {
 	r := rules{revision: s.revision}
 	for _, notification := range []bool{false, true} {

@@ -14,9 +14,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the wire transcripts under testdata")
 
-// Golden compares what was said with the transcript at path and fails t where they differ; with -update it writes the
-// transcript instead, keeping its comment. Values of requestState, elicitationId and an error's reference, session ids
-// and UUIDs are replaced by numbered placeholders; volatile names further members whose string values differ between runs.
+// Golden compares what was said with the transcript at path and fails t where they differ; with
+// -update it writes the transcript instead, keeping its comment. Values of requestState,
+// elicitationId and an error's reference, session ids and UUIDs are replaced by numbered
+// placeholders; volatile names further members whose string values differ between runs.
 func Golden(t testing.TB, path string, got []Message, volatile ...string) {
 	t.Helper()
 	old, readErr := os.ReadFile(path)

@@ -7,12 +7,14 @@ import (
 	"strings"
 )
 
-// What follows is what each revision's messages may hold. The published schemas leave their objects open, so that with them
-// alone a member of another era, or one with a spelling mistake, would go unnoticed; and these lists need no schema at hand.
-// They are closed: an extension that this project begins to speak is to be added here.
+// What follows is what each revision's messages may hold. The published schemas leave their objects
+// open, so that with them alone a member of another era, or one with a spelling mistake, would go
+// unnoticed; and these lists need no schema at hand. They are closed: an extension that this
+// project begins to speak is to be added here.
 
-// A shape is one method: who calls it, in which revisions, and the members of its parameters and result beside _meta. A member
-// that not all of those revisions have is followed by @ and the first that has it, and by a comma and the last.
+// A shape is one method: who calls it, in which revisions, and the members of its parameters and
+// result beside _meta. A member that not all of those revisions have is followed by @ and the first
+// that has it, and by a comma and the last.
 type shape struct {
 	from         From // empty: either peer
 	method       string
@@ -55,7 +57,8 @@ func shapes() []shape {
 		{from: Server, method: "roots/list", until: lastWithSessions, result: "roots"},
 
 		{notification: true, method: "notifications/cancelled", params: "requestId reason"},
-		// The message came with 2025-03-26. It is sent to 2024-11-05 as well, whose clients show it or pass over it.
+		// The message came with 2025-03-26. It is sent to 2024-11-05 as well, whose clients show it
+		// or pass over it.
 		{notification: true, method: "notifications/progress", until: lastWithSessions, params: "progressToken progress total message"},
 		{notification: true, from: Server, method: "notifications/progress", since: firstWithRounds, params: "progressToken progress total message"},
 		{notification: true, from: Client, method: "notifications/initialized", until: lastWithSessions},
@@ -70,7 +73,8 @@ func shapes() []shape {
 	}
 }
 
-// shapeOf is the shape of a method in a revision; from is empty for a response, which is looked up by what it answers.
+// shapeOf is the shape of a method in a revision; from is empty for a response, which is looked up
+// by what it answers.
 func (r rules) shapeOf(from From, method string, notification bool) (shape, bool) {
 	all := shapes()
 	i := slices.IndexFunc(all, func(s shape) bool {

@@ -24,7 +24,8 @@ func (f From) other() From {
 	return Client
 }
 
-// A Message is one thing a peer said: a JSON-RPC message and, where it opened an HTTP request or response, its head.
+// A Message is one thing a peer said: a JSON-RPC message and, where it opened an HTTP request or
+// response, its head.
 type Message struct {
 	From   From
 	HTTP   string   // "POST /mcp" or "200 OK"; empty outside HTTP and for a second event of the same stream
@@ -32,7 +33,8 @@ type Message struct {
 	Body   []byte   // empty where there was none; not necessarily JSON
 }
 
-// A Log collects messages in the order in which they are added. The zero value is ready; its methods may be called concurrently.
+// A Log collects messages in the order in which they are added. The zero value is ready; its
+// methods may be called concurrently.
 type Log struct {
 	mu       sync.Mutex
 	messages []Message
@@ -52,8 +54,8 @@ func (l *Log) Messages() []Message {
 	return slices.Clone(l.messages)
 }
 
-// Lines passes writes on to w and adds every complete line to the log as a message of from. Writes to one of
-// its writers must not overlap, as on any stream.
+// Lines passes writes on to w and adds every complete line to the log as a message of from. Writes
+// to one of its writers must not overlap, as on any stream.
 func (l *Log) Lines(from From, w io.Writer) io.Writer {
 	return &lineWriter{log: l, from: from, w: w}
 }

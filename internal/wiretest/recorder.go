@@ -11,8 +11,9 @@ import (
 	"sync"
 )
 
-// A Recorder is an [http.RoundTripper] that keeps what passes through it. Exchanges are listed in the order in which they
-// began. It may be used concurrently; transcripts of concurrent exchanges are only stable if the test orders them.
+// A Recorder is an [http.RoundTripper] that keeps what passes through it. Exchanges are listed in
+// the order in which they began. It may be used concurrently; transcripts of concurrent exchanges
+// are only stable if the test orders them.
 type Recorder struct {
 	Base http.RoundTripper // does the work; nil means [http.DefaultTransport]
 
@@ -64,8 +65,8 @@ func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Messages is what has been said so far: every request, followed by what came back for it. The events of a stream are messages
-// of their own; comments and events without data are left out.
+// Messages is what has been said so far: every request, followed by what came back for it. The
+// events of a stream are messages of their own; comments and events without data are left out.
 func (r *Recorder) Messages() []Message {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,7 +102,8 @@ func (r *Recorder) Reset() {
 	r.exchanges = nil
 }
 
-// tee keeps what is read of a response, in step with its reader, so that a stream is recorded while it is open.
+// tee keeps what is read of a response, in step with its reader, so that a stream is recorded while
+// it is open.
 type tee struct {
 	io.ReadCloser
 	recorder *Recorder
@@ -120,7 +122,8 @@ func statusLine(resp *http.Response) string {
 	return strconv.Itoa(resp.StatusCode) + " " + http.StatusText(resp.StatusCode)
 }
 
-// kept is the part of a head that the protocol speaks of. Credentials and what differs between runs are left out.
+// kept is the part of a head that the protocol speaks of. Credentials and what differs between runs
+// are left out.
 func kept(header http.Header) []string {
 	var lines []string
 	for name, values := range header {
@@ -140,8 +143,8 @@ func kept(header http.Header) []string {
 	return lines
 }
 
-// eventData is the data of every complete event of a stream. It is deliberately a reader of its own: the one under test
-// must not be what judges the stream.
+// eventData is the data of every complete event of a stream. It is deliberately a reader of its
+// own: the one under test must not be what judges the stream.
 func eventData(stream string) []string {
 	stream = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(stream)
 	var all, data []string

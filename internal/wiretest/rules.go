@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// What follows is required by the specification's text and cannot be seen in its schemas, whose objects are open. It needs no
-// schema either, so that it holds wherever the tests run.
+// What follows is required by the specification's text and cannot be seen in its schemas, whose
+// objects are open. It needs no schema either, so that it holds wherever the tests run.
 
 // rules are those of one revision.
 type rules struct {
@@ -121,8 +121,8 @@ func (r rules) error(object map[string]any) error {
 	return nil
 }
 
-// questionRules refuses what belongs to a request that is sent, not carried: an id, and the elicitationId that URL
-// questions had while they were pushed.
+// questionRules refuses what belongs to a request that is sent, not carried: an id, and the
+// elicitationId that URL questions had while they were pushed.
 func questionRules(requests any) error {
 	questions, _ := requests.(map[string]any)
 	for key, question := range questions {

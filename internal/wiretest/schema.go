@@ -12,7 +12,8 @@ import (
 	"github.com/rondo-mcp/rondo/internal/specdata"
 )
 
-// A Schema is one revision's published JSON Schema, indexed by what each peer may say. Its methods may be called concurrently.
+// A Schema is one revision's published JSON Schema, indexed by what each peer may say. Its methods
+// may be called concurrently.
 type Schema struct {
 	revision      string
 	requests      map[From]map[string]string // method to definition
@@ -39,7 +40,8 @@ type definition struct {
 // schemas are compiled once in a test binary, since every transcript needs one.
 var schemas sync.Map // revision to func() (*Schema, error)
 
-// Load is the schema of revision. It reports false where the published data is not beside the project or has no such revision.
+// Load is the schema of revision. It reports false where the published data is not beside the
+// project or has no such revision.
 func Load(revision string) (*Schema, bool) {
 	raw, ok := specdata.Schema(revision)
 	if !ok {
@@ -91,9 +93,9 @@ func newSchema(revision string, raw []byte) (*Schema, error) {
 	return s, nil
 }
 
-// mend puts right what the published files lost when they were generated from the TypeScript schema, which is the
-// normative one: wherever that says string | number | boolean they say integer, and JSONValue has lost null as well.
-// A form answered with 1.5 would fail otherwise.
+// mend puts right what the published files lost when they were generated from the TypeScript
+// schema, which is the normative one: wherever that says string | number | boolean they say
+// integer, and JSONValue has lost null as well. A form answered with 1.5 would fail otherwise.
 func mend(node any) any {
 	switch node := node.(type) {
 	case []any:
@@ -117,8 +119,9 @@ func mend(node any) any {
 	return node
 }
 
-// index finds which definition each method, result and error code has, from the unions that the file itself has for each
-// direction. 2026-07-28 has no ServerRequest: nothing that asks may then come from the server.
+// index finds which definition each method, result and error code has, from the unions that the
+// file itself has for each direction. 2026-07-28 has no ServerRequest: nothing that asks may then
+// come from the server.
 func (s *Schema) index() {
 	for from, prefix := range map[From]string{Client: "Client", Server: "Server"} {
 		s.requests[from] = s.methods(prefix + "Request")
@@ -140,7 +143,8 @@ func (s *Schema) index() {
 	}
 }
 
-// methods are the members of a union by method. A union of one is published as that one, spelled out.
+// methods are the members of a union by method. A union of one is published as that one, spelled
+// out.
 func (s *Schema) methods(union string) map[string]string {
 	found := make(map[string]string)
 	def := s.defs[union]

@@ -15,15 +15,17 @@ import (
 	"github.com/rondo-mcp/rondo/internal/specdata"
 )
 
-// Message checks one JSON-RPC message, said by from, against the definition that fits it: the request or notification of
-// its method, the result of the method it answers, or the error of its code. answers is the method of the request that a
-// response answers, and is not looked at for anything else; a response may leave it empty only when it is an error.
-// A 2025-03-26 batch is checked member by member, its results against answers alike.
+// Message checks one JSON-RPC message, said by from, against the definition that fits it: the
+// request or notification of its method, the result of the method it answers, or the error of its
+// code. answers is the method of the request that a response answers, and is not looked at for
+// anything else; a response may leave it empty only when it is an error. A 2025-03-26 batch is
+// checked member by member, its results against answers alike.
 //
-// Beyond the schema it holds what the specification's prose requires of the same message; see rules.go.
+// Beyond the schema it holds what the specification's prose requires of the same message; see
+// rules.go.
 //
-// foreign are members that are let pass although the lists of this package do not have them: those that a peer of another make
-// adds, or that a test makes up.
+// foreign are members that are let pass although the lists of this package do not have them: those
+// that a peer of another make adds, or that a test makes up.
 func (s *Schema) Message(from From, raw []byte, answers string, foreign ...string) error {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -32,8 +34,8 @@ func (s *Schema) Message(from From, raw []byte, answers string, foreign ...strin
 	return eachMessage(value, s.revision, func(object map[string]any) error { return s.message(from, object, answers, foreign) })
 }
 
-// Rules checks what needs no schema, as [Schema.Message] does it all: what a message is, and which methods and members the
-// revision has.
+// Rules checks what needs no schema, as [Schema.Message] does it all: what a message is, and which
+// methods and members the revision has.
 func Rules(revision string, from From, raw []byte, answers string, foreign ...string) error {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -42,7 +44,8 @@ func Rules(revision string, from From, raw []byte, answers string, foreign ...st
 	return eachMessage(value, revision, func(object map[string]any) error { return rules{revision, foreign}.message(from, object, answers) })
 }
 
-// eachMessage calls check with the one message that value is, or with those of a batch where the revision has them.
+// eachMessage calls check with the one message that value is, or with those of a batch where the
+// revision has them.
 func eachMessage(value any, revision string, check func(map[string]any) error) error {
 	batch, isBatch := value.([]any)
 	switch {
@@ -86,8 +89,8 @@ func (s *Schema) message(from From, object map[string]any, answers string, forei
 	}
 }
 
-// envelope refuses what belongs to two kinds of message at once or to none. The schemas let both through, since every
-// definition allows further members.
+// envelope refuses what belongs to two kinds of message at once or to none. The schemas let both
+// through, since every definition allows further members.
 func envelope(object map[string]any) error {
 	count := 0
 	for _, name := range []string{"method", "result", "error"} {
@@ -150,16 +153,17 @@ func (s *Schema) result(answers string, object map[string]any) error {
 		return fmt.Errorf("a result answers a request, and %s has none called %q", s.revision, answers)
 	}
 	result := object["result"].(map[string]any)
-	// The published union of InputRequiredResult and the method's own result lets anything with a resultType
-	// through, for want of a constant in the first; the discriminator itself picks here.
+	// The published union of InputRequiredResult and the method's own result lets anything with a
+	// resultType through, for want of a constant in the first; the discriminator itself picks here.
 	if (rules{revision: s.revision}).modern() && result["resultType"] == inputRequired {
 		name = "InputRequiredResult"
 	}
 	return s.check(name, result)
 }
 
-// checkerOf is [Schema.Message] where the published schema of revision is at hand. Where it is not, it is [Rules], and
-// specdata says so: to whoever runs the tests, or in continuous integration by failing t.
+// checkerOf is [Schema.Message] where the published schema of revision is at hand. Where it is not,
+// it is [Rules], and specdata says so: to whoever runs the tests, or in continuous integration by
+// failing t.
 func checkerOf(t testing.TB, revision string) func(from From, raw []byte, answers string, foreign ...string) error {
 	t.Helper()
 	if schema, ok := Load(revision); ok {
@@ -171,8 +175,9 @@ func checkerOf(t testing.TB, revision string) func(from From, raw []byte, answer
 	}
 }
 
-// Validate fails t when raw, said by from, is not a message of revision; see [Schema.Message]. Where the published
-// schemas are not beside the project it holds raw against what needs none, see [Rules].
+// Validate fails t when raw, said by from, is not a message of revision; see [Schema.Message].
+// Where the published schemas are not beside the project it holds raw against what needs none, see
+// [Rules].
 func Validate(t testing.TB, revision string, from From, raw []byte, answers string, foreign ...string) {
 	t.Helper()
 	if err := checkerOf(t, revision)(from, raw, answers, foreign...); err != nil {
@@ -180,9 +185,10 @@ func Validate(t testing.TB, revision string, from From, raw []byte, answers stri
 	}
 }
 
-// Conform validates a whole conversation in revision, matching responses with requests by id, and fails t for each
-// message that does not conform, and for each response that answers nothing. It passes over empty bodies and over HTTP
-// bodies that do not claim to be JSON or an event stream, such as a proxy's page of text.
+// Conform validates a whole conversation in revision, matching responses with requests by id, and
+// fails t for each message that does not conform, and for each response that answers nothing. It
+// passes over empty bodies and over HTTP bodies that do not claim to be JSON or an event stream,
+// such as a proxy's page of text.
 func Conform(t testing.TB, revision string, messages []Message) {
 	t.Helper()
 	check := checkerOf(t, revision)
@@ -203,7 +209,8 @@ func Conform(t testing.TB, revision string, messages []Message) {
 	}
 }
 
-// members are the messages of a batch where the revision has them, each with a request of its own to answer, or the one message.
+// members are the messages of a batch where the revision has them, each with a request of its own
+// to answer, or the one message.
 func members(revision string, raw []byte) []json.RawMessage {
 	var batch []json.RawMessage
 	if revision == "2025-03-26" && json.Unmarshal(raw, &batch) == nil && len(batch) > 0 {
@@ -212,7 +219,8 @@ func members(revision string, raw []byte) []json.RawMessage {
 	return []json.RawMessage{raw}
 }
 
-// head is the method and the id as it is spelled, each empty where there is none. What it cannot read, Message refuses.
+// head is the method and the id as it is spelled, each empty where there is none. What it cannot
+// read, Message refuses.
 func head(raw []byte) (method, id string) {
 	var object map[string]json.RawMessage // a map, because matching struct fields would fold case
 	if json.Unmarshal(raw, &object) != nil || json.Unmarshal(object["method"], &method) != nil {

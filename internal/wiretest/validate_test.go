@@ -48,8 +48,8 @@ func TestEveryPublishedExampleIsWhatItSays(t *testing.T) {
 	}
 }
 
-// published is the one example that its own type refuses: it leaves out the required ttlMs and cacheScope, which the published
-// union lets through because an InputRequiredResult needs neither.
+// published is the one example that its own type refuses: it leaves out the required ttlMs and
+// cacheScope, which the published union lets through because an InputRequiredResult needs neither.
 const published = "read-resource-result-response"
 
 // said tells which examples are whole messages, who says them, and what a response answers.
@@ -94,7 +94,8 @@ func result(body string) string { return `{"jsonrpc":"2.0","id":1,"result":` + b
 
 func failure(body string) string { return `{"jsonrpc":"2.0","id":1,"error":` + body + `}` }
 
-// A messageTest is one of the wire's cases; want is a part of the refusal, empty where the message conforms.
+// A messageTest is one of the wire's cases; want is a part of the refusal, empty where the message
+// conforms.
 type messageTest struct {
 	name, revision string
 	from           wiretest.From
@@ -183,7 +184,8 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// leaks are what only closed lists of members and methods can see, and what must be seen without a schema as well.
+// leaks are what only closed lists of members and methods can see, and what must be seen without a
+// schema as well.
 var leaks = []messageTest{
 	{"resultType", "2025-11-25", wiretest.Server, "tools/call", result(`{"resultType":"complete","content":[]}`), "no resultType"},
 	{"inputRequests", "2025-11-25", wiretest.Server, "tools/call", result(`{"inputRequests":{},"content":[]}`), "no inputRequests"},
@@ -282,15 +284,18 @@ func TestConformMatchesAnswersById(t *testing.T) {
 		"a result of the other direction": func(m []wiretest.Message) { m[2].Body = m[3].Body },
 		"text where JSON was promised":    func(m []wiretest.Message) { m[4].Header = []string{"Content-Type: application/json"} },
 	} {
-		f, bad := &fake{}, append([]wiretest.Message(nil), good...)
-		corrupt(bad)
-		if wiretest.Conform(f, "2025-11-25", bad); len(f.failures) != 1 {
-			t.Errorf("%s: %d failures %q, want one", name, len(f.failures), f.failures)
-		}
+		t.Run(name, func(t *testing.T) {
+			f, bad := &fake{}, append([]wiretest.Message(nil), good...)
+			corrupt(bad)
+			if wiretest.Conform(f, "2025-11-25", bad); len(f.failures) != 1 {
+				t.Errorf("%d failures %q, want one", len(f.failures), f.failures)
+			}
+		})
 	}
 }
 
-// Without a published schema the rules hold all the same, and a test fails where nobody would read that they are all there is.
+// Without a published schema the rules hold all the same, and a test fails where nobody would read
+// that they are all there is.
 func TestWithoutPublishedSchema(t *testing.T) {
 	const good, bad = `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":"server/discover"}`
 	for _, test := range []struct {

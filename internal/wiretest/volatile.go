@@ -13,7 +13,8 @@ import (
 // uuids are looked for inside every string, since they turn up within URLs and messages.
 var uuids = regexp.MustCompile(`[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`)
 
-// placeholders replaces values that differ from run to run, each by a number of its own kind given at first sight.
+// placeholders replaces values that differ from run to run, each by a number of its own kind given
+// at first sight.
 type placeholders struct {
 	members map[string]string // member name to the kind of placeholder
 	given   map[string]string // kind and value to placeholder
@@ -36,7 +37,8 @@ func newPlaceholders(volatile []string) *placeholders {
 	return p
 }
 
-// of is the placeholder for value. An empty value stays: empty and absent differ on the wire, and must in a transcript.
+// of is the placeholder for value. An empty value stays: empty and absent differ on the wire, and
+// must in a transcript.
 func (p *placeholders) of(kind, value string) string {
 	if value == "" {
 		return ""
@@ -62,7 +64,8 @@ func (p *placeholders) header(line string) string {
 	return p.text(line)
 }
 
-// body is the message on one line, members in their order. What is not JSON is quoted whole, so that it is visible as such.
+// body is the message on one line, members in their order. What is not JSON is quoted whole, so
+// that it is visible as such.
 func (p *placeholders) body(raw []byte) string {
 	out, err := p.json(raw)
 	if err != nil {
@@ -71,7 +74,8 @@ func (p *placeholders) body(raw []byte) string {
 	return out
 }
 
-// lenient reads duplicates and broken UTF-8 as they are: a recorder that tidied up would hide the defect it is there to show.
+// lenient reads duplicates and broken UTF-8 as they are: a recorder that tidied up would hide the
+// defect it is there to show.
 func lenient() []jsontext.Options {
 	return []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 }
@@ -111,7 +115,8 @@ func (p *placeholders) json(raw []byte) (string, error) {
 	}
 }
 
-// scalar replaces what is volatile in a string that is about to be written: a member's name or its value.
+// scalar replaces what is volatile in a string that is about to be written: a member's name or its
+// value.
 func (p *placeholders) scalar(enc *jsontext.Encoder, value jsontext.Value) jsontext.Value {
 	text, err := jsontext.AppendUnquote(nil, value)
 	if err != nil {
@@ -131,7 +136,8 @@ func (p *placeholders) scalar(enc *jsontext.Encoder, value jsontext.Value) jsont
 	return quoted
 }
 
-// memberKind is the placeholder's kind for the member whose value comes next. It reports false where no member's value does.
+// memberKind is the placeholder's kind for the member whose value comes next. It reports false
+// where no member's value does.
 func (p *placeholders) memberKind(enc *jsontext.Encoder) (string, bool) {
 	container, written := enc.StackIndex(enc.StackDepth())
 	if container != '{' || written%2 == 0 {

@@ -18,6 +18,7 @@ type reports struct {
 
 	mu     sync.Mutex // held while one is sent, for they must leave in order
 	values heartbeat.Sequence
+	over   bool // the call has ended
 }
 
 // reportsKey tells the calls of a server apart that want progress.
@@ -38,13 +39,27 @@ func (c *call) followProgress(token any) (end func()) {
 	c.Heartbeat = r.beat
 	key := reportsKey{c.session, token}
 	c.adapter.reports.Store(key, r)
-	return func() { c.adapter.reports.CompareAndDelete(key, r) }
+	return func() {
+		r.stopBeats()
+		c.adapter.reports.CompareAndDelete(key, r)
+	}
+}
+
+// stopBeats lets no more heartbeats out: a goroutine that the handler left behind may
+// wait on for a person.
+func (r *reports) stopBeats() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
 }
 
 // beat sends a heartbeat. A client that is gone finds out by itself.
 func (r *reports) beat(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.over {
+		return
+	}
 	value, total, ok := r.values.Beat()
 	if !ok {
 		return

@@ -163,22 +163,78 @@ func thinker(t *testing.T, server *mcp.Server, d time.Duration, progress func(*m
 	return session
 }
 
+// wires are the connections over which a client reaches a server.
+var wires = map[string]func(*testing.T, *mcp.Server) mcp.Transport{
+	"http": func(t *testing.T, server *mcp.Server) mcp.Transport {
+		endpoint, recorder := serve(t, gosdk.Handler(server, nil))
+		return &mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: &http.Client{Transport: recorder}}
+	},
+	"lines": func(t *testing.T, server *mcp.Server) mcp.Transport {
+		r1, w1 := io.Pipe()
+		r2, w2 := io.Pipe()
+		t.Cleanup(func() { _ = w1.Close(); _ = w2.Close() })
+		run(t, server, gosdk.Transport(&mcp.IOTransport{Reader: r1, Writer: w2}))
+		return &mcp.IOTransport{Reader: r2, Writer: w1}
+	},
+}
+
+// A visit that is finished is announced to the client of a session under the id
+// under which it was asked for. Modern revisions have no such notification.
+func TestFinishedVisitsAreAnnounced(t *testing.T) {
+	for over, open := range wires {
+		for _, revision := range []string{legacy, modern} {
+			t.Run(over+"/"+revision, func(t *testing.T) {
+				server := single(t, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+					if err := roundtrip.AskURL(ctx, "login", "Sign in", "https://id.example/"); err != nil {
+						return nil, err
+					}
+					err := roundtrip.Await(ctx, "login", func(context.Context) (bool, error) { return true, nil })
+					return toolText("signed in"), err
+				})
+				visited, finished := make(chan string, 10), make(chan string, 10)
+				c := mcp.NewClient(&mcp.Implementation{Name: "visitor", Version: "1"}, &mcp.ClientOptions{
+					Capabilities: &mcp.ClientCapabilities{
+						Elicitation: &mcp.ElicitationCapabilities{URL: &mcp.URLElicitationCapabilities{}},
+					},
+					ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+						visited <- req.Params.ElicitationID
+						return &mcp.ElicitResult{Action: "accept"}, nil
+					},
+					ElicitationCompleteHandler: func(_ context.Context, req *mcp.ElicitationCompleteNotificationRequest) {
+						finished <- req.Params.ElicitationID
+					},
+				})
+				session, err := c.Connect(t.Context(), open(t, server), &mcp.ClientSessionOptions{ProtocolVersion: revision})
+				if err != nil {
+					t.Fatal(err)
+				}
+				result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "t"})
+				if err != nil || result.IsError {
+					t.Fatalf("got %+v, %v", result, err)
+				}
+				if id := <-visited; revision == legacy {
+					select {
+					case told := <-finished:
+						if told != id || id == "" {
+							t.Errorf("the end of %q is announced, asked for was %q", told, id)
+						}
+					case <-time.After(patience):
+						t.Error("nothing is announced")
+					}
+				}
+				_ = session.Close()
+				if len(visited)+len(finished) > 0 {
+					t.Errorf("%d more questions and %d more announcements", len(visited), len(finished))
+				}
+			})
+		}
+	}
+}
+
 // Over real connections and in each older revision that asks, values rise up to
 // the handler's last, and nothing follows the result.
 func TestHeartbeatsOverWires(t *testing.T) {
-	for over, open := range map[string]func(*testing.T, *mcp.Server) mcp.Transport{
-		"http": func(t *testing.T, server *mcp.Server) mcp.Transport {
-			endpoint, recorder := serve(t, gosdk.Handler(server, nil))
-			return &mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: &http.Client{Transport: recorder}}
-		},
-		"lines": func(t *testing.T, server *mcp.Server) mcp.Transport {
-			r1, w1 := io.Pipe()
-			r2, w2 := io.Pipe()
-			t.Cleanup(func() { _ = w1.Close(); _ = w2.Close() })
-			run(t, server, gosdk.Transport(&mcp.IOTransport{Reader: r1, Writer: w2}))
-			return &mcp.IOTransport{Reader: r2, Writer: w1}
-		},
-	} {
+	for over, open := range wires {
 		for _, revision := range []string{"2025-06-18", legacy} {
 			t.Run(over+"/"+revision, func(t *testing.T) {
 				server := single(t, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -232,6 +288,49 @@ func TestHeartbeatsOverWires(t *testing.T) {
 				if all[0].Progress != 1 || all[1].Message != "waiting for an answer" {
 					t.Errorf("heard %+v first", all[:2])
 				}
+			})
+		}
+	}
+}
+
+// A goroutine that a handler left behind may wait on for a person. The call has its
+// result, which nothing follows.
+func TestNoHeartbeatFollowsTheResult(t *testing.T) {
+	type asker func(ctx context.Context, session *mcp.ServerSession) error
+	for name, ask := range map[string]asker{
+		"pushed": func(ctx context.Context, session *mcp.ServerSession) error {
+			_, err := gosdk.Elicit(ctx, session, formQuestion())
+			return err
+		},
+		"pushed with the SDK's own method": func(ctx context.Context, session *mcp.ServerSession) error {
+			_, err := session.Elicit(ctx, formQuestion())
+			return err
+		},
+	} {
+		for _, when := range []string{"before the result", "after the result"} {
+			t.Run(name+"/"+when, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					asked := make(chan error, 1)
+					server := single(t, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+						go func() {
+							if when == "after the result" {
+								time.Sleep(time.Second)
+							}
+							asked <- ask(context.WithoutCancel(ctx), req.Session)
+						}()
+						time.Sleep(time.Second / 2)
+						return toolText("done"), nil
+					}, gosdk.WithUnmodifiedHandlers())
+					session := thinker(t, server, time.Minute, func(p *mcp.ProgressNotificationParams) {
+						t.Errorf("after the result came %+v", p)
+					})
+					params := &mcp.CallToolParams{Name: "t", Meta: mcp.Meta{"progressToken": "p"}}
+					if result, err := session.CallTool(t.Context(), params); err != nil || result.IsError {
+						t.Fatalf("got %+v, %v", result, err)
+					}
+					t.Logf("the question got %v", <-asked)
+					_ = session.Close()
+				})
 			})
 		}
 	}

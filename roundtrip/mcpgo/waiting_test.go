@@ -294,3 +294,39 @@ func TestNoHeartbeats(t *testing.T) {
 		}
 	}
 }
+
+// A visit that is finished is announced to the client of a session under the id
+// under which it was asked for, if the revision has such a notification.
+func TestFinishedVisitsAreAnnounced(t *testing.T) {
+	for _, transport := range []string{"http, standing", "lines"} {
+		t.Run(transport, func(t *testing.T) {
+			s := newHostServer()
+			s.AddTool(mcp.NewTool("visit"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				if err := roundtrip.AskURL(ctx, "login", "Sign in", visitURL); err != nil {
+					return nil, err
+				}
+				err := roundtrip.Await(ctx, "login", func(context.Context) (bool, error) { return true, nil })
+				return mcp.NewToolResultText("signed in"), err
+			})
+			c := openSession(t, transport, v20251125, install(t, s, nil), s)
+			c.say(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"visit"}}`)
+			question := c.question()
+			c.say(`{"jsonrpc":"2.0","id":` + string(question.ID) + `,"result":{"action":"accept"}}`)
+			var asked struct {
+				Params struct {
+					ID string `json:"elicitationId"`
+				} `json:"params"`
+			}
+			if err := json.Unmarshal([]byte(question.raw), &asked); err != nil || asked.Params.ID == "" {
+				t.Fatalf("asked %s, %v", question.raw, err)
+			}
+			c.until(func() bool {
+				text := c.text()
+				return strings.Contains(text, `"notifications/elicitation/complete"`) && strings.Contains(text, "signed in")
+			})
+			if n := strings.Count(c.text(), asked.Params.ID); n != 2 {
+				t.Errorf("the id comes %d times, want that of the question and of its end; said was %s", n, c.text())
+			}
+		})
+	}
+}

@@ -3,6 +3,7 @@ package natsguard
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -58,7 +59,8 @@ type Options struct {
 	// Share is how many bytes of the bucket one principal may use, counted over
 	// all replicas; see the package comment. 0: a quarter of what the bucket may
 	// hold, or of [DefaultMaxBytes] where it has no bound. Negative: there are no
-	// shares, and one principal can fill the bucket.
+	// shares, and one principal can fill the bucket. 1 to 511, in which not even
+	// one claim has room, is an error.
 	Share int64
 }
 
@@ -73,6 +75,10 @@ func (o *Options) withDefaults(bucket string) (Options, error) {
 		min(int64(opts.Replicas), opts.MaxBytes, int64(opts.MaxOutcome)) < 0 {
 		return opts, errors.New("options: " +
 			"Timeout, Replicas, MaxBytes, Longest and MaxOutcome must not be negative")
+	}
+	if opts.Share > 0 && opts.Share < unitBytes {
+		return opts, fmt.Errorf("options: Share of %d bytes has no room for a claim; the least is %d",
+			opts.Share, unitBytes)
 	}
 	opts.Bucket = cmp.Or(opts.Bucket, bucket)
 	opts.Timeout = cmp.Or(opts.Timeout, DefaultTimeout)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -223,4 +224,36 @@ func TestNoShares(t *testing.T) {
 		err = g.Claim(t.Context(), fmt.Sprint(made), "mallory", print1, inAnHour())
 	}
 	exceeded(t, err, "guard", "server")
+}
+
+// TestShareThatHoldsNothing is a mistake that New finds, and not the first who pays.
+func TestShareThatHoldsNothing(t *testing.T) {
+	js := natstest.Connect(t, natstest.Start(t, t.TempDir(), 0).ClientURL())
+	constructors := map[string]func(*natsguard.Options) error{
+		"guard": func(o *natsguard.Options) error {
+			_, err := natsguard.New(t.Context(), js, o)
+			return err
+		},
+		"store": func(o *natsguard.Options) error {
+			_, err := natsguard.NewStateStore(t.Context(), js, o)
+			return err
+		},
+	}
+	for name, open := range constructors {
+		for _, share := range []int64{1, 511} {
+			if err := open(&natsguard.Options{Share: share}); err == nil || !strings.Contains(err.Error(), "options: Share") {
+				t.Errorf("%s with a share of %d: %v", name, share, err)
+			}
+		}
+		for _, share := range []int64{-1, 0, 512} {
+			if err := open(&natsguard.Options{Share: share}); err != nil {
+				t.Errorf("%s with a share of %d: %v", name, share, err)
+			}
+		}
+	}
+	g := newGuard(t, js, &natsguard.Options{Share: 512})
+	if err := g.Claim(t.Context(), "one", "ann", print1, inAnHour()); err != nil {
+		t.Errorf("the smallest share: %v", err)
+	}
+	exceeded(t, g.Claim(t.Context(), "two", "ann", print1, inAnHour()), "guard", "principal")
 }

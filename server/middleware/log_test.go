@@ -288,3 +288,19 @@ func TestFailedPushesAreRecorded(t *testing.T) {
 		}
 	}
 }
+
+// TestLongErrorsAreCut at 512 bytes, escapes included.
+func TestLongErrorsAreCut(t *testing.T) {
+	core, logs := observer.New(zapcore.DebugLevel)
+	log := middleware.NewLog(zap.New(core), nil)
+	for text, want := range map[string]string{
+		strings.Repeat("x", 512):  strings.Repeat("x", 512),
+		strings.Repeat("x", 513):  strings.Repeat("x", 512) + "…",
+		strings.Repeat("\n", 300): strings.Repeat(`\n`, 256) + "…",
+	} {
+		log.Observe(t.Context(), roundtrip.HandlerFailed{Err: errors.New(text), Text: text})
+		if got := logs.TakeAll()[0].ContextMap()["error"]; got != want {
+			t.Errorf("%d bytes are logged as %q", len(text), got)
+		}
+	}
+}

@@ -411,6 +411,11 @@ func TestWireHiddenErrors(t *testing.T) {
 			if !strings.Contains(fmt.Sprint(fields["error"]), "10.0.0.7") {
 				t.Errorf("the log has no text: %v", fields)
 			}
+			for _, secret := range []string{"token-of-ada", "Felix"} {
+				if all := fmt.Sprint(w.logs.All()); strings.Contains(all, secret) || strings.Contains(got, secret) {
+					t.Errorf("%s shows: the client has %q, the log %s", secret, got, all)
+				}
+			}
 		})
 	}
 }

@@ -93,6 +93,8 @@ func TestPreflight(t *testing.T) {
 				t.Errorf("%s: got Vary %q", mode, vary)
 			}
 		}
+		// Browsers send none with a preflight; that somebody does changes nothing.
+		wantReadable(t, mode+" with credentials", do(t, ts, "OPTIONS", preflight(page, "Authorization", "Bearer a", "Cookie", "a=b"), ""))
 		// Not a preflight: it has to say who sends it, as any other request.
 		if got := do(t, ts, "OPTIONS", preflight(page, "Access-Control-Request-Method", ""), ""); got.status != 401 {
 			t.Errorf("%s: OPTIONS that asks for nothing: got status %d, want 401", mode, got.status)

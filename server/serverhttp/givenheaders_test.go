@@ -110,3 +110,19 @@ func TestLegacyHeadersExecuteNothing(t *testing.T) {
 		t.Errorf("a batch that agrees: got status %d: %s", response.StatusCode, text)
 	}
 }
+
+// TestLongHeadersAreCut: of what a client sent an error repeats 64 bytes, and says
+// where it left something out.
+func TestLongHeadersAreCut(t *testing.T) {
+	ts, _ := serve(t, newServer(t, nil), nil)
+	for n, want := range map[int]string{
+		64: `"` + strings.Repeat("n", 64) + `"`,
+		65: `"` + strings.Repeat("n", 64) + `…"`,
+	} {
+		h := headers("tools/call", strings.Repeat("n", n))
+		got := do(t, ts, "POST", h, body("tools/call", `"name":"echo","arguments":{"message":"hi"}`))
+		if got.code() != -32020 || !strings.Contains(got.Error.Message, want+",") {
+			t.Errorf("%d bytes: got %s, want %s in it", n, got.body, want)
+		}
+	}
+}

@@ -52,7 +52,7 @@ func newHookError(r *http.Request, err error) error {
 	if len(text) > maxCause {
 		text = strings.ToValidUTF8(text[:maxCause], "") + "…"
 	}
-	return &hookError{"serverhttp.Options.Authenticate: " + redact.Text(text, requestSecrets(r)), err}
+	return &hookError{"serverhttp.Options.Authenticate: " + redact.MaskParts(text, requestSecrets(r)), err}
 }
 
 // errorText returns the text of an error that is not ours, and may panic.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/envelope"
 	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/internal/sse"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -364,7 +365,7 @@ const usualReply = 384
 
 func (l *loan) lendBuffer(buf *[]byte) []byte {
 	l.lent = buf
-	*buf = protocol.BeginResponse((*buf)[:0], l.id)
+	*buf = envelope.BeginResult((*buf)[:0], l.id.String())
 	l.head = len(*buf)
 	return *buf
 }

@@ -15,6 +15,7 @@ import (
 	"weak"
 
 	"github.com/rondo-mcp/rondo/internal/sse"
+	"github.com/rondo-mcp/rondo/internal/testmode"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -294,10 +295,10 @@ func TestMemoryOfCallsThatWait(t *testing.T) {
 			objectsNow, stacksNow := memoryInUse()
 			objects, stack := int64(objectsNow-objectsBefore)/calls, int64(stacksNow-stacksBefore)/calls
 			t.Logf("%d bytes of objects and %d of stack for each of %d calls that wait", objects, stack, calls)
-			if objects > maxWaitObjects && !raceEnabled {
+			if objects > maxWaitObjects && !testmode.Race {
 				t.Errorf("a call that waits takes %d bytes of objects, want at most %d", objects, maxWaitObjects)
 			}
-			if stack > maxWaitStack && !raceEnabled {
+			if stack > maxWaitStack && !testmode.Race {
 				t.Errorf("a call that waits takes %d bytes of stack, want at most %d", stack, maxWaitStack)
 			}
 			if err := h.Shutdown(t.Context()); err != nil {

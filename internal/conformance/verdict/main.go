@@ -88,7 +88,8 @@ func (l *leg) load(lists string, update bool) error {
 }
 
 func (l *leg) read(run string) (conformance.Results, error) {
-	return conformance.ReadResults(os.DirFS(filepath.Join(l.dir, run)), strings.HasPrefix(l.name, "server-"))
+	results := os.DirFS(filepath.Join(l.dir, run))
+	return conformance.ReadResults(results, strings.HasPrefix(l.name, "server-"))
 }
 
 // judge prints a line for each run and for the control, and what failed.

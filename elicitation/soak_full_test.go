@@ -1,5 +1,0 @@
-//go:build soak
-
-package elicitation_test
-
-const soakRounds = 100_000

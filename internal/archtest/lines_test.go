@@ -1,0 +1,175 @@
+package archtest_test
+
+import (
+	"go/scanner"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// The width of lines. A tab counts as many columns as most editors show.
+const (
+	maxColumns = 100
+	tabColumns = 4
+
+	// A literal or a word of this many columns cannot be broken without loss, so a line with one
+	// may be longer: JSON texts of tests, struct tags, addresses.
+	unbreakable = 40
+)
+
+// notNarrow are the directories that still have lines over maxColumns. The list only gets shorter:
+// delete a directory in the change that breaks its last long line.
+var notNarrow = map[string]bool{
+	"client":                              true,
+	"client/clienthttp":                   true,
+	"elicitation":                         true,
+	"elicitation/bustest":                 true,
+	"elicitation/gosdk":                   true,
+	"elicitation/mcpgo":                   true,
+	"elicitation/natsbus":                 true,
+	"examples/everything":                 true,
+	"examples/everything-client":          true,
+	"examples/gateway":                    true,
+	"examples/quickstart":                 true,
+	"examples/retrofit":                   true,
+	"examples/wizard":                     true,
+	"examples/writeonce":                  true,
+	"internal/archtest":                   true,
+	"internal/benchmarks":                 true,
+	"internal/benchmarks/cases":           true,
+	"internal/benchmarks/cmd/bench":       true,
+	"internal/benchmarks/drive":           true,
+	"internal/benchmarks/measure":         true,
+	"internal/benchmarks/peers/gosdk":     true,
+	"internal/benchmarks/peers/mcpgo":     true,
+	"internal/benchmarks/peers/reference": true,
+	"internal/benchmarks/peers/rondo":     true,
+	"internal/benchmarks/wire":            true,
+	"internal/conformance":                true,
+	"internal/e2e":                        true,
+	"internal/errprefix":                  true,
+	"internal/fields":                     true,
+	"internal/form":                       true,
+	"internal/headers":                    true,
+	"internal/heartbeat":                  true,
+	"internal/interop":                    true,
+	"internal/jsonx":                      true,
+	"internal/lazyctx":                    true,
+	"internal/lineio":                     true,
+	"internal/natskv":                     true,
+	"internal/natstest":                   true,
+	"internal/proctest":                   true,
+	"internal/quota":                      true,
+	"internal/redact":                     true,
+	"internal/replay":                     true,
+	"internal/revision":                   true,
+	"internal/schema":                     true,
+	"internal/seal":                       true,
+	"internal/sse":                        true,
+	"internal/urlrule":                    true,
+	"internal/wiretest":                   true,
+	"protocol":                            true,
+	"roundtrip":                           true,
+	"roundtrip/gosdk":                     true,
+	"roundtrip/mcpgo":                     true,
+	"roundtrip/natsguard":                 true,
+	"roundtrip/roundtriptest":             true,
+	"server":                              true,
+	"server/middleware":                   true,
+	"server/serverhttp":                   true,
+}
+
+// TestLinesAreNarrow wants the lines of Go files within maxColumns, in all directories but those
+// that are listed.
+func TestLinesAreNarrow(t *testing.T) {
+	found := make(map[string]bool)
+	for _, file := range written(t) {
+		if !strings.HasSuffix(file, ".go") || strings.Contains(file, "/testdata/") {
+			continue
+		}
+		src, err := os.ReadFile(filepath.Join(root(t), file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir, wide := path.Dir(file), wideLines(src)
+		found[dir] = found[dir] || len(wide) > 0
+		if len(wide) > 0 && !notNarrow[dir] {
+			t.Errorf("%s: lines %v are wider than %d columns", file, wide, maxColumns)
+		}
+	}
+	for dir := range notNarrow {
+		if !found[dir] {
+			t.Errorf("%s has no long lines any more: delete it from notNarrow", dir)
+		}
+	}
+}
+
+// wideLines returns the numbers of the lines that are wider than maxColumns, those with an
+// unbreakable word left out.
+func wideLines(src []byte) (wide []int) {
+	excused := linesWithUnbreakables(src)
+	for i, line := range strings.Split(string(src), "\n") {
+		columns := utf8.RuneCountInString(line) + (tabColumns-1)*strings.Count(line, "\t")
+		if columns > maxColumns && !excused[i+1] {
+			wide = append(wide, i+1)
+		}
+	}
+	return wide
+}
+
+// linesWithUnbreakables returns the lines that hold, or lie within, a long literal, and the lines
+// of comments that hold a long word.
+func linesWithUnbreakables(src []byte) map[int]bool {
+	lines := make(map[int]bool)
+	file := token.NewFileSet().AddFile("", -1, len(src))
+	var s scanner.Scanner
+	s.Init(file, src, nil, scanner.ScanComments)
+	for {
+		pos, tok, text := s.Scan()
+		switch first := file.Line(pos); tok {
+		case token.EOF:
+			return lines
+		case token.COMMENT:
+			for i, line := range strings.Split(text, "\n") {
+				long := func(word string) bool { return len(word) >= unbreakable }
+				lines[first+i] = lines[first+i] || slices.ContainsFunc(strings.Fields(line), long)
+			}
+		case token.STRING:
+			if len(text) >= unbreakable {
+				for i := range 1 + strings.Count(text, "\n") {
+					lines[first+i] = true
+				}
+			}
+		}
+	}
+}
+
+// TestWideLinesAreFound tries the counter on lines of each kind.
+func TestWideLinesAreFound(t *testing.T) {
+	wide := strings.Repeat("x ", 60)
+	for _, test := range []struct {
+		name, line string
+		want       int
+	}{
+		{"comment", "// " + wide, 1},
+		{"code", "var " + strings.Repeat("a, ", 40) + "b int", 1},
+		{"comment behind code", "var a int // " + wide, 1},
+		{"tabs count", "\t\t\t\t\t// " + strings.Repeat("x ", 40), 1},
+		{"at the limit", "// " + strings.Repeat("x", 30) + strings.Repeat(" y", 33) + "z", 0},
+		{"one over the limit", "// " + strings.Repeat("x", 30) + strings.Repeat(" y", 33) + "zz", 1},
+		{"address", "// see https://example.com/" + strings.Repeat("x", 90), 0},
+		{"long literal", `var a = "` + wide + `"`, 0},
+		{"short literals", `var a = "x"` + strings.Repeat(` + "x"`, 30), 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := wideLines([]byte("package p\n\n" + test.line + "\n")); len(got) != test.want {
+				t.Errorf("got lines %v, want %d", got, test.want)
+			}
+		})
+	}
+}

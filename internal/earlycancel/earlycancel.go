@@ -1,0 +1,54 @@
+// Package earlycancel remembers notifications/cancelled that arrive before the request that they
+// cancel. That happens when each message travels by itself, as in separate POSTs, or when the
+// request waits for its turn and the notification does not.
+package earlycancel
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+const (
+	// Max is how many cancellations are remembered. One side cancels a few requests at a time, and
+	// most cancellations that find no request came after its response.
+	Max = 16
+	// MaxID is the length in bytes of the longest request id that is remembered.
+	MaxID = 128
+	// Life is how long a cancellation counts. Reordered messages arrive within milliseconds.
+	Life = 5 * time.Second
+)
+
+// A Set holds cancellations whose request is not known yet. The zero value is empty. A Set is not
+// safe for concurrent use; its owner calls it with a mutex held.
+type Set struct{ list []cancellation }
+
+type cancellation struct {
+	id protocol.ID
+	at time.Time
+}
+
+// Note remembers a cancellation. It evicts the oldest one when there are Max already.
+func (s *Set) Note(id protocol.ID) {
+	if len(id.String()) > MaxID {
+		return
+	}
+	if len(s.list) >= Max {
+		s.list = slices.Delete(s.list, 0, 1)
+	}
+	s.list = append(s.list, cancellation{id, time.Now()})
+}
+
+// Take reports whether the request with that id, which is about to run, has been cancelled. It
+// forgets the cancellation, so that a peer which reuses an id, against the protocol, has only one
+// request cancelled.
+func (s *Set) Take(id protocol.ID) (cancelled bool) {
+	i := slices.IndexFunc(s.list, func(c cancellation) bool { return c.id == id })
+	if i < 0 {
+		return false
+	}
+	cancelled = time.Since(s.list[i].at) < Life
+	s.list = slices.Delete(s.list, i, i+1)
+	return cancelled
+}

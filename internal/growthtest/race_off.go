@@ -1,6 +1,0 @@
-//go:build !race
-
-package growthtest
-
-// raceDetector reports that the race detector is on.
-const raceDetector = false

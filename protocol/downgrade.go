@@ -1,0 +1,63 @@
+package protocol
+
+import (
+	"fmt"
+	"slices"
+)
+
+// downgradeContent returns blocks of content as version v has them. Links to resources exist since
+// 2025-06-18 and audio since 2025-03-26. Earlier clients may fail on unknown blocks, so they get
+// text instead that says what was left out. It does not change blocks.
+func downgradeContent(v Version, blocks []Content) []Content {
+	if v >= V20250618 ||
+		!slices.ContainsFunc(blocks, func(b Content) bool { return substituteFor(v, b) != nil }) {
+		return blocks
+	}
+	spelled := slices.Clone(blocks)
+	for i, b := range blocks {
+		if text := substituteFor(v, b); text != nil {
+			spelled[i] = text
+		}
+	}
+	return spelled
+}
+
+// downgradeMessages is downgradeContent for the messages of a prompt.
+func downgradeMessages(v Version, messages []PromptMessage) []PromptMessage {
+	if v >= V20250618 ||
+		!slices.ContainsFunc(messages,
+			func(m PromptMessage) bool { return substituteFor(v, m.Content) != nil }) {
+		return messages
+	}
+	spelled := slices.Clone(messages)
+	for i, m := range messages {
+		if text := substituteFor(v, m.Content); text != nil {
+			spelled[i].Content = text
+		}
+	}
+	return spelled
+}
+
+// substituteFor returns the text that replaces a block which version v does not have, nil when it
+// has it.
+func substituteFor(v Version, block Content) *TextContent {
+	switch b := block.(type) {
+	case *ResourceLink:
+		if b == nil || v >= V20250618 {
+			return nil
+		}
+		name := b.Title
+		if name == "" {
+			name = b.Name
+		}
+		return &TextContent{Text: name + ": " + b.URI, Annotations: b.Annotations}
+	case *AudioContent:
+		if b == nil || v >= V20250326 {
+			return nil
+		}
+		text := fmt.Sprintf("[%s, %d bytes, which revision %s of the protocol cannot carry]",
+			b.MIMEType, len(b.Data), v)
+		return &TextContent{Text: text, Annotations: b.Annotations}
+	}
+	return nil
+}

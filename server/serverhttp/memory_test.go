@@ -1,0 +1,249 @@
+package serverhttp_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/leaktest"
+	"github.com/rondo-mcp/rondo/internal/testmode"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/server/serverhttp"
+)
+
+var (
+	// manyStreams comes close to the default limit of the server under the tag soak.
+	// Each stream takes two file descriptors: ulimit -n must then allow for 20,000.
+	manyStreams = 1000
+	// manySessions is the default limit of a handler under the tag soak.
+	manySessions        = 500
+	manySessionsTimeout = 2 * time.Second
+)
+
+func init() {
+	if testmode.Soak {
+		manyStreams, manySessions = 9000, serverhttp.DefaultMaxSessions
+		manySessionsTimeout = time.Minute
+	}
+}
+
+// maxStreamMemory is what a quiet subscription may cost, four times what
+// net/http takes for its connection. The clients of the test are part of it.
+const maxStreamMemory = 64 << 10
+
+// A crowd is many clients of one stream each. They share a buffer and have no
+// goroutines, so that what they cost does not count for much.
+type crowd struct {
+	conns []net.Conn
+	buf   [8 << 10]byte
+}
+
+// read reads what a client is sent until it ends with suffix.
+func (c *crowd) read(t *testing.T, conn net.Conn, suffix string) string {
+	t.Helper()
+	var text strings.Builder
+	for !strings.HasSuffix(text.String(), suffix) {
+		n, err := conn.Read(c.buf[:])
+		if text.Write(c.buf[:n]); err != nil {
+			t.Fatalf("after %q: %v", text.String(), err)
+		}
+	}
+	return text.String()
+}
+
+// each reads what every client is sent up to suffix, which must contain part.
+func (c *crowd) each(t *testing.T, suffix, part string) {
+	t.Helper()
+	for i, conn := range c.conns {
+		if got := c.read(t, conn, suffix); !strings.Contains(got, part) {
+			t.Fatalf("client %d was sent %q, want %s", i, got, part)
+		}
+	}
+}
+
+// inUse is the memory that is in use, of objects and of stacks.
+func inUse() uint64 {
+	objects, stacks := memoryInUse()
+	return objects + stacks
+}
+
+func memoryInUse() (objects, stacks uint64) {
+	runtime.GC()
+	runtime.GC() // twice, for what pools hold
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc, m.StackInuse
+}
+
+// TestManyStreams opens many subscriptions on connections of their own, tells
+// all of them of one change, and shuts down while everything is in motion.
+func TestManyStreams(t *testing.T) {
+	leaktest.Check(t)
+	srv := newServer(t, nil)
+	ts, h := serve(t, srv, nil)
+	before, c := inUse(), &crowd{}
+	for range manyStreams {
+		conn := dial(t, ts)
+		if _, err := io.WriteString(conn, listenRequest(toTools)); err != nil {
+			t.Fatal(err)
+		}
+		c.conns = append(c.conns, conn)
+	}
+	const endOfEvent, endOfStream = "\n\n\r\n", "\r\n0\r\n\r\n"
+	c.each(t, endOfEvent, "acknowledged")
+	memory := (int64(inUse()) - int64(before)) / int64(manyStreams)
+	t.Logf("%d streams, %d bytes each", manyStreams, memory)
+	if memory > maxStreamMemory {
+		t.Errorf("a stream takes %d bytes, want at most %d", memory, maxStreamMemory)
+	}
+
+	began := time.Now()
+	addTool(srv, "new")
+	c.each(t, endOfEvent, "list_changed")
+	t.Logf("a change reached all of them after %s", time.Since(began))
+
+	stop := load(t, ts.URL, func(i int) {
+		name := fmt.Sprint("t", i)
+		addTool(srv, name)
+		srv.RemoveTool(name)
+	})
+	began = time.Now()
+	if err := h.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	t.Logf("shut down after %s", time.Since(began))
+	c.each(t, endOfStream, `"id":7,"result":{"resultType":"complete"`)
+	stop()
+}
+
+// TestListenKeepsNoBody holds that a client cannot make the server hold memory
+// by sending a small subscription in a large message.
+func TestListenKeepsNoBody(t *testing.T) {
+	const streams, padding = 50, 1 << 20
+	ts, _ := serve(t, newServer(t, nil), nil)
+	before, c := inUse(), &crowd{}
+	padded := rawRequest(body(protocol.MethodListen, toTools)+strings.Repeat(" ", padding),
+		"MCP-Protocol-Version: 2026-07-28", "Mcp-Method: "+protocol.MethodListen)
+	for range streams {
+		conn := dial(t, ts)
+		if _, err := io.WriteString(conn, padded); err != nil {
+			t.Fatal(err)
+		}
+		c.conns = append(c.conns, conn)
+	}
+	c.each(t, "\n\n\r\n", "acknowledged")
+	if memory := (int64(inUse()) - int64(before) - int64(len(padded))) / streams; memory > maxStreamMemory {
+		t.Errorf("a stream takes %d bytes, want at most %d", memory, maxStreamMemory)
+	}
+}
+
+// load calls change, and a tool over HTTP, again and again on several
+// goroutines until the function that it returns is called.
+func load(t *testing.T, url string, change func(i int)) (stop func()) {
+	done := make(chan struct{})
+	var running sync.WaitGroup
+	transport := &http.Transport{}
+	client := &http.Client{Transport: transport}
+	for worker := range 2 {
+		repeat := func(f func(i int)) {
+			for i := worker; ; i += 2 {
+				select {
+				case <-done:
+					return
+				default:
+					f(i)
+				}
+			}
+		}
+		running.Go(func() { repeat(change) })
+		running.Go(func() {
+			repeat(func(int) {
+				r, err := http.NewRequest("POST", url, strings.NewReader(body(protocol.MethodCallTool, `"name":"echo","arguments":{"message":"x"}`)))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				r.Header = headers(protocol.MethodCallTool, "echo")
+				response, err := client.Do(r)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != 200 && response.StatusCode != 503 {
+					t.Errorf("a call is answered %d, %v", response.StatusCode, err)
+				}
+				response.Body.Close()
+			})
+		})
+	}
+	return func() {
+		close(done)
+		running.Wait()
+		transport.CloseIdleConnections()
+	}
+}
+
+// maxSessionMemory is what a session may take of which nobody is connected.
+const maxSessionMemory = 4 << 10
+
+// TestManyIdleSessions opens sessions, uses them, and drops them without
+// DELETE, over few connections, as clients behind a proxy do. Idle ones are
+// small and have no goroutine; when they have expired nothing is left.
+func TestManyIdleSessions(t *testing.T) {
+	srv, _ := legacyServer(t, nil)
+	timeout := manySessionsTimeout
+	ts, h := serve(t, srv, &serverhttp.Options{SessionTimeout: timeout, MaxSessions: 2 * manySessions})
+	openSession(t, ts, "2025-11-25").call(1, "echo") // the connection and what is made once
+	before, goroutines := inUse(), runtime.NumGoroutine()
+	began := time.Now()
+	for i := range manySessions {
+		c := openSession(t, ts, legacyVersions[i%len(legacyVersions)])
+		if got := c.call(1, "echo"); got.Error != nil {
+			t.Fatal(got.body)
+		}
+	}
+	opened := time.Since(began)
+	// Those that have nothing but themselves to keep.
+	memory := (int64(inUse()) - int64(before)) / int64(manySessions)
+	running := runtime.NumGoroutine() - goroutines
+	t.Logf("%d sessions opened and used in %s: %d bytes each, %d goroutines more", manySessions, opened, memory, running)
+	if memory > maxSessionMemory {
+		t.Errorf("an idle session takes %d bytes, want at most %d", memory, maxSessionMemory)
+	}
+	if running > 10 {
+		t.Errorf("%d goroutines for idle sessions, want none", running)
+	}
+	if opened < timeout && serverhttp.Sessions(h) < manySessions {
+		t.Errorf("%d sessions are open, want %d", serverhttp.Sessions(h), manySessions)
+	}
+
+	// Some more, which leave events behind and broken streams.
+	for range manySessions / 10 {
+		c := openSession(t, ts, "2025-11-25")
+		c.call(1, "notify")
+		c.do(t.Context(), "GET", "", "Accept", "text/event-stream").Body.Close()
+	}
+	t.Logf("%d bytes of events are kept for %d sessions with streams", serverhttp.EventBytes(h), manySessions/10)
+	for deadline := time.Now().Add(3 * timeout); serverhttp.Sessions(h) > 0; {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d sessions are left", serverhttp.Sessions(h))
+		}
+		<-time.After(timeout / 20)
+	}
+	if n := serverhttp.EventBytes(h); n != 0 {
+		t.Errorf("%d bytes of events are kept for no session", n)
+	}
+	ts.Client().CloseIdleConnections()
+	left := int64(inUse()) - int64(before)
+	t.Logf("after they have expired: %d bytes, %d goroutines more", left, runtime.NumGoroutine()-goroutines)
+	// Tables stay as large as they have been.
+	if limit := int64(512<<10 + 100*manySessions); left > limit {
+		t.Errorf("expired sessions leave %d bytes behind, want at most %d", left, limit)
+	}
+}
