@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 
-	"github.com/rondo-mcp/rondo/internal/headers"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -27,8 +26,9 @@ type era interface {
 	answerOwnMethod(ctx context.Context, in *Incoming) (protocol.Result, error, bool)
 	// logLevel returns the least severe level that the client wants, empty for none.
 	logLevel(meta *protocol.RequestMeta) protocol.LoggingLevel
-	// checkParamHeaders checks headers against the arguments that they mirror.
-	checkParamHeaders(table *headers.Table, arguments []byte, lines func(string) []string) error
+	// hasParamHeaders reports whether arguments must be mirrored into headers. Where they
+	// need not be, those that are there must agree all the same.
+	hasParamHeaders() bool
 	// refuseCapabilities returns the error for a client that lacks capabilities.
 	refuseCapabilities(missing protocol.ClientCapabilities) error
 	// refuseTool returns the answer to a call whose tool the client cannot use.

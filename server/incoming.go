@@ -114,7 +114,10 @@ func (in *Incoming) CheckParamHeaders(lines func(name string) []string) error {
 	if !ok || !in.server.isVisible(in, protocol.MethodListTools, p.Name) {
 		return nil // the call will be refused, in words that are the same for both
 	}
-	return in.era.checkParamHeaders(&t.headers, p.Arguments, lines)
+	if in.era.hasParamHeaders() {
+		return t.headers.Check(p.Arguments, lines)
+	}
+	return t.headers.CheckGiven(p.Arguments, lines)
 }
 
 // Session returns the session that the request belongs to, nil for requests of

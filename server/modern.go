@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 
-	"github.com/rondo-mcp/rondo/internal/headers"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -102,11 +101,7 @@ func (m modernEra) answerOwnMethod(
 
 func (modernEra) logLevel(meta *protocol.RequestMeta) protocol.LoggingLevel { return meta.LogLevel }
 
-func (modernEra) checkParamHeaders(
-	table *headers.Table, arguments []byte, lines func(string) []string,
-) error {
-	return table.Check(arguments, lines)
-}
+func (modernEra) hasParamHeaders() bool { return true }
 
 func (modernEra) refuseCapabilities(missing protocol.ClientCapabilities) error {
 	return protocol.MissingCapabilities(missing)

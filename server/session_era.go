@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 
-	"github.com/rondo-mcp/rondo/internal/headers"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/internal/revision"
@@ -268,13 +267,7 @@ func (x *Session) logLevel(*protocol.RequestMeta) protocol.LoggingLevel {
 	return x.level
 }
 
-// checkParamHeaders checks the headers that are there: these revisions do not have
-// them, so none is missing.
-func (x *Session) checkParamHeaders(
-	table *headers.Table, arguments []byte, lines func(string) []string,
-) error {
-	return table.CheckGiven(arguments, lines)
-}
+func (x *Session) hasParamHeaders() bool { return false }
 
 func (x *Session) refuseCapabilities(missing protocol.ClientCapabilities) error {
 	return protocol.Errorf(protocol.CodeCannotAsk,
