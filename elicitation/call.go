@@ -53,14 +53,14 @@ type Call struct {
 	upstream UpstreamKey
 	began    time.Time
 	stop     func() bool // stops watching ctx
-	reports  reports
+	progress progressWriter
 
 	// Guarded by router.mu.
-	related protocol.ID
-	entries []*entry
-	over    bool // ended, or its context is
-	ended   bool
-	swept   bool // was over at the last sweep, and not ended
+	related   protocol.ID
+	questions []*pendingQuestion
+	over      bool // ended, or its context is
+	ended     bool
+	swept     bool // was over at the last sweep, and not ended
 }
 
 // Begin says that a request of a client is about to be served by an upstream:
@@ -87,7 +87,7 @@ func (r *Router) Begin(ctx context.Context, origin Origin, via Via, upstream Ups
 		router: r, ctx: ctx, origin: origin, via: via, upstream: upstream,
 		began: time.Now(), related: origin.Related,
 	}
-	c.reports.init(via, origin.ProgressToken)
+	c.progress.setVia(via, origin.ProgressToken)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -98,12 +98,12 @@ func (r *Router) Begin(ctx context.Context, origin Origin, via Via, upstream Ups
 	}
 	origin.Session.calls[c] = struct{}{}
 	if upstream != "" {
-		u := r.upstreamAt(upstream)
+		u := r.findOrAddUpstreamLocked(upstream)
 		u.calls = append(u.calls, c)
 	}
 	r.calls[c] = struct{}{}
-	r.armSweep()
-	c.stop = context.AfterFunc(ctx, func() { c.halt(ByClient) })
+	r.startSweepLocked()
+	c.stop = context.AfterFunc(ctx, func() { c.cancelQuestions(ByClient) })
 	return c, nil
 }
 
@@ -113,8 +113,8 @@ func (r *Router) Begin(ctx context.Context, origin Origin, via Via, upstream Ups
 // a transport that is at it.
 func (c *Call) End() {
 	c.stop()
-	c.halt(ByCall)
-	c.reports.close()
+	c.cancelQuestions(ByCall)
+	c.progress.close()
 	r := c.router
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,18 +132,18 @@ func (c *Call) End() {
 	}
 	if u := r.upstreams[c.upstream]; u != nil {
 		u.calls = slices.DeleteFunc(u.calls, func(other *Call) bool { return other == c })
-		r.dropUpstream(c.upstream)
+		r.dropIdleUpstreamLocked(c.upstream)
 	}
 }
 
-// halt withdraws what is pending and lets nothing more begin.
-func (c *Call) halt(by CancelledBy) {
+// cancelQuestions withdraws what is pending and lets nothing more begin.
+func (c *Call) cancelQuestions(by CancelledBy) {
 	c.router.mu.Lock()
 	c.over = true
-	waiting := slices.Clone(c.entries)
+	waiting := slices.Clone(c.questions)
 	c.router.mu.Unlock()
 	for _, e := range waiting {
-		e.finish(c.router.cancelled(by, context.Cause(c.ctx)))
+		e.finish(c.router.cancelledOutcome(by, context.Cause(c.ctx)))
 	}
 }
 
@@ -159,10 +159,10 @@ func (c *Call) Relate(id protocol.ID) {
 // can come back and answer does not call it.
 func (c *Call) Lost(err error) {
 	c.router.mu.Lock()
-	waiting := slices.Clone(c.entries)
+	waiting := slices.Clone(c.questions)
 	c.router.mu.Unlock()
 	for _, e := range waiting {
-		e.finish(failed(ReasonStreamLost, protocol.Errorf(protocol.CodeInternalError, "The client's stream was lost"), err))
+		e.finish(failedOutcome(ReasonStreamLost, protocol.Errorf(protocol.CodeInternalError, "The client's stream was lost"), err))
 	}
 }
 

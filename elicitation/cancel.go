@@ -10,11 +10,11 @@ func (r *Router) CancelUpstream(upstream UpstreamKey, id protocol.ID) bool {
 	if id.IsZero() || upstream == "" {
 		return false
 	}
-	var found *entry
+	var found *pendingQuestion
 	r.mu.Lock()
 	if u := r.upstreams[upstream]; u != nil {
 		for _, c := range u.calls {
-			for _, e := range c.entries {
+			for _, e := range c.questions {
 				if e.upstreamID == id {
 					found = e
 				}
@@ -22,5 +22,5 @@ func (r *Router) CancelUpstream(upstream UpstreamKey, id protocol.ID) bool {
 		}
 	}
 	r.mu.Unlock()
-	return found != nil && found.finish(r.cancelled(ByUpstream, nil))
+	return found != nil && found.finish(r.cancelledOutcome(ByUpstream, nil))
 }

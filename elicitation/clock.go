@@ -51,10 +51,10 @@ func (c *ToolClock) Pause() (resume func()) {
 		c.timer.Stop()
 		c.left -= time.Since(c.since)
 	}
-	return sync.OnceFunc(c.resume)
+	return sync.OnceFunc(c.endPause)
 }
 
-func (c *ToolClock) resume() {
+func (c *ToolClock) endPause() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pauses--; c.pauses == 0 && !c.stopped {

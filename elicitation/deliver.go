@@ -20,76 +20,76 @@ var (
 // answer any more.
 const withdrawTimeout = time.Second
 
-// begin returns the context of a delivery: the call's values, ending with the
+// deliveryContext returns the context of a delivery: the call's values, ending with the
 // question. It reports false when the question has ended already.
-func (e *entry) begin() (context.Context, bool) {
+func (e *pendingQuestion) deliveryContext() (context.Context, bool) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(e.call.ctx))
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.state.terminal() {
+	if e.state.isTerminal() {
 		cancel()
 		return ctx, false
 	}
-	e.abandon = cancel
+	e.cancelDelivery = cancel
 	return ctx, true
 }
 
-// deliver writes the request by the call's frames. It runs on a goroutine of its
+// deliverByFrames writes the request by the call's frames. It runs on a goroutine of its
 // own, since a transport that is stuck must not keep the upstream waiting
 // longer than the question lasts.
-func (e *entry) deliver(wire *protocol.Request) {
+func (e *pendingQuestion) deliverByFrames(wire *protocol.Request) {
 	stack.Grow()
-	ctx, ok := e.begin()
+	ctx, ok := e.deliveryContext()
 	if !ok {
 		return
 	}
-	err := guarded(func() error { return e.call.via.frames.Deliver(ctx, wire) })
+	err := recoverToError(func() error { return e.call.via.frames.Deliver(ctx, wire) })
 	if err != nil {
-		e.undelivered(err)
+		e.failDelivery(err)
 		return
 	}
-	if e.delivered() {
+	if e.markDelivered() {
 		e.withdrawLate()
 	}
 }
 
 // withdrawLate takes back a question that went out although nobody waited for it
 // any more.
-func (e *entry) withdrawLate() {
-	sendWithdrawal(e.call.via.frames, withdrawal(e.id, "nobody waits for the answer any more"))
+func (e *pendingQuestion) withdrawLate() {
+	sendWithdrawal(e.call.via.frames, withdrawalNotification(e.id, "nobody waits for the answer any more"))
 }
 
-// ask has the call's Asker put the question. It runs on a goroutine of its own
+// deliverByAsker has the call's Asker put the question. It runs on a goroutine of its own
 // for the same reason.
-func (e *entry) ask(wire *protocol.Request) {
+func (e *pendingQuestion) deliverByAsker(wire *protocol.Request) {
 	stack.Grow()
-	ctx, ok := e.begin()
+	ctx, ok := e.deliveryContext()
 	if !ok {
 		return
 	}
 	asked := Asked{ID: hexID(e.id), Params: wire.Params}
 	var raw []byte
-	err := guarded(func() (err error) {
+	err := recoverToError(func() (err error) {
 		if asked.Question, err = protocol.DecodeInputRequest(protocol.MethodElicit, wire.Params); err != nil {
 			return err
 		}
-		raw, err = e.call.via.asker.Ask(ctx, asked, func() { e.delivered() })
+		raw, err = e.call.via.asker.Ask(ctx, asked, func() { e.markDelivered() })
 		return err
 	})
 	if err == nil {
-		e.settle(raw)
+		e.finishWithResult(raw)
 		return
 	}
 	if wire, ok := protocol.AsError(err); ok {
-		e.refuse(wire)
+		e.finishWithError(wire)
 		return
 	}
-	e.undelivered(err)
+	e.failDelivery(err)
 }
 
-// guarded runs code of the host's, on a goroutine where a panic would end the
+// recoverToError runs code of the host's, on a goroutine where a panic would end the
 // process.
-func guarded(f func() error) (err error) {
+func recoverToError(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("elicitation: delivery panicked: %v", p)
@@ -98,25 +98,25 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// withdrawal is the notification that takes a question back, nil when there is
+// withdrawLocked is the notification that takes a question back, nil when there is
 // nothing to take back. By the router's own frames it is sent here, in the
 // background. e.mu is held, and so is the question's slot.
-func (e *entry) withdrawal(was state, end ending) *protocol.Notification {
+func (e *pendingQuestion) withdrawLocked(was state, end outcome) *protocol.Notification {
 	if end.replied || end.state == stateFailed || e.call.via.asker != nil {
 		return nil // an Asker sees its context end, and says so as its SDK does
 	}
-	n := withdrawal(e.id, end.explanation())
-	if !e.byRouter {
+	n := withdrawalNotification(e.id, end.withdrawalReason())
+	if !e.routerDelivers {
 		return n
 	}
 	if was == stateDelivered {
 		e.withdrawn = true
-		e.router.sending.Go(func() { sendWithdrawal(e.call.via.frames, n) })
+		e.router.withdrawals.Go(func() { sendWithdrawal(e.call.via.frames, n) })
 	}
 	return nil // else whoever delivers sends it, if the question goes out after all
 }
 
-func withdrawal(id protocol.ID, reason string) *protocol.Notification {
+func withdrawalNotification(id protocol.ID, reason string) *protocol.Notification {
 	params, err := jsonx.Encode(protocol.Cancelled{RequestID: id, Reason: reason})
 	if err != nil {
 		return nil // cannot be: an id and a constant
@@ -130,11 +130,11 @@ func sendWithdrawal(frames FrameDeliverer, n *protocol.Notification) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 	defer cancel()
-	_ = guarded(func() error { return frames.Deliver(ctx, n) }) // a client that is gone need not be told
+	_ = recoverToError(func() error { return frames.Deliver(ctx, n) }) // a client that is gone need not be told
 }
 
-// explanation tells the client why its answer is not needed.
-func (end ending) explanation() string {
+// withdrawalReason tells the client why its answer is not needed.
+func (end outcome) withdrawalReason() string {
 	switch {
 	case end.state == stateTimedOut:
 		return "the question timed out"

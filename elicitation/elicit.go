@@ -39,17 +39,17 @@ type ElicitOptions struct {
 // error is an [*Error].
 func (c *Call) Elicit(ctx context.Context, params json.RawMessage, opts *ElicitOptions) (*protocol.ElicitResult, error) {
 	if c.via == (Via{}) {
-		return nil, c.refuse(params, failure(ReasonDelivery, "The client cannot be reached", errNoVia))
+		return nil, c.rejectQuestion(params, newFailure(ReasonDelivery, "The client cannot be reached", errNoVia))
 	}
 	answers := make(chan Outcome, 1)
-	e, wire, err := c.offer(ctx, params, opts, func(o Outcome) { answers <- o })
+	e, wire, err := c.openQuestion(ctx, params, opts, func(o Outcome) { answers <- o })
 	if err != nil {
 		return nil, err
 	}
 	if c.via.frames != nil {
-		go e.deliver(wire)
+		go e.deliverByFrames(wire)
 	} else {
-		go e.ask(wire)
+		go e.deliverByAsker(wire)
 	}
 	o := <-answers
 	if o.Err != nil {
@@ -64,7 +64,7 @@ func (c *Call) Elicit(ctx context.Context, params json.RawMessage, opts *ElicitO
 // in opts must match that of a call; when more than one remains, the question is
 // refused with [ErrAmbiguousOrigin]: it is never put to a client by guess.
 func (r *Router) ElicitFrom(ctx context.Context, upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions) (*protocol.ElicitResult, error) {
-	c, err := r.origin(upstream, params, opts)
+	c, err := r.findCall(upstream, params, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -26,44 +26,44 @@ const (
 	stateFailed
 )
 
-func (s state) terminal() bool { return s >= stateCompleted }
+func (s state) isTerminal() bool { return s >= stateCompleted }
 
-// An entry is one question while it is pending.
-type entry struct {
-	router     *Router
-	call       *Call
-	id         protocol.ID
-	upstreamID protocol.ID
-	upToken    protocol.ProgressToken
-	kind       protocol.InputKind
-	message    string // fit for logs
-	check      answerCheck
-	visit      *visit // of a URL with an elicitationId
-	progress   func(*protocol.Progress)
-	done       func(Outcome)
-	created    time.Time
-	timeout    time.Duration
-	claimed    bool
-	byRouter   bool // the router delivers it, by frames
+// A pendingQuestion is one question while it is pending.
+type pendingQuestion struct {
+	router         *Router
+	call           *Call
+	id             protocol.ID
+	upstreamID     protocol.ID
+	upstreamToken  protocol.ProgressToken
+	kind           protocol.InputKind
+	message        string // fit for logs
+	check          answerCheck
+	url            *urlElicitation // of a URL with an elicitationId
+	onProgress     func(*protocol.Progress)
+	done           func(Outcome)
+	created        time.Time
+	timeout        time.Duration
+	claimed        bool
+	routerDelivers bool // the router delivers it, by frames
 
 	// mu is held over a change of state and the events that tell of it, so that
 	// the events of a question come in the order of its states. The router's
 	// lock may be taken while it is held, never the other way round.
-	mu       sync.Mutex
-	state    state
-	expires  time.Time
-	timer    *time.Timer
-	release  func() bool        // stops watching the upstream's context
-	wait     waiting.Wait       // of the client's request, for what surrounds it
-	resume   func()             // starts the host's clock again
-	abandon  context.CancelFunc // ends a delivery that is under way
-	answered bool               // the client has replied
+	mu              sync.Mutex
+	state           state
+	expires         time.Time
+	timer           *time.Timer
+	unwatchUpstream func() bool        // stops watching the upstream's context
+	wait            waiting.Wait       // of the client's request, for what surrounds it
+	resumeClock     func()             // starts the host's clock again
+	cancelDelivery  context.CancelFunc // ends a delivery that is under way
+	answered        bool               // the client has replied
 	// withdrawn says that the router has sent the withdrawal.
 	withdrawn bool
 }
 
-// An ending is the terminal state of a question and why.
-type ending struct {
+// An outcome is the terminal state of a question and why.
+type outcome struct {
 	state  state
 	result *protocol.ElicitResult // when completed
 	err    *Error                 // otherwise
@@ -73,15 +73,15 @@ type ending struct {
 	replied bool
 }
 
-func failed(reason Reason, wire *protocol.Error, err error) ending {
-	return ending{state: stateFailed, err: &Error{Reason: reason, Wire: wire, Err: err}}
+func failedOutcome(reason Reason, wire *protocol.Error, err error) outcome {
+	return outcome{state: stateFailed, err: &Error{Reason: reason, Wire: wire, Err: err}}
 }
 
-func timedOut() ending {
-	return ending{state: stateTimedOut, err: &Error{Reason: ReasonTimeout, Wire: protocol.Errorf(protocol.CodeTimeout, MessageTimeout)}}
+func timeoutOutcome() outcome {
+	return outcome{state: stateTimedOut, err: &Error{Reason: ReasonTimeout, Wire: protocol.Errorf(protocol.CodeTimeout, MessageTimeout)}}
 }
 
-func (r *Router) cancelled(by CancelledBy, cause error) ending {
+func (r *Router) cancelledOutcome(by CancelledBy, cause error) outcome {
 	e := &Error{Reason: ReasonCancelled, By: by, Wire: protocol.Errorf(protocol.CodeFlowEnded, "Elicitation cancelled"), Err: cause}
 	switch by {
 	case BySession:
@@ -89,52 +89,52 @@ func (r *Router) cancelled(by CancelledBy, cause error) ending {
 	case ByClient, ByCall:
 		e.Wire = protocol.Errorf(protocol.CodeFlowEnded, "Elicitation cancelled: the request that caused it has ended")
 	case ByShutdown:
-		refused := r.shuttingDown()
+		refused := r.shutdownError()
 		e.Wire, e.RetryAfter = refused.Wire, refused.RetryAfter
 	}
-	return ending{state: stateCancelled, err: e}
+	return outcome{state: stateCancelled, err: e}
 }
 
 // finish ends the question. Whoever calls it first decides the outcome, and that
 // call alone counts it, tells of it and frees its slot; it reports whether this
 // one did.
-func (e *entry) finish(end ending) bool {
+func (e *pendingQuestion) finish(end outcome) bool {
 	e.mu.Lock()
-	if e.state.terminal() {
+	if e.state.isTerminal() {
 		e.mu.Unlock()
 		return false
 	}
 	r, was := e.router, e.state
 	if was == stateCreated && end.replied {
 		// The reply overtook the transport's word that the question is out.
-		e.event(EventDelivered, nil)
+		e.emitStateLocked(EventDelivered, nil)
 		was = stateDelivered
 	}
 	e.state, e.answered = end.state, end.replied
 	if end.err != nil {
 		end.err.RequestID = hexID(e.id)
 	}
-	withdraw := e.withdrawal(was, end)
-	r.unpublish(e, end)
+	withdraw := e.withdrawLocked(was, end)
+	r.removeQuestion(e, end)
 	took := time.Since(e.created)
-	r.metrics.ended(end, took)
-	e.event(end.kind(), &end)
-	release, resume, abandon := e.release, e.resume, e.abandon
+	r.metrics.countEnded(end, took)
+	e.emitStateLocked(end.eventKind(), &end)
+	release, resume, abandon := e.unwatchUpstream, e.resumeClock, e.cancelDelivery
 	e.timer.Stop()
 	e.mu.Unlock()
 
 	if release != nil {
 		release()
 	}
-	r.sheltered("watcher", e.wait.End)
+	r.callHost("watcher", e.wait.End)
 	if resume != nil {
-		r.sheltered("clock", resume)
+		r.callHost("clock", resume)
 	}
 	if abandon != nil {
 		abandon()
 	}
 	if e.claimed {
-		r.opts.Bus.Release(requestKey(e.id))
+		r.opts.Bus.Release(questionBusKey(e.id))
 	}
 	outcome := Outcome{Result: end.result, Withdraw: withdraw}
 	if end.err != nil {
@@ -145,7 +145,7 @@ func (e *entry) finish(end ending) bool {
 	return true
 }
 
-func (end ending) kind() EventKind {
+func (end outcome) eventKind() EventKind {
 	switch end.state {
 	case stateCompleted:
 		return EventCompleted
@@ -159,30 +159,30 @@ func (end ending) kind() EventKind {
 
 // Cancel ends the question because the server closes that the client's request
 // runs in. It implements [waiting.Canceler]: whoever calls it may hold locks.
-func (e *entry) Cancel(cause error) {
-	go e.router.sheltered("callback", func() { e.finish(e.router.cancelled(ByShutdown, cause)) })
+func (e *pendingQuestion) Cancel(cause error) {
+	go e.router.callHost("callback", func() { e.finish(e.router.cancelledOutcome(ByShutdown, cause)) })
 }
 
-// delivered says that the transport has taken the question. late means that
+// markDelivered says that the transport has taken the question. late means that
 // nobody waits for the answer any more, and that the client has not been told.
-func (e *entry) delivered() (late bool) {
+func (e *pendingQuestion) markDelivered() (late bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.state != stateCreated {
-		return e.state.terminal() && !e.answered && !e.withdrawn
+		return e.state.isTerminal() && !e.answered && !e.withdrawn
 	}
 	e.state = stateDelivered
-	e.event(EventDelivered, nil)
-	e.until(e.created.Add(e.timeout))
+	e.emitStateLocked(EventDelivered, nil)
+	e.setExpiryLocked(e.created.Add(e.timeout))
 	return false
 }
 
-func (e *entry) undelivered(err error) {
-	e.finish(failed(ReasonDelivery, protocol.Errorf(protocol.CodeInternalError, "Elicitation could not be delivered"), err))
+func (e *pendingQuestion) failDelivery(err error) {
+	e.finish(failedOutcome(ReasonDelivery, protocol.Errorf(protocol.CodeInternalError, "Elicitation could not be delivered"), err))
 }
 
-// until sets when the question expires. e.mu is held.
-func (e *entry) until(t time.Time) {
+// setExpiryLocked sets when the question expires. e.mu is held.
+func (e *pendingQuestion) setExpiryLocked(t time.Time) {
 	if e.expires.Equal(t) {
 		return
 	}
@@ -190,8 +190,8 @@ func (e *entry) until(t time.Time) {
 	e.timer.Reset(time.Until(t))
 }
 
-// expire is what the timer calls. It may come late, after the time was put off.
-func (e *entry) expire() {
+// handleTimer is what the timer calls. It may come late, after the time was put off.
+func (e *pendingQuestion) handleTimer() {
 	e.mu.Lock()
 	early := time.Now().Before(e.expires)
 	stuck := e.state == stateCreated && e.expires.Before(e.created.Add(e.timeout))
@@ -199,23 +199,23 @@ func (e *entry) expire() {
 	switch {
 	case early:
 	case stuck:
-		e.undelivered(errStuck)
+		e.failDelivery(errStuck)
 	default:
-		e.finish(timedOut())
+		e.finish(timeoutOutcome())
 	}
 }
 
-// extend starts the timeout anew, within the absolute maximum. It reports
+// extendTimeout starts the timeout anew, within the absolute maximum. It reports
 // whether the question was still pending.
-func (e *entry) extend() bool {
+func (e *pendingQuestion) extendTimeout() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.state.terminal() {
+	if e.state.isTerminal() {
 		return false
 	}
 	if e.state == stateCreated {
 		e.state = stateDelivered
-		e.event(EventDelivered, nil)
+		e.emitStateLocked(EventDelivered, nil)
 	}
 	last := e.created.Add(e.router.opts.MaxTimeout)
 	next := time.Now().Add(e.timeout)
@@ -223,7 +223,7 @@ func (e *entry) extend() bool {
 		next = last
 	}
 	if next.After(e.expires) {
-		e.until(next)
+		e.setExpiryLocked(next)
 	}
 	return true
 }

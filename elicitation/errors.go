@@ -93,7 +93,7 @@ func (e *Error) Error() string { return e.Wire.Message }
 // Unwrap returns the error for the wire, the kinds, and the cause.
 func (e *Error) Unwrap() []error {
 	all := append(make([]error, 0, 4), e.Wire)
-	if kind := e.kind(); kind != nil {
+	if kind := e.errorKind(); kind != nil {
 		all = append(all, kind)
 	}
 	if e.By == BySession {
@@ -108,7 +108,7 @@ func (e *Error) Unwrap() []error {
 	return all
 }
 
-func (e *Error) kind() error {
+func (e *Error) errorKind() error {
 	switch e.Reason {
 	case ReasonNoSession:
 		return ErrNoSession

@@ -77,21 +77,21 @@ type AuditSink interface {
 	Audit(e Event)
 }
 
-// recording tells whether anybody wants events.
-func (r *Router) recording() bool { return r.opts.Logger != nil || r.opts.Audit != nil }
+// recordsEvents tells whether anybody wants events.
+func (r *Router) recordsEvents() bool { return r.opts.Logger != nil || r.opts.Audit != nil }
 
-func (r *Router) emit(e *Event) {
+func (r *Router) emitEvent(e *Event) {
 	if r.opts.Logger != nil {
-		r.sheltered("logger", func() { writeLog(r.opts.Logger, e) })
+		r.callHost("logger", func() { writeLog(r.opts.Logger, e) })
 	}
 	if r.opts.Audit != nil {
-		r.sheltered("audit sink", func() { r.opts.Audit.Audit(*e) })
+		r.callHost("audit sink", func() { r.opts.Audit.Audit(*e) })
 	}
 }
 
-// sheltered runs code of the host's where a panic would leave a question without
+// callHost runs code of the host's where a panic would leave a question without
 // its end, locked, or would end the process from a timer. The panic is logged.
-func (r *Router) sheltered(what string, f func()) {
+func (r *Router) callHost(what string, f func()) {
 	defer func() {
 		p := recover()
 		if p == nil || r.opts.Logger == nil {
@@ -104,30 +104,30 @@ func (r *Router) sheltered(what string, f func()) {
 	f()
 }
 
-// quoting makes fit for logs what a transport says of a question that it could not
+// redactTransportError makes fit for logs what a transport says of a question that it could not
 // take: it may quote it.
-func (r *Router) quoting(err error) (text string) {
-	r.sheltered("redactor", func() { text = r.redacted(withoutQuery(err.Error())) })
+func (r *Router) redactTransportError(err error) (text string) {
+	r.callHost("redactor", func() { text = r.redactMessage(hideURLSecrets(err.Error())) })
 	return text
 }
 
-// describe fills in what a call knows.
-func (c *Call) describe(e *Event) {
-	e.Session, e.Principal, e.CallID, e.Request = c.origin.Session.log, c.origin.Principal, c.origin.CallID, c.origin.Request
+// describeIn fills in what a call knows.
+func (c *Call) describeIn(e *Event) {
+	e.Session, e.Principal, e.CallID, e.Request = c.origin.Session.logName, c.origin.Principal, c.origin.CallID, c.origin.Request
 }
 
-// event tells of a change of state. e.mu is held.
-func (e *entry) event(kind EventKind, end *ending) {
-	if !e.router.recording() {
+// emitStateLocked tells of a change of state. e.mu is held.
+func (e *pendingQuestion) emitStateLocked(kind EventKind, end *outcome) {
+	if !e.router.recordsEvents() {
 		return
 	}
 	ev := Event{
 		Kind: kind, Time: time.Now(), RequestID: hexID(e.id), Upstream: e.call.upstream, Mode: e.kind, Message: e.message,
 	}
 	ev.Duration = ev.Time.Sub(e.created)
-	e.call.describe(&ev)
+	e.call.describeIn(&ev)
 	if end != nil {
-		ev.Violation = logged(end.detail)
+		ev.Violation = escapeForLog(end.detail)
 		if end.result != nil {
 			ev.Action = end.result.Action
 		}
@@ -139,27 +139,27 @@ func (e *entry) event(kind EventKind, end *ending) {
 			ev.Err = e.explainFailure(err)
 		}
 	}
-	e.router.emit(&ev)
+	e.router.emitEvent(&ev)
 }
 
 // explainFailure says what caused the end of a question, fit for logs.
-func (e *entry) explainFailure(err *Error) string {
+func (e *pendingQuestion) explainFailure(err *Error) string {
 	switch {
 	case err.Err == nil:
 		return ""
 	case err.Reason == ReasonDelivery && e.call.via.asker != nil:
-		return kindOf(err.Err) // an SDK's error may quote the answer that it could not read
+		return describeErrorKind(err.Err) // an SDK's error may quote the answer that it could not read
 	case err.Reason == ReasonDelivery, err.Reason == ReasonStreamLost:
-		return e.router.quoting(err.Err)
+		return e.router.redactTransportError(err.Err)
 	case err.Reason == ReasonInvalidReply:
-		return logged(err.Err.Error()) // a text of ours that quotes nothing
+		return escapeForLog(err.Err.Error()) // a text of ours that quotes nothing
 	}
 	return ""
 }
 
-// kindOf describes an error without its text: as one that everybody knows, by the
+// describeErrorKind describes an error without its text: as one that everybody knows, by the
 // operating system's number, or else by the type of what lies at its root.
-func kindOf(err error) string {
+func describeErrorKind(err error) string {
 	for _, known := range [...]error{
 		errStuck, context.DeadlineExceeded, context.Canceled, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe,
 		net.ErrClosed, os.ErrDeadlineExceeded,

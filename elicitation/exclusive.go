@@ -10,8 +10,8 @@ import (
 // would wait for longer than anybody does.
 const maxQueue = 100
 
-// A queue lets one call at a time use a connection. It is guarded by router.mu.
-type queue struct {
+// A turnQueue lets one call at a time use a connection. It is guarded by router.mu.
+type turnQueue struct {
 	held    bool
 	waiting []chan struct{} // each is closed when its turn has come
 }
@@ -38,13 +38,13 @@ func (r *Router) Exclusive(ctx context.Context, upstream UpstreamKey) (release f
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	release = sync.OnceFunc(func() { r.passOn(upstream) })
+	release = sync.OnceFunc(func() { r.passTurn(upstream) })
 	r.mu.Lock()
 	if r.draining {
 		r.mu.Unlock()
-		return nil, r.refuseTurn(upstream, r.shuttingDown())
+		return nil, r.refuseTurn(upstream, r.shutdownError())
 	}
-	q := &r.upstreamAt(upstream).queue
+	q := &r.findOrAddUpstreamLocked(upstream).queue
 	if !q.held {
 		q.held = true
 		r.mu.Unlock()
@@ -52,7 +52,7 @@ func (r *Router) Exclusive(ctx context.Context, upstream UpstreamKey) (release f
 	}
 	if len(q.waiting) >= maxQueue {
 		r.mu.Unlock()
-		return nil, r.refuseTurn(upstream, later(ReasonCapacity, "Too many calls wait for the connection", "queue", r.opts.RetryAfter))
+		return nil, r.refuseTurn(upstream, retryLaterError(ReasonCapacity, "Too many calls wait for the connection", "queue", r.opts.RetryAfter))
 	}
 	turn := make(chan struct{})
 	q.waiting = append(q.waiting, turn)
@@ -76,17 +76,17 @@ func (r *Router) Exclusive(ctx context.Context, upstream UpstreamKey) (release f
 // refuseTurn records that a call does not get the connection, as a question that
 // was turned away: it cannot be asked. r.mu is not held.
 func (r *Router) refuseTurn(upstream UpstreamKey, err *Error) error {
-	return r.rejected(err, Event{Upstream: upstream}, nil)
+	return r.recordRejection(err, Event{Upstream: upstream}, nil)
 }
 
-// passOn gives the connection to whoever has waited longest.
-func (r *Router) passOn(upstream UpstreamKey) {
+// passTurn gives the connection to whoever has waited longest.
+func (r *Router) passTurn(upstream UpstreamKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	q := &r.upstreams[upstream].queue
 	if len(q.waiting) == 0 {
 		q.held = false
-		r.dropUpstream(upstream)
+		r.dropIdleUpstreamLocked(upstream)
 		return
 	}
 	close(q.waiting[0])

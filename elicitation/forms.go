@@ -17,8 +17,8 @@ const (
 	maxFormBytes = 4 << 10
 )
 
-// forms are parsed forms by the bytes of their schema. The zero value is empty.
-type forms struct {
+// formCache are parsed forms by the bytes of their schema. The zero value is empty.
+type formCache struct {
 	mu     sync.Mutex
 	parsed map[string]*form.Form
 	ring   []string
@@ -26,14 +26,14 @@ type forms struct {
 }
 
 // known returns the form if it is kept.
-func (c *forms) known(schema []byte) *form.Form {
+func (c *formCache) known(schema []byte) *form.Form {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.parsed[string(schema)]
 }
 
 // parse returns the form of a schema, and keeps it.
-func (c *forms) parse(schema []byte) (*form.Form, error) {
+func (c *formCache) parse(schema []byte) (*form.Form, error) {
 	if f := c.known(schema); f != nil {
 		return f, nil
 	}
@@ -72,8 +72,8 @@ type answerCheck struct {
 	schema json.RawMessage
 }
 
-// checkFor keeps of a question what its answer will be held against.
-func (r *Router) checkFor(q *question) answerCheck {
+// answerCheckFor keeps of a question what its answer will be held against.
+func (r *Router) answerCheckFor(q *question) answerCheck {
 	if r.opts.Validation == ValidateOff || q.schema == nil {
 		return answerCheck{}
 	}
@@ -83,11 +83,11 @@ func (r *Router) checkFor(q *question) answerCheck {
 	return answerCheck{schema: bytes.Clone(q.schema)}
 }
 
-func (a answerCheck) none() bool { return a.form == nil && a.schema == nil }
+func (a answerCheck) isEmpty() bool { return a.form == nil && a.schema == nil }
 
-// check holds accepted content against the form and returns what of it the form
+// checkContent holds accepted content against the form and returns what of it the form
 // has. The error names a field of the form and no value.
-func (r *Router) check(a answerCheck, content json.RawMessage) (json.RawMessage, error) {
+func (r *Router) checkContent(a answerCheck, content json.RawMessage) (json.RawMessage, error) {
 	f := a.form
 	if f == nil {
 		var err error

@@ -4,10 +4,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// modes are the modes of elicitation that a client can be asked in. URL mode
+// supportedModes are the modes of elicitation that a client can be asked in. URL mode
 // begins with revision 2025-11-25, whatever a client declares; elicitation as a
 // whole with 2025-06-18.
-func modes(c protocol.ClientCapabilities, v protocol.Version) (form, url bool) {
+func supportedModes(c protocol.ClientCapabilities, v protocol.Version) (form, url bool) {
 	if c.Elicitation == nil || v < protocol.V20250618 {
 		return false, false
 	}
@@ -15,28 +15,28 @@ func modes(c protocol.ClientCapabilities, v protocol.Version) (form, url bool) {
 }
 
 func upstreamCapabilities(c protocol.ClientCapabilities, v protocol.Version) protocol.ClientCapabilities {
-	form, url := modes(c, v)
+	form, url := supportedModes(c, v)
 	if !form && !url {
 		return protocol.ClientCapabilities{}
 	}
 	return protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: form, URL: url}}
 }
 
-// gate refuses what the client of a call has not declared. It is asked before
+// checkCapabilities refuses what the client of a call has not declared. It is asked before
 // anything is sent, and, with an empty kind, before the question is even read.
-func (c *Call) gate(kind protocol.InputKind) *Error {
+func (c *Call) checkCapabilities(kind protocol.InputKind) *Error {
 	version := c.origin.Session.info.Version
-	form, url := modes(c.capabilities(), version)
+	form, url := supportedModes(c.capabilities(), version)
 	if c.via.frames != nil && version.Era() == protocol.Modern {
 		form, url = false, false // servers send no requests there
 	}
 	switch {
 	case !form && !url:
-		return refusal(ReasonCapability, protocol.Errorf(protocol.CodeMethodNotFound, "Client does not support elicitation"))
+		return newRefusal(ReasonCapability, protocol.Errorf(protocol.CodeMethodNotFound, "Client does not support elicitation"))
 	case kind == protocol.KindElicitForm && !form:
-		return refusal(ReasonMode, protocol.Errorf(protocol.CodeInvalidParams, "Client does not support form elicitation"))
+		return newRefusal(ReasonMode, protocol.Errorf(protocol.CodeInvalidParams, "Client does not support form elicitation"))
 	case kind == protocol.KindElicitURL && !url:
-		return refusal(ReasonMode, protocol.Errorf(protocol.CodeInvalidParams, "Client does not support URL elicitation"))
+		return newRefusal(ReasonMode, protocol.Errorf(protocol.CodeInvalidParams, "Client does not support URL elicitation"))
 	}
 	return nil
 }

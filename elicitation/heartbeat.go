@@ -15,9 +15,9 @@ import (
 // transport that is at a progress notification and does not watch its context.
 const heartbeatGrace = time.Second
 
-// reports are the progress notifications on the token of a client's request: those
+// progressWriter are the progress notifications on the token of a client's request: those
 // of the upstream, and heartbeats while a person is asked.
-type reports struct {
+type progressWriter struct {
 	out     ProgressDeliverer // nil: the client wants no progress, or cannot get any
 	token   protocol.ProgressToken
 	sending chan struct{} // full while one is delivered, for they must leave in order
@@ -30,7 +30,7 @@ type reports struct {
 	over   bool
 }
 
-func (r *reports) init(via Via, token protocol.ProgressToken) {
+func (r *progressWriter) setVia(via Via, token protocol.ProgressToken) {
 	if token.IsZero() {
 		return
 	}
@@ -58,7 +58,7 @@ func (d progressFrames) DeliverProgress(ctx context.Context, p *protocol.Progres
 // beginWaiting counts one more question, the first of which has heartbeats
 // delivered.
 func (c *Call) beginWaiting() {
-	r, interval := &c.reports, c.router.opts.Heartbeat
+	r, interval := &c.progress, c.router.opts.Heartbeat
 	if r.out == nil || interval < 0 {
 		return
 	}
@@ -66,14 +66,14 @@ func (c *Call) beginWaiting() {
 	defer r.mu.Unlock()
 	if r.open++; r.open == 1 && !r.over {
 		ctx := context.WithoutCancel(c.ctx) // its end ends the questions, and they the heartbeats
-		r.timer = heartbeat.Start(ctx, interval, heartbeat.Detach(heartbeatGrace, r.beat))
+		r.timer = heartbeat.Start(ctx, interval, heartbeat.Detach(heartbeatGrace, r.sendHeartbeat))
 	}
 }
 
 // endWaiting ends what beginWaiting began: no heartbeat begins after it. The caller
 // stops the timer, nil for none, which waits for one that has begun.
 func (c *Call) endWaiting() (last *heartbeat.Timer) {
-	r := &c.reports
+	r := &c.progress
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.open > 0 { // else none are wanted
@@ -84,7 +84,7 @@ func (c *Call) endWaiting() (last *heartbeat.Timer) {
 	return last
 }
 
-func (r *reports) isWaiting() bool {
+func (r *progressWriter) isWaiting() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.open > 0
@@ -92,7 +92,7 @@ func (r *reports) isWaiting() bool {
 
 // close lets nothing more out. It waits for what is being delivered, since the
 // client's result may follow at once.
-func (r *reports) close() {
+func (r *progressWriter) close() {
 	if r.out == nil {
 		return
 	}
@@ -111,7 +111,7 @@ func (r *reports) close() {
 	}
 }
 
-func (r *reports) cancelRelay() {
+func (r *progressWriter) cancelRelay() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.cancel != nil {
@@ -121,7 +121,7 @@ func (r *reports) cancelRelay() {
 
 // lockSending waits for its turn to deliver. It reports false when ctx has ended or
 // nothing may be delivered any more, else the caller calls unlockSending.
-func (r *reports) lockSending(ctx context.Context) bool {
+func (r *progressWriter) lockSending(ctx context.Context) bool {
 	select {
 	case r.sending <- struct{}{}:
 	case <-ctx.Done():
@@ -137,10 +137,10 @@ func (r *reports) lockSending(ctx context.Context) bool {
 	return true
 }
 
-func (r *reports) unlockSending() { <-r.sending }
+func (r *progressWriter) unlockSending() { <-r.sending }
 
-// beat delivers a heartbeat.
-func (r *reports) beat(ctx context.Context) {
+// sendHeartbeat delivers a heartbeat.
+func (r *progressWriter) sendHeartbeat(ctx context.Context) {
 	if !r.lockSending(ctx) {
 		return
 	}
@@ -174,7 +174,7 @@ var errNoProgress = errors.New(
 // It waits for the transport until ctx ends. The error is that of the transport, or
 // says that the call has no token.
 func (c *Call) RelayProgress(ctx context.Context, p *protocol.Progress) error {
-	r := &c.reports
+	r := &c.progress
 	if r.out == nil {
 		return errNoProgress
 	}
@@ -186,8 +186,8 @@ func (c *Call) RelayProgress(ctx context.Context, p *protocol.Progress) error {
 		return ctx.Err()
 	}
 	defer r.unlockSending()
-	r.setCancel(cancel)
-	defer r.setCancel(nil)
+	r.setRelayCancel(cancel)
+	defer r.setRelayCancel(nil)
 	total := 0.0
 	if p.Total != nil {
 		total = *p.Total
@@ -198,10 +198,10 @@ func (c *Call) RelayProgress(ctx context.Context, p *protocol.Progress) error {
 	}
 	relayed := *p
 	relayed.Token, relayed.Progress = r.token, value
-	return guarded(func() error { return r.out.DeliverProgress(delivery, &relayed) })
+	return recoverToError(func() error { return r.out.DeliverProgress(delivery, &relayed) })
 }
 
-func (r *reports) setCancel(cancel context.CancelFunc) {
+func (r *progressWriter) setRelayCancel(cancel context.CancelFunc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cancel = cancel

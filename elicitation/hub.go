@@ -58,14 +58,14 @@ func (b *hubBus) Claim(ctx context.Context, key string, ttl time.Duration) error
 		return ErrBusClosed
 	}
 	now := time.Now()
-	if c, ok := b.hub.claims[key]; ok && c.owner != b && c.live(now) {
+	if c, ok := b.hub.claims[key]; ok && c.owner != b && c.isLiveLocked(now) {
 		return ErrClaimed
 	}
 	b.hub.claims[key] = hubClaim{owner: b, expires: now.Add(ttl)}
 	return nil
 }
 
-func (c hubClaim) live(now time.Time) bool { return !c.owner.closed && now.Before(c.expires) }
+func (c hubClaim) isLiveLocked(now time.Time) bool { return !c.owner.closed && now.Before(c.expires) }
 
 func (b *hubBus) Release(key string) {
 	b.hub.mu.Lock()
@@ -82,7 +82,7 @@ func (b *hubBus) Send(ctx context.Context, key string, message []byte) ([]byte, 
 	if len(message) > MaxBusMessage {
 		return nil, fmt.Errorf("elicitation hub: message of %d bytes, more than %d", len(message), MaxBusMessage)
 	}
-	answer, err := b.owner(key)
+	answer, err := b.findOwner(key)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (b *hubBus) Send(ctx context.Context, key string, message []byte) ([]byte, 
 	return reply, nil
 }
 
-func (b *hubBus) owner(key string) (func(context.Context, string, []byte) []byte, error) {
+func (b *hubBus) findOwner(key string) (func(context.Context, string, []byte) []byte, error) {
 	b.hub.mu.Lock()
 	defer b.hub.mu.Unlock()
 	if b.closed {
@@ -105,7 +105,7 @@ func (b *hubBus) owner(key string) (func(context.Context, string, []byte) []byte
 		return nil, ErrUnclaimed
 	case c.owner.closed || c.owner.answer == nil:
 		return nil, ErrOwnerGone
-	case !c.live(time.Now()):
+	case !c.isLiveLocked(time.Now()):
 		delete(b.hub.claims, key)
 		return nil, ErrUnclaimed
 	}

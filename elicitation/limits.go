@@ -19,9 +19,9 @@ func newSlots(o *Options) slots {
 	}
 }
 
-// takeFor takes a slot for one question of a call, or names the limit that is
+// takeForCall takes a slot for one question of a call, or names the limit that is
 // reached.
-func (s *slots) takeFor(c *Call) (limit string) {
+func (s *slots) takeForCall(c *Call) (limit string) {
 	p := c.origin.Principal
 	switch s.questions.Take(p, 1) {
 	case quota.Total:
@@ -41,33 +41,33 @@ func (s *slots) takeFor(c *Call) (limit string) {
 	return ""
 }
 
-func (s *slots) giveFor(c *Call) {
+func (s *slots) giveBackForCall(c *Call) {
 	s.questions.Give(c.origin.Principal, 1)
 	s.sessions.Give(c.origin.Session, 1)
 	s.upstreams.Give(c.upstream, 1)
 }
 
-// pending is how many questions there are.
-func (s *slots) pending() int { return int(s.questions.Used()) }
+// countPending is how many questions there are.
+func (s *slots) countPending() int { return int(s.questions.Used()) }
 
 // takeSlot takes a slot for one question of a call, or says why there is none.
 func (r *Router) takeSlot(c *Call) *Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := c.usable(); err != nil {
+	if err := c.checkUsableLocked(); err != nil {
 		return err
 	}
-	if limit := r.slots.takeFor(c); limit != "" {
-		return later(ReasonCapacity, "Too many elicitations are pending", limit, r.opts.RetryAfter)
+	if limit := r.slots.takeForCall(c); limit != "" {
+		return retryLaterError(ReasonCapacity, "Too many elicitations are pending", limit, r.opts.RetryAfter)
 	}
-	r.upstreamAt(c.upstream) // stays until the slot is given back
+	r.findOrAddUpstreamLocked(c.upstream) // stays until the slot is given back
 	return nil
 }
 
 func (r *Router) freeSlotLocked(c *Call) {
-	r.slots.giveFor(c)
-	r.dropUpstream(c.upstream)
-	if r.draining && r.slots.pending() == 0 {
-		r.drained()
+	r.slots.giveBackForCall(c)
+	r.dropIdleUpstreamLocked(c.upstream)
+	if r.draining && r.slots.countPending() == 0 {
+		r.signalIdleLocked()
 	}
 }

@@ -12,21 +12,21 @@ import (
 // nothing, or the wrong thing, on another.
 const reservedMeta = "io.modelcontextprotocol/"
 
-// ownMeta tells whether a key of _meta belongs to the connection that it came on,
+// isConnectionMeta tells whether a key of _meta belongs to the connection that it came on,
 // also for a peer that ignores case.
-func ownMeta(key string) bool {
+func isConnectionMeta(key string) bool {
 	return strings.EqualFold(key, protocol.MetaProgressToken) ||
 		len(key) >= len(reservedMeta) && strings.EqualFold(key[:len(reservedMeta)], reservedMeta)
 }
 
-// appendMeta appends the members of meta that are passed on to the other side,
+// appendRelayedMeta appends the members of meta that are passed on to the other side,
 // each followed by a comma.
-func appendMeta(dst []byte, meta protocol.Meta) ([]byte, error) {
+func appendRelayedMeta(dst []byte, meta protocol.Meta) ([]byte, error) {
 	if meta == nil {
 		return dst, nil
 	}
 	err := jsonx.Members(json.RawMessage(meta), func(key, value []byte) error {
-		if ownMeta(string(key)) {
+		if isConnectionMeta(string(key)) {
 			return nil
 		}
 		dst = append(jsonx.AppendTextBytes(dst, key), ':')
@@ -36,13 +36,13 @@ func appendMeta(dst []byte, meta protocol.Meta) ([]byte, error) {
 	return dst, err
 }
 
-// metaFor is what of an answer's meta is passed on, nil for nothing. It aliases
+// relayedMeta is what of an answer's meta is passed on, nil for nothing. It aliases
 // nothing of meta.
-func metaFor(meta protocol.Meta) (protocol.Meta, error) {
+func relayedMeta(meta protocol.Meta) (protocol.Meta, error) {
 	if meta == nil {
 		return nil, nil
 	}
-	dst, err := appendMeta(append(make([]byte, 0, len(meta)), '{'), meta)
+	dst, err := appendRelayedMeta(append(make([]byte, 0, len(meta)), '{'), meta)
 	if err != nil || len(dst) == 1 {
 		return nil, err
 	}

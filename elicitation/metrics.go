@@ -105,14 +105,14 @@ func newMetrics() *metrics {
 	return m
 }
 
-func (m *metrics) created() {
+func (m *metrics) countCreated() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.requests++
 	m.pending++
 }
 
-func (m *metrics) ended(end ending, took time.Duration) {
+func (m *metrics) countEnded(end outcome, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pending--
@@ -129,7 +129,7 @@ func (m *metrics) ended(end ending, took time.Duration) {
 	m.durations.Observe(took.Seconds())
 }
 
-func (m *metrics) rejected(reason Reason) {
+func (m *metrics) countRejected(reason Reason) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refusals[reason]++

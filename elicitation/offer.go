@@ -35,7 +35,7 @@ func (o Outcome) Response(id protocol.ID) *protocol.Response {
 // An Offered is a question that the host delivers itself. All methods may be
 // called concurrently.
 type Offered struct {
-	e    *entry
+	e    *pendingQuestion
 	wire *protocol.Request
 }
 
@@ -51,7 +51,7 @@ func (c *Call) Offer(ctx context.Context, params json.RawMessage, opts *ElicitOp
 	if done == nil {
 		done = func(Outcome) {}
 	}
-	e, wire, err := c.offer(ctx, params, opts, done)
+	e, wire, err := c.openQuestion(ctx, params, opts, done)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (c *Call) Offer(ctx context.Context, params json.RawMessage, opts *ElicitOp
 
 // OfferFrom is to [Call.Offer] what [Router.ElicitFrom] is to [Call.Elicit].
 func (r *Router) OfferFrom(ctx context.Context, upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions, done func(Outcome)) (*Offered, error) {
-	c, err := r.origin(upstream, params, opts)
+	c, err := r.findCall(upstream, params, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -75,14 +75,14 @@ func (o *Offered) Call() *Call { return o.e.call }
 
 // Delivered says that the transport has taken the request.
 func (o *Offered) Delivered() {
-	if o.e.delivered() && o.e.byRouter {
+	if o.e.markDelivered() && o.e.routerDelivers {
 		go o.e.withdrawLate() // finish left it to whoever delivers
 	}
 }
 
 // Failed says that the transport did not take the request. The question ends
 // with err as its cause.
-func (o *Offered) Failed(err error) { o.e.undelivered(err) }
+func (o *Offered) Failed(err error) { o.e.failDelivery(err) }
 
 // Cancel withdraws the question on behalf of the upstream.
-func (o *Offered) Cancel() { o.e.finish(o.e.router.cancelled(ByUpstream, nil)) }
+func (o *Offered) Cancel() { o.e.finish(o.e.router.cancelledOutcome(ByUpstream, nil)) }

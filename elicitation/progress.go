@@ -22,53 +22,53 @@ func (r *Router) Progress(ctx context.Context, from From, n *protocol.Notificati
 	if n == nil || n.Method != protocol.NotifyProgress {
 		return Unknown, nil
 	}
-	d := r.progressHere(from, n)
+	d := r.progressLocally(from, n)
 	if d != Unknown || r.opts.Bus == nil {
 		return d, nil
 	}
-	token, err := progressOf(n)
-	if err != nil || !isRequestID(token.Token) {
+	token, err := decodeProgress(n)
+	if err != nil || !isQuestionID(token.Token) {
 		return Unknown, nil
 	}
 	frame, err := protocol.AppendMessage(nil, n)
 	if err != nil || len(frame) > maxOutsideSchema {
 		return Invalid, nil
 	}
-	a, err := r.send(ctx, requestKey(token.Token), busMessage{
+	a, err := r.sendToOwner(ctx, questionBusKey(token.Token), busMessage{
 		Do: "progress", Session: from.Session, Issuer: from.Principal.Issuer, Subject: from.Principal.Subject, Frame: frame,
 	})
 	return a.Disposition, err
 }
 
-func progressOf(n *protocol.Notification) (*protocol.Progress, error) {
+func decodeProgress(n *protocol.Notification) (*protocol.Progress, error) {
 	p := &protocol.Progress{}
 	err := jsonx.Decode(n.Params, p)
 	return p, err
 }
 
-// progressKey is the key of the question that n is about, "" if of none.
-func progressKey(n *protocol.Notification) string {
-	if p, err := progressOf(n); err == nil && isRequestID(p.Token) {
-		return requestKey(p.Token)
+// progressBusKey is the key of the question that n is about, "" if of none.
+func progressBusKey(n *protocol.Notification) string {
+	if p, err := decodeProgress(n); err == nil && isQuestionID(p.Token) {
+		return questionBusKey(p.Token)
 	}
 	return ""
 }
 
-func (r *Router) progressHere(from From, n *protocol.Notification) Disposition {
-	p, err := progressOf(n)
+func (r *Router) progressLocally(from From, n *protocol.Notification) Disposition {
+	p, err := decodeProgress(n)
 	if err != nil {
 		return Unknown
 	}
-	e, d := r.owned(from, p.Token)
+	e, d := r.lookUpQuestion(from, p.Token)
 	if e == nil {
 		return d
 	}
-	if !e.extend() {
+	if !e.extendTimeout() {
 		return e.disposition(false, Accepted)
 	}
-	if e.progress != nil {
-		p.Token = e.upToken
-		e.progress(p)
+	if e.onProgress != nil {
+		p.Token = e.upstreamToken
+		e.onProgress(p)
 	}
 	return Accepted
 }

@@ -25,17 +25,17 @@ type question struct {
 func (r *Router) parseQuestion(params json.RawMessage) (*question, *Error) {
 	o := &r.opts
 	if len(params) > o.MaxSchemaBytes+maxOutsideSchema {
-		return nil, invalidQuestion(ReasonTooLarge, fmt.Errorf("larger than %d bytes", o.MaxSchemaBytes+maxOutsideSchema))
+		return nil, invalidQuestionError(ReasonTooLarge, fmt.Errorf("larger than %d bytes", o.MaxSchemaBytes+maxOutsideSchema))
 	}
 	if err := jsonx.Check(params); err != nil {
-		return nil, invalidQuestion(ReasonInvalidQuestion, err)
+		return nil, invalidQuestionError(ReasonInvalidQuestion, err)
 	}
 	if jsonx.KindOf(params) != jsonx.Object {
-		return nil, invalidQuestion(ReasonInvalidQuestion, fmt.Errorf("params must be an object"))
+		return nil, invalidQuestionError(ReasonInvalidQuestion, fmt.Errorf("params must be an object"))
 	}
 	decoded, err := protocol.DecodeInputRequest(protocol.MethodElicit, params)
 	if err != nil {
-		return nil, invalidQuestion(ReasonInvalidQuestion, err)
+		return nil, invalidQuestionError(ReasonInvalidQuestion, err)
 	}
 	q := &question{params: params, kind: decoded.Kind()}
 	switch d := decoded.(type) {
@@ -44,8 +44,8 @@ func (r *Router) parseQuestion(params json.RawMessage) (*question, *Error) {
 	case *protocol.ElicitURL:
 		q.message, q.url, q.id, q.meta = d.Message, d.URL, d.ElicitationID, d.Meta
 	}
-	if q.token, err = progressToken(json.RawMessage(q.meta)); err != nil {
-		return nil, invalidQuestion(ReasonInvalidQuestion, err)
+	if q.token, err = readProgressToken(json.RawMessage(q.meta)); err != nil {
+		return nil, invalidQuestionError(ReasonInvalidQuestion, err)
 	}
 	return q, r.checkSchema(q)
 }
@@ -58,20 +58,20 @@ func (r *Router) checkSchema(q *question) *Error {
 		return nil
 	}
 	if len(q.schema) > o.MaxSchemaBytes {
-		return invalidQuestion(ReasonTooLarge, fmt.Errorf("requestedSchema: larger than %d bytes", o.MaxSchemaBytes))
+		return invalidQuestionError(ReasonTooLarge, fmt.Errorf("requestedSchema: larger than %d bytes", o.MaxSchemaBytes))
 	}
-	if depth(q.schema) > o.MaxSchemaDepth {
-		return invalidQuestion(ReasonTooLarge, fmt.Errorf("requestedSchema: nested deeper than %d", o.MaxSchemaDepth))
+	if jsonDepth(q.schema) > o.MaxSchemaDepth {
+		return invalidQuestionError(ReasonTooLarge, fmt.Errorf("requestedSchema: nested deeper than %d", o.MaxSchemaDepth))
 	}
 	if o.Validation == ValidateEnforce {
 		if _, err := r.forms.parse(q.schema); err != nil {
-			return invalidQuestion(ReasonInvalidQuestion, err)
+			return invalidQuestionError(ReasonInvalidQuestion, err)
 		}
 	}
 	return nil
 }
 
-func progressToken(meta json.RawMessage) (token protocol.ProgressToken, err error) {
+func readProgressToken(meta json.RawMessage) (token protocol.ProgressToken, err error) {
 	if meta == nil {
 		return token, nil
 	}
@@ -84,8 +84,8 @@ func progressToken(meta json.RawMessage) (token protocol.ProgressToken, err erro
 	return token, err
 }
 
-// depth is how deep raw, checked JSON, nests: {} is 1.
-func depth(raw []byte) int {
+// jsonDepth is how deep raw, checked JSON, nests: {} is 1.
+func jsonDepth(raw []byte) int {
 	deepest, now, text := 0, 0, false
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
@@ -104,11 +104,11 @@ func depth(raw []byte) int {
 	return deepest
 }
 
-// paramsFor spells the question for a client of revision v. What the upstream
+// encodeParams spells the question for a client of revision v. What the upstream
 // wrote is passed on as it is, members that this package does not know included,
 // except that the progress token is token, the elicitationId is visitID, and
 // what revision v or the mode does not have is left out.
-func (q *question) paramsFor(v protocol.Version, token protocol.ID, visitID string) (json.RawMessage, error) {
+func (q *question) encodeParams(v protocol.Version, token protocol.ID, visitID string) (json.RawMessage, error) {
 	dst := append(make([]byte, 0, len(q.params)+128), '{')
 	err := jsonx.Members(q.params, func(key, value []byte) error {
 		switch string(key) {
@@ -136,7 +136,7 @@ func (q *question) paramsFor(v protocol.Version, token protocol.ID, visitID stri
 			}
 		case "message":
 		default:
-			if misspelled(key) {
+			if misspellsMember(key) {
 				return fmt.Errorf("%q differs from a member of elicitation/create in case alone", key)
 			}
 		}
@@ -151,7 +151,7 @@ func (q *question) paramsFor(v protocol.Version, token protocol.ID, visitID stri
 		dst = append(jsonx.AppendText(append(dst, `"elicitationId":`...), visitID), ',')
 	}
 	dst = append(dst, `"_meta":{`...)
-	if dst, err = appendMeta(dst, q.meta); err != nil {
+	if dst, err = appendRelayedMeta(dst, q.meta); err != nil {
 		return nil, err
 	}
 	dst = append(dst, `"progressToken":`...)
@@ -159,9 +159,9 @@ func (q *question) paramsFor(v protocol.Version, token protocol.ID, visitID stri
 	return append(dst, '}', '}'), nil
 }
 
-// misspelled tells whether a client that ignores case, as many do, could take the
+// misspellsMember tells whether a client that ignores case, as many do, could take the
 // member for one that this package has checked.
-func misspelled(key []byte) bool {
+func misspellsMember(key []byte) bool {
 	for _, name := range [...]string{"mode", "message", "requestedSchema", "url", "elicitationId", "_meta", "task"} {
 		if strings.EqualFold(string(key), name) {
 			return true

@@ -18,9 +18,9 @@ func HashMessages(message string) string {
 	return fmt.Sprintf("len=%d sha256=%x", len(message), sum[:8])
 }
 
-func (r *Router) redacted(message string) string {
+func (r *Router) redactMessage(message string) string {
 	if r.opts.Redactor != nil {
 		message = r.opts.Redactor(message)
 	}
-	return logged(message)
+	return escapeForLog(message)
 }

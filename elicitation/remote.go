@@ -14,20 +14,20 @@ import (
 // What replicas say to each other. The keys are "q." and the id of a question,
 // and "v." and a digest that stands for a visit to a URL.
 const (
-	requestPrefix = "q."
-	visitPrefix   = "v."
+	questionKeyPrefix = "q."
+	urlKeyPrefix      = "v."
 )
 
-func requestKey(id protocol.ID) string { return requestPrefix + hexID(id) }
+func questionBusKey(id protocol.ID) string { return questionKeyPrefix + hexID(id) }
 
-func (k visitKey) busKey() string {
+func (k urlKey) busKey() string {
 	sum := sha256.Sum256([]byte(fmt.Sprintf("%d:%s%s", len(k.upstream), k.upstream, k.id)))
-	return visitPrefix + hex.EncodeToString(sum[:16])
+	return urlKeyPrefix + hex.EncodeToString(sum[:16])
 }
 
-// isRequestID reports whether id could be one of a router's: nothing else is
+// isQuestionID reports whether id could be one of a router's: nothing else is
 // asked for on the bus.
-func isRequestID(id protocol.ID) bool {
+func isQuestionID(id protocol.ID) bool {
 	s := id.String()
 	if len(s) != 34 || s[0] != '"' {
 		return false
@@ -58,15 +58,15 @@ type busAnswer struct {
 	Failed      string      `json:"failed,omitzero"`
 }
 
-func (m *busMessage) from() From { return From{m.Session, Principal{m.Issuer, m.Subject}} }
+func (m *busMessage) sender() From { return From{m.Session, Principal{m.Issuer, m.Subject}} }
 
-// completeThere hands a reply to the replica that owns the question.
-func (r *Router) completeThere(ctx context.Context, from From, reply *protocol.Response) (Disposition, error) {
+// forwardReply hands a reply to the replica that owns the question.
+func (r *Router) forwardReply(ctx context.Context, from From, reply *protocol.Response) (Disposition, error) {
 	frame, err := protocol.AppendMessage(nil, reply)
 	if err != nil || len(frame) > r.opts.MaxContentBytes+2*maxOutsideSchema {
 		return Invalid, nil // only a host that made the response up gets here
 	}
-	a, err := r.send(ctx, requestKey(reply.ID), busMessage{
+	a, err := r.sendToOwner(ctx, questionBusKey(reply.ID), busMessage{
 		Do: "complete", Session: from.Session, Issuer: from.Principal.Issuer, Subject: from.Principal.Subject, Frame: frame,
 	})
 	if err != nil {
@@ -75,8 +75,8 @@ func (r *Router) completeThere(ctx context.Context, from From, reply *protocol.R
 	return a.Disposition, nil
 }
 
-// send asks the owner of key. Nobody owning it is an answer, too.
-func (r *Router) send(ctx context.Context, key string, m busMessage) (busAnswer, error) {
+// sendToOwner asks the owner of key. Nobody owning it is an answer, too.
+func (r *Router) sendToOwner(ctx context.Context, key string, m busMessage) (busAnswer, error) {
 	data, err := jsonx.Encode(m)
 	if err != nil {
 		return busAnswer{}, fmt.Errorf("elicitation bus: %w", err)
@@ -96,9 +96,9 @@ func (r *Router) send(ctx context.Context, key string, m busMessage) (busAnswer,
 	return a, nil
 }
 
-// answer is what this replica says to others about what it owns.
-func (r *Router) answer(ctx context.Context, key string, message []byte) []byte {
-	a := r.act(ctx, key, message)
+// answerBusMessage is what this replica says to others about what it owns.
+func (r *Router) answerBusMessage(ctx context.Context, key string, message []byte) []byte {
+	a := r.handleBusMessage(ctx, key, message)
 	data, err := jsonx.Encode(a)
 	if err != nil {
 		return []byte(`{"disposition":0}`)
@@ -106,30 +106,30 @@ func (r *Router) answer(ctx context.Context, key string, message []byte) []byte 
 	return data
 }
 
-func (r *Router) act(ctx context.Context, key string, message []byte) busAnswer {
+func (r *Router) handleBusMessage(ctx context.Context, key string, message []byte) busAnswer {
 	var m busMessage
 	if err := jsonx.Decode(message, &m); err != nil {
 		return busAnswer{Disposition: Invalid, Failed: "message"}
 	}
 	switch m.Do {
 	case "complete":
-		reply, ok := frameOf[*protocol.Response](m.Frame)
-		if !ok || !isRequestID(reply.ID) || requestKey(reply.ID) != key {
+		reply, ok := decodeFrame[*protocol.Response](m.Frame)
+		if !ok || !isQuestionID(reply.ID) || questionBusKey(reply.ID) != key {
 			return busAnswer{Disposition: Invalid, Failed: "frame"}
 		}
-		return busAnswer{Disposition: r.completeHere(m.from(), reply)}
+		return busAnswer{Disposition: r.completeLocally(m.sender(), reply)}
 	case "progress":
-		n, ok := frameOf[*protocol.Notification](m.Frame)
-		if !ok || progressKey(n) != key {
+		n, ok := decodeFrame[*protocol.Notification](m.Frame)
+		if !ok || progressBusKey(n) != key {
 			return busAnswer{Disposition: Invalid, Failed: "frame"}
 		}
-		return busAnswer{Disposition: r.progressHere(m.from(), n)}
+		return busAnswer{Disposition: r.progressLocally(m.sender(), n)}
 	case "visited":
-		visit := visitKey{m.Upstream, m.Visit}
+		visit := urlKey{m.Upstream, m.Visit}
 		if visit.busKey() != key {
 			return busAnswer{Disposition: Invalid, Failed: "key"}
 		}
-		d, err := r.visitedHere(ctx, visit)
+		d, err := r.completeURLLocally(ctx, visit)
 		if err != nil {
 			return busAnswer{Disposition: d, Failed: "delivery"}
 		}
@@ -138,7 +138,7 @@ func (r *Router) act(ctx context.Context, key string, message []byte) busAnswer 
 	return busAnswer{Disposition: Invalid, Failed: "unknown request"}
 }
 
-func frameOf[M protocol.Message](frame []byte) (m M, ok bool) {
+func decodeFrame[M protocol.Message](frame []byte) (m M, ok bool) {
 	decoded, err := protocol.DecodeMessage(frame)
 	if err != nil {
 		return m, false

@@ -14,41 +14,41 @@ func (r *Router) complete(ctx context.Context, from From, reply *protocol.Respon
 	if reply == nil || reply.ID.IsZero() {
 		return Unknown, nil
 	}
-	d := r.completeHere(from, reply)
-	if d != Unknown || r.opts.Bus == nil || !isRequestID(reply.ID) {
+	d := r.completeLocally(from, reply)
+	if d != Unknown || r.opts.Bus == nil || !isQuestionID(reply.ID) {
 		return d, nil
 	}
-	return r.completeThere(ctx, from, reply)
+	return r.forwardReply(ctx, from, reply)
 }
 
-// completeHere hands a reply to a question of this router.
-func (r *Router) completeHere(from From, reply *protocol.Response) Disposition {
-	e, d := r.owned(from, reply.ID)
+// completeLocally hands a reply to a question of this router.
+func (r *Router) completeLocally(from From, reply *protocol.Response) Disposition {
+	e, d := r.lookUpQuestion(from, reply.ID)
 	if e == nil {
 		return d
 	}
 	if reply.Error != nil {
 		wire := *reply.Error
-		wire.Data = jsonClone(wire.Data)
-		return e.judged(e.refuse(&wire))
+		wire.Data = cloneJSON(wire.Data)
+		return e.judged(e.finishWithError(&wire))
 	}
-	return e.judged(e.settle(reply.Result))
+	return e.judged(e.finishWithResult(reply.Result))
 }
 
 // judged is what a reply was, given whether it ended the question and could be
 // used.
-func (e *entry) judged(won, fit bool) Disposition {
+func (e *pendingQuestion) judged(won, fit bool) Disposition {
 	if fit {
 		return e.disposition(won, Accepted)
 	}
 	return e.disposition(won, Invalid)
 }
 
-// owned finds the pending question with an id and checks that it was put to the
+// lookUpQuestion finds the pending question with an id and checks that it was put to the
 // sender; without one it says what the reply is.
-func (r *Router) owned(from From, id protocol.ID) (*entry, Disposition) {
+func (r *Router) lookUpQuestion(from From, id protocol.ID) (*pendingQuestion, Disposition) {
 	r.mu.Lock()
-	e := r.entries[id]
+	e := r.questions[id]
 	was, dead := r.tombs.byID[id]
 	r.mu.Unlock()
 	switch {
@@ -65,7 +65,7 @@ func (r *Router) owned(from From, id protocol.ID) (*entry, Disposition) {
 }
 
 // disposition is what a reply was, given whether it ended the question.
-func (e *entry) disposition(won bool, then Disposition) Disposition {
+func (e *pendingQuestion) disposition(won bool, then Disposition) Disposition {
 	if won {
 		return then
 	}
@@ -77,33 +77,33 @@ func (e *entry) disposition(won bool, then Disposition) Disposition {
 	return Expired
 }
 
-// refuse ends the question with the client's own error. It reports whether this
+// finishWithError ends the question with the client's own error. It reports whether this
 // ended it, and whether the error could be passed on.
-func (e *entry) refuse(wire *protocol.Error) (won, fit bool) {
+func (e *pendingQuestion) finishWithError(wire *protocol.Error) (won, fit bool) {
 	most := e.router.opts.MaxContentBytes
 	if len(wire.Message) > maxOutsideSchema || len(wire.Data) > most {
-		bad := failure(ReasonInvalidReply, "The client's answer is not valid", errLargeError)
-		return e.finish(ending{state: stateFailed, replied: true, err: bad}), false
+		bad := newFailure(ReasonInvalidReply, "The client's answer is not valid", errLargeError)
+		return e.finish(outcome{state: stateFailed, replied: true, err: bad}), false
 	}
-	return e.finish(ending{state: stateFailed, replied: true, err: &Error{Reason: ReasonClientError, Wire: wire}}), true
+	return e.finish(outcome{state: stateFailed, replied: true, err: &Error{Reason: ReasonClientError, Wire: wire}}), true
 }
 
-// settle ends the question with the client's result. It reports whether this
+// finishWithResult ends the question with the client's result. It reports whether this
 // ended it, and whether the result could be used.
-func (e *entry) settle(raw []byte) (won, fit bool) {
-	result, detail, bad := e.read(raw)
+func (e *pendingQuestion) finishWithResult(raw []byte) (won, fit bool) {
+	result, detail, bad := e.readResult(raw)
 	if bad != nil {
-		return e.finish(ending{state: stateFailed, replied: true, err: bad, detail: detail}), false
+		return e.finish(outcome{state: stateFailed, replied: true, err: bad, detail: detail}), false
 	}
-	return e.finish(ending{state: stateCompleted, replied: true, result: result, detail: detail}), true
+	return e.finish(outcome{state: stateCompleted, replied: true, result: result, detail: detail}), true
 }
 
-// read decodes a result and holds its content against the form. detail says what
+// readResult decodes a result and holds its content against the form. detail says what
 // does not fit; it holds no value.
-func (e *entry) read(raw []byte) (result *protocol.ElicitResult, detail string, bad *Error) {
+func (e *pendingQuestion) readResult(raw []byte) (result *protocol.ElicitResult, detail string, bad *Error) {
 	o := &e.router.opts
 	invalid := func(reason Reason, err error) *Error {
-		return failure(reason, "The client's answer is not valid", err)
+		return newFailure(reason, "The client's answer is not valid", err)
 	}
 	if len(raw) > o.MaxContentBytes+maxOutsideSchema {
 		return nil, "", invalid(ReasonInvalidReply, fmt.Errorf("larger than %d bytes", o.MaxContentBytes+maxOutsideSchema))
@@ -118,17 +118,17 @@ func (e *entry) read(raw []byte) (result *protocol.ElicitResult, detail string, 
 	case len(result.Content) > o.MaxContentBytes:
 		return nil, "", invalid(ReasonInvalidReply, fmt.Errorf("content: larger than %d bytes", o.MaxContentBytes))
 	}
-	result.Content = jsonClone(result.Content)
-	if result.Meta, err = metaFor(result.Meta); err != nil {
+	result.Content = cloneJSON(result.Content)
+	if result.Meta, err = relayedMeta(result.Meta); err != nil {
 		return nil, "", invalid(ReasonInvalidReply, errNoResult) // likewise
 	}
 	if e.kind == protocol.KindElicitURL {
 		result.Content = nil // belongs to forms alone
 	}
-	if result.Action != protocol.ActionAccept || e.check.none() {
+	if result.Action != protocol.ActionAccept || e.check.isEmpty() {
 		return result, "", nil
 	}
-	checked, err := e.router.check(e.check, result.Content)
+	checked, err := e.router.checkContent(e.check, result.Content)
 	switch {
 	case err == nil && o.Validation == ValidateEnforce:
 		result.Content = checked
@@ -146,8 +146,8 @@ var (
 	errLargeError = errors.New("the client's error is too large")
 )
 
-// jsonClone keeps what would otherwise alias a buffer of the host's.
-func jsonClone(raw json.RawMessage) json.RawMessage {
+// cloneJSON keeps what would otherwise alias a buffer of the host's.
+func cloneJSON(raw json.RawMessage) json.RawMessage {
 	if raw == nil {
 		return nil
 	}

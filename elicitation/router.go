@@ -14,14 +14,14 @@ import (
 type Router struct {
 	opts    Options
 	metrics *metrics
-	forms   forms
+	forms   formCache
 	slots   slots
 
 	mu        sync.Mutex // guards what follows, and what is said to be
 	sessions  map[string]*Session
-	upstreams map[UpstreamKey]*upstream
-	entries   map[protocol.ID]*entry
-	visits    map[visitKey]*visit
+	upstreams map[UpstreamKey]*upstreamConn
+	questions map[protocol.ID]*pendingQuestion
+	urls      map[urlKey]*urlElicitation
 	tombs     tombstones
 	abandoned abandoned
 	calls     map[*Call]struct{} // begun and not ended
@@ -29,13 +29,13 @@ type Router struct {
 	idle      chan struct{} // closed when draining and nothing is pending
 	sweep     *time.Timer
 
-	sending sync.WaitGroup // withdrawals on their way
+	withdrawals sync.WaitGroup // withdrawals on their way
 }
 
-// An upstream is what the router knows of one connection.
-type upstream struct {
+// An upstreamConn is what the router knows of one connection.
+type upstreamConn struct {
 	calls []*Call
-	queue queue // for Exclusive
+	queue turnQueue // for Exclusive
 }
 
 // New returns a router. It is an error when an option is out of range, a metric's
@@ -51,77 +51,77 @@ func New(opts *Options) (*Router, error) {
 		return nil, err
 	}
 	r := &Router{
-		opts: o, sessions: make(map[string]*Session), upstreams: make(map[UpstreamKey]*upstream),
-		slots: newSlots(&o), entries: make(map[protocol.ID]*entry), visits: make(map[visitKey]*visit),
+		opts: o, sessions: make(map[string]*Session), upstreams: make(map[UpstreamKey]*upstreamConn),
+		slots: newSlots(&o), questions: make(map[protocol.ID]*pendingQuestion), urls: make(map[urlKey]*urlElicitation),
 		calls: make(map[*Call]struct{}), idle: make(chan struct{}),
 	}
 	if r.metrics, err = registerMetrics(o.Registerer); err != nil {
 		return nil, fmt.Errorf("elicitation options: Registerer: %w", err)
 	}
 	if o.Bus != nil {
-		if err := o.Bus.Listen(r.answer); err != nil {
+		if err := o.Bus.Listen(r.answerBusMessage); err != nil {
 			return nil, fmt.Errorf("elicitation options: Bus: %w", err)
 		}
 	}
 	return r, nil
 }
 
-// upstreamAt returns what is known of a connection. r.mu is held.
-func (r *Router) upstreamAt(key UpstreamKey) *upstream {
+// findOrAddUpstreamLocked returns what is known of a connection. r.mu is held.
+func (r *Router) findOrAddUpstreamLocked(key UpstreamKey) *upstreamConn {
 	u := r.upstreams[key]
 	if u == nil {
-		u = &upstream{}
+		u = &upstreamConn{}
 		r.upstreams[key] = u
 	}
 	return u
 }
 
-// dropUpstream forgets a connection that nothing uses. r.mu is held.
-func (r *Router) dropUpstream(key UpstreamKey) {
+// dropIdleUpstreamLocked forgets a connection that nothing uses. r.mu is held.
+func (r *Router) dropIdleUpstreamLocked(key UpstreamKey) {
 	if u := r.upstreams[key]; u != nil && len(u.calls) == 0 && r.slots.upstreams.UsedBy(key) == 0 && !u.queue.held {
 		delete(r.upstreams, key)
 	}
 }
 
-// publish makes an entry known, unless its call is over by now. Its slot has
+// insertQuestion makes an entry known, unless its call is over by now. Its slot has
 // been taken before.
-func (r *Router) publish(e *entry) *Error {
+func (r *Router) insertQuestion(e *pendingQuestion) *Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := e.call.usable(); err != nil {
+	if err := e.call.checkUsableLocked(); err != nil {
 		return err
 	}
-	if e.visit != nil {
-		if err := r.keepVisit(e.visit); err != nil {
+	if e.url != nil {
+		if err := r.rememberURLLocked(e.url); err != nil {
 			return err
 		}
 	}
-	r.entries[e.id] = e
-	e.call.entries = append(e.call.entries, e)
+	r.questions[e.id] = e
+	e.call.questions = append(e.call.questions, e)
 	return nil
 }
 
-// unpublish removes an entry that has ended, leaves a tombstone and frees the
+// removeQuestion removes an entry that has ended, leaves a tombstone and frees the
 // slot. e.mu is held.
-func (r *Router) unpublish(e *entry, end ending) {
+func (r *Router) removeQuestion(e *pendingQuestion, end outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.entries, e.id)
-	e.call.entries = slices.DeleteFunc(e.call.entries, func(other *entry) bool { return other == e })
-	r.tombs.add(e.id, tomb{e.call.origin.Session.info.ID, e.call.origin.Principal, end.replied})
-	if e.visit != nil && !end.visiting() {
-		r.forgetVisit(e.visit)
+	delete(r.questions, e.id)
+	e.call.questions = slices.DeleteFunc(e.call.questions, func(other *pendingQuestion) bool { return other == e })
+	r.tombs.add(e.id, endedQuestion{e.call.origin.Session.info.ID, e.call.origin.Principal, end.replied})
+	if e.url != nil && !end.mayVisit() {
+		r.forgetURLLocked(e.url)
 	}
 	r.freeSlotLocked(e.call)
 }
 
-// usable tells whether a call may ask. r.mu is held.
-func (c *Call) usable() *Error {
+// checkUsableLocked tells whether a call may ask. r.mu is held.
+func (c *Call) checkUsableLocked() *Error {
 	switch {
 	case c.router.draining:
-		return c.router.shuttingDown()
+		return c.router.shutdownError()
 	case c.over, c.origin.Session.detached:
-		return noSession(ReasonNoSession, nil)
+		return noSessionError(ReasonNoSession, nil)
 	}
 	return nil
 }

@@ -39,13 +39,13 @@ type SessionInfo struct {
 // A Session is a client that is connected. All methods may be called
 // concurrently.
 type Session struct {
-	router *Router
-	info   SessionInfo
-	log    string
+	router  *Router
+	info    SessionInfo
+	logName string
 
 	// Guarded by router.mu.
 	calls    map[*Call]struct{}
-	visits   []*visit
+	urls     []*urlElicitation
 	detached bool
 }
 
@@ -59,13 +59,13 @@ func (r *Router) Attach(info SessionInfo) (*Session, error) {
 		info.Version = protocol.V20251125
 	}
 	if !info.Version.Known() {
-		return nil, fmt.Errorf("elicitation session: Version %q is not a revision", logged(string(info.Version)))
+		return nil, fmt.Errorf("elicitation session: Version %q is not a revision", escapeForLog(string(info.Version)))
 	}
 	s := &Session{router: r, info: info, calls: make(map[*Call]struct{})}
-	if s.log = info.LogName; s.log == "" {
-		s.log = info.ID
+	if s.logName = info.LogName; s.logName == "" {
+		s.logName = info.ID
 	}
-	s.log = logged(s.log)
+	s.logName = escapeForLog(s.logName)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -93,16 +93,16 @@ func (s *Session) Detach() {
 	}
 	s.detached = true
 	delete(r.sessions, s.info.ID)
-	for _, v := range slices.Clone(s.visits) { // forgetVisit takes each out of the list
-		r.forgetVisit(v)
+	for _, v := range slices.Clone(s.urls) { // forgetVisit takes each out of the list
+		r.forgetURLLocked(v)
 	}
-	var waiting []*entry
+	var waiting []*pendingQuestion
 	for c := range s.calls {
-		waiting = append(waiting, c.entries...)
+		waiting = append(waiting, c.questions...)
 	}
 	r.mu.Unlock()
 	for _, e := range waiting {
-		e.finish(r.cancelled(BySession, nil))
+		e.finish(r.cancelledOutcome(BySession, nil))
 	}
 }
 

@@ -18,8 +18,8 @@ func (r *Router) Shutdown(ctx context.Context) error {
 		if r.sweep != nil {
 			r.sweep.Stop()
 		}
-		if r.slots.pending() == 0 {
-			r.drained()
+		if r.slots.countPending() == 0 {
+			r.signalIdleLocked()
 		}
 	}
 	r.mu.Unlock()
@@ -29,18 +29,18 @@ func (r *Router) Shutdown(ctx context.Context) error {
 	case <-r.idle:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
-		r.cancelAll(&ending)
+		r.cancelPending(&ending)
 	}
-	r.releaseVisits()
-	r.flush(&ending)
+	r.forgetAllURLs()
+	r.waitForWithdrawals(&ending)
 	return err
 }
 
-// flush waits until nothing is pending, what is ending has ended, and clients
+// waitForWithdrawals waits until nothing is pending, what is ending has ended, and clients
 // have been told of what was withdrawn. Each takes at most withdrawTimeout, unless
 // its transport is deaf to its context or code of the host's does not return;
 // nobody waits for such a one.
-func (r *Router) flush(ending *sync.WaitGroup) {
+func (r *Router) waitForWithdrawals(ending *sync.WaitGroup) {
 	enough := time.NewTimer(busTimeout + withdrawTimeout)
 	defer enough.Stop()
 	select {
@@ -51,7 +51,7 @@ func (r *Router) flush(ending *sync.WaitGroup) {
 	told := make(chan struct{})
 	go func() {
 		ending.Wait()
-		r.sending.Wait()
+		r.withdrawals.Wait()
 		close(told)
 	}()
 	select {
@@ -60,8 +60,8 @@ func (r *Router) flush(ending *sync.WaitGroup) {
 	}
 }
 
-// drained says that nothing is pending any more. r.mu is held.
-func (r *Router) drained() {
+// signalIdleLocked says that nothing is pending any more. r.mu is held.
+func (r *Router) signalIdleLocked() {
 	select {
 	case <-r.idle:
 	default:
@@ -69,23 +69,23 @@ func (r *Router) drained() {
 	}
 }
 
-// cancelAll cancels all questions at once, so that none waits for the callback or
+// cancelPending cancels all questions at once, so that none waits for the callback or
 // the audit of another. ending counts those that have not ended yet.
-func (r *Router) cancelAll(ending *sync.WaitGroup) {
+func (r *Router) cancelPending(ending *sync.WaitGroup) {
 	r.mu.Lock()
-	waiting := make([]*entry, 0, len(r.entries))
-	for _, e := range r.entries {
+	waiting := make([]*pendingQuestion, 0, len(r.questions))
+	for _, e := range r.questions {
 		waiting = append(waiting, e)
 	}
 	r.mu.Unlock()
 	for _, e := range waiting {
 		ending.Go(func() {
-			r.sheltered("callback", func() { e.finish(r.cancelled(ByShutdown, nil)) })
+			r.callHost("callback", func() { e.finish(r.cancelledOutcome(ByShutdown, nil)) })
 		})
 	}
 }
 
 // Pending is how many questions are pending.
 func (r *Router) Pending() int {
-	return r.slots.pending()
+	return r.slots.countPending()
 }

@@ -12,10 +12,10 @@ import (
 // maxText is how much of a text that a peer has chosen is logged, in characters.
 const maxText = 256
 
-// logged makes a text fit for a log: what does not print is escaped, so that it
+// escapeForLog makes a text fit for a log: what does not print is escaped, so that it
 // forges no lines and hides no others, and at most maxText characters are kept.
-func logged(s string) string {
-	if len(s) <= maxText && plain(s) {
+func escapeForLog(s string) string {
+	if len(s) <= maxText && isPrintable(s) {
 		return s
 	}
 	var b strings.Builder
@@ -42,7 +42,7 @@ func logged(s string) string {
 	return b.String()
 }
 
-func plain(s string) bool {
+func isPrintable(s string) bool {
 	for _, r := range s {
 		if r == utf8.RuneError || !strconv.IsPrint(r) {
 			return false
@@ -51,9 +51,9 @@ func plain(s string) bool {
 	return true
 }
 
-// withoutQuery cuts a text where the query or fragment of a URI could begin, and
+// hideURLSecrets cuts a text where the query or fragment of a URI could begin, and
 // hides what stands before an @: that is where secrets are put.
-func withoutQuery(s string) string {
+func hideURLSecrets(s string) string {
 	if i := strings.IndexAny(s, "?#"); i >= 0 {
 		s = s[:i+1] + "…"
 	}

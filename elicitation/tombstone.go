@@ -6,8 +6,8 @@ import "github.com/rondo-mcp/rondo/protocol"
 // late reply is told from a made-up one: twenty times what is pending by default.
 const maxTombstones = 2048
 
-// A tomb is what is remembered of a question that has ended.
-type tomb struct {
+// An endedQuestion is what is remembered of a question that has ended.
+type endedQuestion struct {
 	session   string
 	principal Principal
 	answered  bool
@@ -15,14 +15,14 @@ type tomb struct {
 
 // tombstones are the last questions that ended. The zero value is empty.
 type tombstones struct {
-	byID map[protocol.ID]tomb
+	byID map[protocol.ID]endedQuestion
 	ring []protocol.ID
 	next int
 }
 
-func (t *tombstones) add(id protocol.ID, what tomb) {
+func (t *tombstones) add(id protocol.ID, what endedQuestion) {
 	if t.byID == nil {
-		t.byID = make(map[protocol.ID]tomb)
+		t.byID = make(map[protocol.ID]endedQuestion)
 	}
 	t.byID[id] = what
 	if len(t.ring) < maxTombstones {
@@ -35,7 +35,7 @@ func (t *tombstones) add(id protocol.ID, what tomb) {
 }
 
 // disposition is what a reply to the question is now.
-func (t tomb) disposition(from From) Disposition {
+func (t endedQuestion) disposition(from From) Disposition {
 	switch {
 	case t.session != from.Session:
 		return WrongSession

@@ -20,55 +20,55 @@ func (c *Call) URLRequired(ctx context.Context, wire *protocol.Error) (*protocol
 		return wire, nil
 	}
 	asked, ok := wire.URLElicitations()
-	refused := c.gate(protocol.KindElicitURL)
+	refused := c.checkCapabilities(protocol.KindElicitURL)
 	if refused == nil && !ok {
-		refused = failure(ReasonInvalidQuestion, "The server's error is malformed", nil)
+		refused = newFailure(ReasonInvalidQuestion, "The server's error is malformed", nil)
 	}
 	out := &protocol.URLElicitationRequiredError{Message: wire.Message}
 	for _, q := range asked {
 		if refused != nil {
 			break
 		}
-		var v *visit
-		if v, refused = c.require(ctx, q); refused == nil {
+		var v *urlElicitation
+		if v, refused = c.rememberRequiredURL(ctx, q); refused == nil {
 			known := *q
 			known.ElicitationID = v.clientID
 			out.Elicitations = append(out.Elicitations, &known)
 		}
 	}
 	if refused != nil {
-		return nil, c.refuse(nil, refused)
+		return nil, c.rejectQuestion(nil, refused)
 	}
 	legacy, err := out.Legacy()
 	if err != nil {
-		return nil, c.refuse(nil, failure(ReasonInvalidQuestion, "The server's error is malformed", err))
+		return nil, c.rejectQuestion(nil, newFailure(ReasonInvalidQuestion, "The server's error is malformed", err))
 	}
 	return legacy, nil
 }
 
-// require remembers a visit that comes without a question.
-func (c *Call) require(ctx context.Context, q *protocol.ElicitURL) (*visit, *Error) {
+// rememberRequiredURL remembers a visit that comes without a question.
+func (c *Call) rememberRequiredURL(ctx context.Context, q *protocol.ElicitURL) (*urlElicitation, *Error) {
 	r := c.router
 	if refused := r.checkURL(ctx, c, q.URL); refused != nil {
 		// The client is told, not the upstream, and it has made no mistake.
 		refused.Wire = (&urlrule.Refusal{Key: urlrule.Keys([]*protocol.ElicitURL{q}, 1)[0]}).Wire()
 		return nil, refused
 	}
-	v, refused := r.visitFor(c.origin.Session, c, q.ElicitationID)
+	v, refused := r.urlElicitationFor(c.origin.Session, c, q.ElicitationID)
 	if refused != nil {
 		return nil, refused
 	}
-	if err := r.claimVisit(ctx, v); err != nil {
-		return nil, failure(ReasonBus, "The other replicas of the gateway cannot be reached", err)
+	if err := r.claimURL(ctx, v); err != nil {
+		return nil, newFailure(ReasonBus, "The other replicas of the gateway cannot be reached", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	refused = c.usable()
+	refused = c.checkUsableLocked()
 	if refused == nil {
-		refused = r.keepVisit(v)
+		refused = r.rememberURLLocked(v)
 	}
 	if refused != nil {
-		r.dropClaim(v)
+		r.releaseUnusedClaimLocked(v)
 		return nil, refused
 	}
 	return v, nil

@@ -11,12 +11,12 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A visit is a URL that a client has been sent to, or is being asked to go to.
+// A urlElicitation is a URL that a client has been sent to, or is being asked to go to.
 // The upstream may say later that the person is done there. Like ids of
 // requests, the elicitationId is replaced by one of the router's, since
 // upstreams choose theirs without knowing of each other.
-type visit struct {
-	key      visitKey
+type urlElicitation struct {
+	key      urlKey
 	session  *Session
 	call     *Call
 	clientID string
@@ -25,7 +25,7 @@ type visit struct {
 	claimed  bool
 }
 
-type visitKey struct {
+type urlKey struct {
 	upstream UpstreamKey
 	id       string // the upstream's
 }
@@ -33,82 +33,82 @@ type visitKey struct {
 const (
 	// maxVisits is how many visits of one session are remembered; beyond it the
 	// oldest is forgotten. People are sent to one at a time.
-	maxVisits = 64
+	maxURLsPerSession = 64
 	// visitTTL is how long a visit is remembered: longer than sign-in pages live.
-	visitTTL = time.Hour
+	urlTTL = time.Hour
 )
 
-// visitFor returns the visit with the upstream's id for a session. An id that
+// urlElicitationFor returns the visit with the upstream's id for a session. An id that
 // another session has is refused: whom its completion is for could not be told.
 // On a connection without a key no completion can be told from another's, so that
 // nothing is remembered.
-func (r *Router) visitFor(s *Session, c *Call, id string) (*visit, *Error) {
-	key := visitKey{c.upstream, id}
+func (r *Router) urlElicitationFor(s *Session, c *Call, id string) (*urlElicitation, *Error) {
+	key := urlKey{c.upstream, id}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.visits[key]
+	known := r.urls[key]
 	switch {
 	case known == nil || time.Now().After(known.expires): // with an empty key always
-		return &visit{key: key, session: s, call: c, clientID: newID()}, nil
+		return &urlElicitation{key: key, session: s, call: c, clientID: newID()}, nil
 	case known.session != s:
-		return nil, errVisitTaken()
+		return nil, urlTakenError()
 	}
 	return known, nil
 }
 
-// keepVisit remembers a visit. r.mu is held.
-func (r *Router) keepVisit(v *visit) *Error {
+// rememberURLLocked remembers a visit. r.mu is held.
+func (r *Router) rememberURLLocked(v *urlElicitation) *Error {
 	if v.key.upstream == "" {
 		return nil
 	}
 	now := time.Now()
-	if old := r.visits[v.key]; old != nil && old != v {
+	if old := r.urls[v.key]; old != nil && old != v {
 		if old.session != v.session && now.Before(old.expires) {
-			return errVisitTaken()
+			return urlTakenError()
 		}
 		old.claimed = false // v has the same key, and claimed it
-		r.forgetVisit(old)
+		r.forgetURLLocked(old)
 	}
-	v.expires = now.Add(visitTTL)
+	v.expires = now.Add(urlTTL)
 	if v.kept {
 		return nil
 	}
 	s := v.session
-	if len(s.visits) >= maxVisits {
-		r.forgetVisit(s.visits[0])
+	if len(s.urls) >= maxURLsPerSession {
+		r.forgetURLLocked(s.urls[0])
 	}
 	v.kept = true
-	r.visits[v.key] = v
-	s.visits = append(s.visits, v)
+	r.urls[v.key] = v
+	s.urls = append(s.urls, v)
 	return nil
 }
 
-func errVisitTaken() *Error {
-	return invalidQuestion(ReasonInvalidQuestion, errors.New("elicitationId is in use"))
+func urlTakenError() *Error {
+	return invalidQuestionError(ReasonInvalidQuestion, errors.New("elicitationId is in use"))
 }
 
-// forgetVisit undoes keepVisit. r.mu is held.
-func (r *Router) forgetVisit(v *visit) {
+// forgetURLLocked undoes keepVisit. r.mu is held.
+func (r *Router) forgetURLLocked(v *urlElicitation) {
 	if !v.kept {
 		return
 	}
 	v.kept = false
-	delete(r.visits, v.key)
-	v.session.visits = slices.DeleteFunc(v.session.visits, func(other *visit) bool { return other == v })
+	delete(r.urls, v.key)
+	v.session.urls = slices.DeleteFunc(v.session.urls, func(other *urlElicitation) bool { return other == v })
 	if v.claimed {
 		r.opts.Bus.Release(v.key.busKey()) // returns at once
 	}
 }
 
-// visiting tells whether the person may be at the URL: it was shown, and not
+// mayVisit tells whether the person may be at the URL: it was shown, and not
 // refused.
-func (end ending) visiting() bool {
+func (end outcome) mayVisit() bool {
 	return end.result != nil && end.result.Action == protocol.ActionAccept
 }
 
-// claimVisit tells other replicas where the completion of a visit belongs. v is
+// claimURL tells other replicas where the completion of a visit belongs. v is
 // still known to its maker alone, or claimed.
-func (r *Router) claimVisit(ctx context.Context, v *visit) error {
+func (r *Router) claimURL(ctx context.Context, v *urlElicitation) error {
 	if r.opts.Bus == nil || v == nil || v.key.upstream == "" {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (r *Router) claimVisit(ctx context.Context, v *visit) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, busTimeout)
 	defer cancel()
-	if err := r.opts.Bus.Claim(ctx, v.key.busKey(), visitTTL); err != nil {
+	if err := r.opts.Bus.Claim(ctx, v.key.busKey(), urlTTL); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -129,20 +129,20 @@ func (r *Router) claimVisit(ctx context.Context, v *visit) error {
 	return nil
 }
 
-// dropClaim frees the claim of a visit that is not kept after all, unless one
+// releaseUnusedClaimLocked frees the claim of a visit that is not kept after all, unless one
 // that is kept needs it. r.mu is held.
-func (r *Router) dropClaim(v *visit) {
-	if v.claimed && !v.kept && r.visits[v.key] == nil {
+func (r *Router) releaseUnusedClaimLocked(v *urlElicitation) {
+	if v.claimed && !v.kept && r.urls[v.key] == nil {
 		v.claimed = false
 		r.opts.Bus.Release(v.key.busKey()) // returns at once
 	}
 }
 
-func (r *Router) releaseVisits() {
+func (r *Router) forgetAllURLs() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, v := range r.visits {
-		r.forgetVisit(v)
+	for _, v := range r.urls {
+		r.forgetURLLocked(v)
 	}
 }
 
@@ -155,28 +155,28 @@ func (r *Router) releaseVisits() {
 // On a [Bus] the replica that asked is found as well, when its connection has
 // the same key.
 func (r *Router) ElicitationCompleted(ctx context.Context, upstream UpstreamKey, elicitationID string) (Disposition, error) {
-	key := visitKey{upstream, elicitationID}
-	d, err := r.visitedHere(ctx, key)
+	key := urlKey{upstream, elicitationID}
+	d, err := r.completeURLLocally(ctx, key)
 	if d != Unknown || r.opts.Bus == nil || upstream == "" {
 		return d, err
 	}
-	a, err := r.send(ctx, key.busKey(), busMessage{Do: "visited", Upstream: upstream, Visit: elicitationID})
+	a, err := r.sendToOwner(ctx, key.busKey(), busMessage{Do: "visited", Upstream: upstream, Visit: elicitationID})
 	if err == nil && a.Failed != "" {
 		err = fmt.Errorf("elicitation: completion of a visit: %w", ErrDelivery)
 	}
 	return a.Disposition, err
 }
 
-func (r *Router) visitedHere(ctx context.Context, key visitKey) (Disposition, error) {
+func (r *Router) completeURLLocally(ctx context.Context, key urlKey) (Disposition, error) {
 	r.mu.Lock()
-	v := r.visits[key]
+	v := r.urls[key]
 	if v == nil {
 		r.mu.Unlock()
 		return Unknown, nil
 	}
 	expired := time.Now().After(v.expires)
 	over := v.call.over
-	r.forgetVisit(v)
+	r.forgetURLLocked(v)
 	r.mu.Unlock()
 	if expired {
 		return Expired, nil
@@ -193,7 +193,7 @@ func (r *Router) visitedHere(ctx context.Context, key visitKey) (Disposition, er
 	params, err := jsonx.Encode(protocol.ElicitationCompleted{ElicitationID: v.clientID})
 	if err == nil {
 		n := &protocol.Notification{Method: protocol.NotifyElicitationCompleted, Params: params}
-		err = guarded(func() error { return to.Deliver(ctx, n) })
+		err = recoverToError(func() error { return to.Deliver(ctx, n) })
 	}
 	if err != nil {
 		return Expired, fmt.Errorf("elicitation: completion of a visit: %w", errors.Join(ErrDelivery, err))
