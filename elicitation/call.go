@@ -47,20 +47,20 @@ type Origin struct {
 // be called concurrently.
 type Call struct {
 	router   *Router
-	ctx      context.Context // the request's lifetime, from Begin to End
+	ctx      context.Context // of the request, from Begin to End
 	origin   Origin
 	via      Via
 	upstream UpstreamKey
 	began    time.Time
-	stop     func() bool // stops watching ctx
+	unwatch  func() bool // stops watching ctx
 	progress progressWriter
 
 	// Guarded by router.mu.
-	related   protocol.ID
-	questions []*pendingQuestion
-	over      bool // ended, or its context is
-	ended     bool
-	swept     bool // was over at the last sweep, and not ended
+	related    protocol.ID
+	questions  []*pendingQuestion
+	over       bool // takes no more questions: ended, or its context is
+	ended      bool // by End
+	overBefore bool // over at the last sweep, and not ended
 }
 
 // Begin says that a request of a client is about to be served by an upstream:
@@ -76,7 +76,9 @@ type Call struct {
 //
 // Every Begin needs an End. It is [ErrNoSession] when the session is detached,
 // and [ErrShutdown] after [Router.Shutdown].
-func (r *Router) Begin(ctx context.Context, origin Origin, via Via, upstream UpstreamKey) (*Call, error) {
+func (r *Router) Begin(
+	ctx context.Context, origin Origin, via Via, upstream UpstreamKey,
+) (*Call, error) {
 	if origin.Session == nil || origin.Session.router != r {
 		return nil, errors.New("elicitation call: Origin.Session is not one of this router")
 	}
@@ -96,14 +98,8 @@ func (r *Router) Begin(ctx context.Context, origin Origin, via Via, upstream Ups
 	case origin.Session.detached:
 		return nil, fmt.Errorf("elicitation call: %w", ErrNoSession)
 	}
-	origin.Session.calls[c] = struct{}{}
-	if upstream != "" {
-		u := r.findOrAddUpstreamLocked(upstream)
-		u.calls = append(u.calls, c)
-	}
-	r.calls[c] = struct{}{}
-	r.startSweepLocked()
-	c.stop = context.AfterFunc(ctx, func() { c.cancelQuestions(ByClient) })
+	r.insertCallLocked(c)
+	c.unwatch = context.AfterFunc(ctx, func() { c.cancelQuestions(ByClient) })
 	return c, nil
 }
 
@@ -112,7 +108,7 @@ func (r *Router) Begin(ctx context.Context, origin Origin, via Via, upstream Ups
 // so hosts call it before the client gets its result; it waits a second at most for
 // a transport that is at it.
 func (c *Call) End() {
-	c.stop()
+	c.unwatch()
 	c.cancelQuestions(ByCall)
 	c.progress.close()
 	r := c.router
@@ -123,27 +119,20 @@ func (c *Call) End() {
 	}
 	c.ended = true
 	if c.upstream != "" && c.ctx.Err() != nil {
-		r.abandoned.add(c.upstream, time.Now().Add(r.opts.MaxTimeout))
+		r.abortedCalls.Put(c.upstream, struct{}{})
 	}
-	delete(c.origin.Session.calls, c)
-	delete(r.calls, c)
-	if len(r.calls) == 0 {
-		r.sweep.Stop()
-	}
-	if u := r.upstreams[c.upstream]; u != nil {
-		u.calls = slices.DeleteFunc(u.calls, func(other *Call) bool { return other == c })
-		r.dropIdleUpstreamLocked(c.upstream)
-	}
+	r.removeCallLocked(c)
 }
 
-// cancelQuestions withdraws what is pending and lets nothing more begin.
+// cancelQuestions withdraws the pending questions of the call, and no further ones
+// begin.
 func (c *Call) cancelQuestions(by CancelledBy) {
 	c.router.mu.Lock()
 	c.over = true
-	waiting := slices.Clone(c.questions)
+	pending := slices.Clone(c.questions) // finish changes the list
 	c.router.mu.Unlock()
-	for _, e := range waiting {
-		e.finish(c.router.cancelledOutcome(by, context.Cause(c.ctx)))
+	for _, p := range pending {
+		p.finishCancelled(by, context.Cause(c.ctx))
 	}
 }
 
@@ -159,10 +148,11 @@ func (c *Call) Relate(id protocol.ID) {
 // can come back and answer does not call it.
 func (c *Call) Lost(err error) {
 	c.router.mu.Lock()
-	waiting := slices.Clone(c.questions)
+	pending := slices.Clone(c.questions) // finish changes the list
 	c.router.mu.Unlock()
-	for _, e := range waiting {
-		e.finish(failedOutcome(ReasonStreamLost, protocol.Errorf(protocol.CodeInternalError, "The client's stream was lost"), err))
+	for _, p := range pending {
+		wire := protocol.Errorf(protocol.CodeInternalError, "The client's stream was lost")
+		p.finish(failedOutcome(ReasonStreamLost, wire, err))
 	}
 }
 
@@ -180,4 +170,89 @@ func (c *Call) capabilities() protocol.ClientCapabilities {
 		return *c.origin.Capabilities
 	}
 	return c.origin.Session.info.Capabilities
+}
+
+// checkCapabilities refuses what the client of the call has not declared. It is called
+// before the question is read, with an empty kind, and again when its kind is known.
+func (c *Call) checkCapabilities(kind protocol.InputKind) *Error {
+	version := c.origin.Session.info.Version
+	form, url := supportedModes(c.capabilities(), version)
+	if c.via.frames != nil && version.Era() == protocol.Modern {
+		form, url = false, false // servers send no requests there
+	}
+	switch {
+	case !form && !url:
+		return newRefusal(ReasonCapability, protocol.Errorf(
+			protocol.CodeMethodNotFound, "Client does not support elicitation"))
+	case kind == protocol.KindElicitForm && !form:
+		return newRefusal(ReasonMode, protocol.Errorf(
+			protocol.CodeInvalidParams, "Client does not support form elicitation"))
+	case kind == protocol.KindElicitURL && !url:
+		return newRefusal(ReasonMode, protocol.Errorf(
+			protocol.CodeInvalidParams, "Client does not support URL elicitation"))
+	}
+	return nil
+}
+
+// checkUsable refuses a question of a call that is over, or of an upstream's request,
+// ctx, that has ended.
+func (c *Call) checkUsable(ctx context.Context) *Error {
+	c.router.mu.Lock()
+	refused := c.checkUsableLocked()
+	c.router.mu.Unlock()
+	if refused == nil && ctx.Err() != nil {
+		refused = noSessionError(ReasonNoSession, context.Cause(ctx))
+	}
+	return refused
+}
+
+// checkUsableLocked is called with router.mu held.
+func (c *Call) checkUsableLocked() *Error {
+	switch {
+	case c.router.draining:
+		return c.router.shutdownError()
+	case c.over, c.origin.Session.detached:
+		return noSessionError(ReasonNoSession, nil)
+	}
+	return nil
+}
+
+// startSweepLocked starts the timer of reportLeakedCalls with the first call. It runs
+// only while there are calls.
+func (r *Router) startSweepLocked() {
+	switch {
+	case len(r.calls) > 1:
+	case r.sweep == nil:
+		r.sweep = time.AfterFunc(r.opts.SweepInterval, r.reportLeakedCalls)
+	default:
+		r.sweep.Reset(r.opts.SweepInterval)
+	}
+}
+
+// reportLeakedCalls reports calls that were over already at the last sweep and that
+// their host has not ended. It does not end them: that would cut off what the host
+// still does with them.
+func (r *Router) reportLeakedCalls() {
+	var leaked []*Call
+	r.mu.Lock()
+	for c := range r.calls {
+		if c.overBefore {
+			leaked = append(leaked, c)
+		}
+		c.overBefore = c.over || c.origin.Session.detached
+	}
+	if len(r.calls) > 0 && !r.draining {
+		r.sweep.Reset(r.opts.SweepInterval)
+	}
+	r.mu.Unlock()
+	if !r.recordsEvents() {
+		return
+	}
+	for _, c := range leaked {
+		e := Event{
+			Kind: EventLeaked, Time: time.Now(), Upstream: c.upstream, Duration: time.Since(c.began),
+		}
+		c.describeIn(&e)
+		r.emitEvent(&e)
+	}
 }

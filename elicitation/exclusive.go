@@ -6,11 +6,12 @@ import (
 	"sync"
 )
 
-// maxQueue is how many calls may wait for one connection. Beyond it, a call
-// would wait for longer than anybody does.
-const maxQueue = 100
+// maxWaitingTurns is how many calls may wait for one connection. Beyond it, a call
+// would wait for longer than any client does.
+const maxWaitingTurns = 100
 
-// A turnQueue lets one call at a time use a connection. It is guarded by router.mu.
+// A turnQueue gives a connection to one call at a time, in the order of arrival. It is
+// guarded by router.mu.
 type turnQueue struct {
 	held    bool
 	waiting []chan struct{} // each is closed when its turn has come
@@ -34,61 +35,74 @@ type turnQueue struct {
 //	}
 //	defer release()
 //	call, err := router.Begin(ctx, origin, via, upstream)
-func (r *Router) Exclusive(ctx context.Context, upstream UpstreamKey) (release func(), err error) {
+func (r *Router) Exclusive(
+	ctx context.Context, upstream UpstreamKey,
+) (release func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
+	turn, refused := r.queueTurn(upstream)
+	if refused != nil {
+		return nil, r.recordRejection(refused, Event{Upstream: upstream}, nil)
+	}
 	release = sync.OnceFunc(func() { r.passTurn(upstream) })
-	r.mu.Lock()
-	if r.draining {
-		r.mu.Unlock()
-		return nil, r.refuseTurn(upstream, r.shutdownError())
-	}
-	q := &r.findOrAddUpstreamLocked(upstream).queue
-	if !q.held {
-		q.held = true
-		r.mu.Unlock()
-		return release, nil
-	}
-	if len(q.waiting) >= maxQueue {
-		r.mu.Unlock()
-		return nil, r.refuseTurn(upstream, retryLaterError(ReasonCapacity, "Too many calls wait for the connection", "queue", r.opts.RetryAfter))
-	}
-	turn := make(chan struct{})
-	q.waiting = append(q.waiting, turn)
-	r.mu.Unlock()
 	select {
 	case <-turn:
 		return release, nil
 	case <-ctx.Done():
 	}
-	r.mu.Lock()
-	before := len(q.waiting)
-	q.waiting = slices.DeleteFunc(q.waiting, func(other chan struct{}) bool { return other == turn })
-	gone := len(q.waiting) < before
-	r.mu.Unlock()
-	if !gone { // the turn came at the same moment
+	if !r.leaveQueue(upstream, turn) { // the turn came at the same moment
 		release()
 	}
 	return nil, context.Cause(ctx)
 }
 
-// refuseTurn records that a call does not get the connection, as a question that
-// was turned away: it cannot be asked. r.mu is not held.
-func (r *Router) refuseTurn(upstream UpstreamKey, err *Error) error {
-	return r.recordRejection(err, Event{Upstream: upstream}, nil)
+// queueTurn returns a channel that is closed when the caller's turn has come, at once
+// where nobody holds the connection.
+func (r *Router) queueTurn(upstream UpstreamKey) (turn chan struct{}, refused *Error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.draining {
+		return nil, r.shutdownError()
+	}
+	turns := &r.findOrAddUpstreamLocked(upstream).turns
+	turn = make(chan struct{})
+	switch {
+	case !turns.held:
+		turns.held = true
+		close(turn)
+	case len(turns.waiting) >= maxWaitingTurns:
+		const message = "Too many calls wait for the connection"
+		return nil, retryLaterError(ReasonCapacity, message, "queue", r.opts.RetryAfter)
+	default:
+		turns.waiting = append(turns.waiting, turn)
+	}
+	return turn, nil
 }
 
-// passTurn gives the connection to whoever has waited longest.
+// leaveQueue gives up a turn that has not come. It reports false if it has.
+func (r *Router) leaveQueue(upstream UpstreamKey, turn chan struct{}) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	turns := &r.upstreams[upstream].turns // it is held, so the connection is in the table
+	i := slices.Index(turns.waiting, turn)
+	if i < 0 {
+		return false
+	}
+	turns.waiting = slices.Delete(turns.waiting, i, i+1)
+	return true
+}
+
+// passTurn gives the connection to the call that has waited longest.
 func (r *Router) passTurn(upstream UpstreamKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	q := &r.upstreams[upstream].queue
-	if len(q.waiting) == 0 {
-		q.held = false
+	turns := &r.upstreams[upstream].turns
+	if len(turns.waiting) == 0 {
+		turns.held = false
 		r.dropIdleUpstreamLocked(upstream)
 		return
 	}
-	close(q.waiting[0])
-	q.waiting = slices.Delete(q.waiting, 0, 1)
+	close(turns.waiting[0])
+	turns.waiting = slices.Delete(turns.waiting, 0, 1)
 }

@@ -5,14 +5,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// What replicas say to each other. The keys are "q." and the id of a question,
-// and "v." and a digest that stands for a visit to a URL.
+// The keys on the [Bus] are a prefix and the id of a question, or a prefix and a digest
+// that stands for a URL elicitation.
 const (
 	questionKeyPrefix = "q."
 	urlKeyPrefix      = "v."
@@ -25,8 +26,8 @@ func (k urlKey) busKey() string {
 	return urlKeyPrefix + hex.EncodeToString(sum[:16])
 }
 
-// isQuestionID reports whether id could be one of a router's: nothing else is
-// asked for on the bus.
+// isQuestionID reports whether id could be one of a router's: others are never looked
+// for on the bus.
 func isQuestionID(id protocol.ID) bool {
 	s := id.String()
 	if len(s) != 34 || s[0] != '"' {
@@ -47,35 +48,76 @@ type busMessage struct {
 	Issuer  string          `json:"issuer,omitzero"`
 	Subject string          `json:"subject,omitzero"`
 	Frame   json.RawMessage `json:"frame,omitzero"` // what the client or the upstream sent
-	// Upstream and Visit name a visit to a URL.
+	// Upstream and Visit name a URL elicitation.
 	Upstream UpstreamKey `json:"upstream,omitzero"`
 	Visit    string      `json:"visit,omitzero"`
 }
 
-// A busAnswer is what the owner says.
+// A busAnswer is what the owner answers.
 type busAnswer struct {
 	Disposition Disposition `json:"disposition"`
 	Failed      string      `json:"failed,omitzero"`
 }
 
+func newBusMessage(do string, from From, frame []byte) busMessage {
+	return busMessage{
+		Do: do, Session: from.Session, Issuer: from.Principal.Issuer,
+		Subject: from.Principal.Subject, Frame: frame,
+	}
+}
+
+// sender is who sent the frame to the replica that the message comes from.
 func (m *busMessage) sender() From { return From{m.Session, Principal{m.Issuer, m.Subject}} }
 
 // forwardReply hands a reply to the replica that owns the question.
-func (r *Router) forwardReply(ctx context.Context, from From, reply *protocol.Response) (Disposition, error) {
+func (r *Router) forwardReply(
+	ctx context.Context, from From, reply *protocol.Response,
+) (Disposition, error) {
 	frame, err := protocol.AppendMessage(nil, reply)
 	if err != nil || len(frame) > r.opts.MaxContentBytes+2*maxOutsideSchema {
 		return Invalid, nil // only a host that made the response up gets here
 	}
-	a, err := r.sendToOwner(ctx, questionBusKey(reply.ID), busMessage{
-		Do: "complete", Session: from.Session, Issuer: from.Principal.Issuer, Subject: from.Principal.Subject, Frame: frame,
-	})
-	if err != nil {
-		return Unknown, err
-	}
-	return a.Disposition, nil
+	a, err := r.sendToOwner(ctx, questionBusKey(reply.ID), newBusMessage("complete", from, frame))
+	return a.Disposition, err
 }
 
-// sendToOwner asks the owner of key. Nobody owning it is an answer, too.
+// forwardProgress hands progress to the replica that owns the question.
+func (r *Router) forwardProgress(
+	ctx context.Context, from From, n *protocol.Notification,
+) (Disposition, error) {
+	key := progressBusKey(n)
+	if key == "" {
+		return Unknown, nil
+	}
+	frame, err := protocol.AppendMessage(nil, n)
+	if err != nil || len(frame) > maxOutsideSchema {
+		return Invalid, nil
+	}
+	a, err := r.sendToOwner(ctx, key, newBusMessage("progress", from, frame))
+	return a.Disposition, err
+}
+
+// progressBusKey returns the key of the question that n is about, "" if of none.
+func progressBusKey(n *protocol.Notification) string {
+	if p, err := decodeProgress(n); err == nil && isQuestionID(p.Token) {
+		return questionBusKey(p.Token)
+	}
+	return ""
+}
+
+// forwardURLCompletion hands the completion of a URL elicitation to the replica that
+// owns it.
+func (r *Router) forwardURLCompletion(ctx context.Context, key urlKey) (Disposition, error) {
+	message := busMessage{Do: "visited", Upstream: key.upstream, Visit: key.id}
+	a, err := r.sendToOwner(ctx, key.busKey(), message)
+	if err == nil && a.Failed != "" {
+		err = fmt.Errorf("elicitation: completion of a visit: %w", ErrDelivery)
+	}
+	return a.Disposition, err
+}
+
+// sendToOwner sends a message to the owner of key. That there is no owner is no error:
+// the disposition is Unknown then.
 func (r *Router) sendToOwner(ctx context.Context, key string, m busMessage) (busAnswer, error) {
 	data, err := jsonx.Encode(m)
 	if err != nil {
@@ -83,10 +125,9 @@ func (r *Router) sendToOwner(ctx context.Context, key string, m busMessage) (bus
 	}
 	raw, err := r.opts.Bus.Send(ctx, key, data)
 	switch {
-	case err == nil:
-	case isUnclaimed(err):
+	case errors.Is(err, ErrUnclaimed):
 		return busAnswer{Disposition: Unknown}, nil
-	default:
+	case err != nil:
 		return busAnswer{}, fmt.Errorf("elicitation bus: %w", err)
 	}
 	var a busAnswer
@@ -96,7 +137,8 @@ func (r *Router) sendToOwner(ctx context.Context, key string, m busMessage) (bus
 	return a, nil
 }
 
-// answerBusMessage is what this replica says to others about what it owns.
+// answerBusMessage answers a message of another replica about what this one has claimed.
+// The bus calls it.
 func (r *Router) answerBusMessage(ctx context.Context, key string, message []byte) []byte {
 	a := r.handleBusMessage(ctx, key, message)
 	data, err := jsonx.Encode(a)
@@ -106,6 +148,7 @@ func (r *Router) answerBusMessage(ctx context.Context, key string, message []byt
 	return data
 }
 
+// handleBusMessage does what the message asks for, if that is about key.
 func (r *Router) handleBusMessage(ctx context.Context, key string, message []byte) busAnswer {
 	var m busMessage
 	if err := jsonx.Decode(message, &m); err != nil {
@@ -125,11 +168,11 @@ func (r *Router) handleBusMessage(ctx context.Context, key string, message []byt
 		}
 		return busAnswer{Disposition: r.progressLocally(m.sender(), n)}
 	case "visited":
-		visit := urlKey{m.Upstream, m.Visit}
-		if visit.busKey() != key {
+		u := urlKey{m.Upstream, m.Visit}
+		if u.busKey() != key {
 			return busAnswer{Disposition: Invalid, Failed: "key"}
 		}
-		d, err := r.completeURLLocally(ctx, visit)
+		d, err := r.completeURLLocally(ctx, u)
 		if err != nil {
 			return busAnswer{Disposition: d, Failed: "delivery"}
 		}

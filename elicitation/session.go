@@ -3,8 +3,8 @@ package elicitation
 import (
 	"errors"
 	"fmt"
-	"slices"
 
+	"github.com/rondo-mcp/rondo/internal/recent"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -45,7 +45,7 @@ type Session struct {
 
 	// Guarded by router.mu.
 	calls    map[*Call]struct{}
-	urls     []*urlElicitation
+	urls     *recent.Map[urlKey, *urlElicitation]
 	detached bool
 }
 
@@ -59,10 +59,14 @@ func (r *Router) Attach(info SessionInfo) (*Session, error) {
 		info.Version = protocol.V20251125
 	}
 	if !info.Version.Known() {
-		return nil, fmt.Errorf("elicitation session: Version %q is not a revision", escapeForLog(string(info.Version)))
+		version := escapeForLog(string(info.Version))
+		return nil, fmt.Errorf("elicitation session: Version %q is not a revision", version)
 	}
-	s := &Session{router: r, info: info, calls: make(map[*Call]struct{})}
-	if s.logName = info.LogName; s.logName == "" {
+	s := &Session{
+		router: r, info: info, logName: info.LogName, calls: make(map[*Call]struct{}),
+		urls: recent.New[urlKey, *urlElicitation](maxURLsPerSession, 0),
+	}
+	if s.logName == "" {
 		s.logName = info.ID
 	}
 	s.logName = escapeForLog(s.logName)
@@ -75,7 +79,8 @@ func (r *Router) Attach(info SessionInfo) (*Session, error) {
 		return nil, errors.New("elicitation session: the id is attached already")
 	}
 	if !info.Principal.Anonymous() {
-		r.slots.questions.ReserveForAuthenticated() // before it asks, anonymous callers may have left no room
+		// Before it asks, anonymous callers may have left no room.
+		r.slots.questions.ReserveForAuthenticated()
 	}
 	r.sessions[info.ID] = s
 	return s, nil
@@ -85,25 +90,29 @@ func (r *Router) Attach(info SessionInfo) (*Session, error) {
 // [MessageNoSession]; so does every later one of calls that are still in flight.
 // It may be called again.
 func (s *Session) Detach() {
+	for _, p := range s.detach() {
+		p.finishCancelled(BySession, nil)
+	}
+}
+
+// detach takes the session out of the tables and returns its pending questions. No
+// further ones begin.
+func (s *Session) detach() (pending []*pendingQuestion) {
 	r := s.router
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	if s.detached {
-		r.mu.Unlock()
-		return
+		return nil
 	}
 	s.detached = true
 	delete(r.sessions, s.info.ID)
-	for _, v := range slices.Clone(s.urls) { // forgetVisit takes each out of the list
-		r.forgetURLLocked(v)
+	for _, u := range s.urls.All() {
+		r.forgetURLLocked(u)
 	}
-	var waiting []*pendingQuestion
 	for c := range s.calls {
-		waiting = append(waiting, c.questions...)
+		pending = append(pending, c.questions...)
 	}
-	r.mu.Unlock()
-	for _, e := range waiting {
-		e.finish(r.cancelledOutcome(BySession, nil))
-	}
+	return pending
 }
 
 // ID returns the host's id of the session.
@@ -117,6 +126,28 @@ func (s *Session) From() From { return From{Session: s.info.ID, Principal: s.inf
 // else.
 func (s *Session) UpstreamCapabilities() protocol.ClientCapabilities {
 	return upstreamCapabilities(s.info.Capabilities, s.info.Version)
+}
+
+// supportedModes returns the modes of elicitation that a client can be asked in. URL
+// mode begins with revision 2025-11-25, whatever a client declares; elicitation as a
+// whole with 2025-06-18.
+func supportedModes(c protocol.ClientCapabilities, v protocol.Version) (form, url bool) {
+	if c.Elicitation == nil || v < protocol.V20250618 {
+		return false, false
+	}
+	return c.Elicitation.Form, c.Elicitation.URL && v >= protocol.V20251125
+}
+
+func upstreamCapabilities(
+	c protocol.ClientCapabilities, v protocol.Version,
+) protocol.ClientCapabilities {
+	form, url := supportedModes(c, v)
+	if !form && !url {
+		return protocol.ClientCapabilities{}
+	}
+	return protocol.ClientCapabilities{
+		Elicitation: &protocol.ElicitationCapability{Form: form, URL: url},
+	}
 }
 
 // From is the session and principal that a message came from, as the host has

@@ -22,7 +22,9 @@ const (
 
 // A Set holds cancellations whose request is not known yet. The zero value is empty. A Set is not
 // safe for concurrent use; its owner calls it with a mutex held.
-type Set struct{ cancelled *recent.Map[protocol.ID, struct{}] }
+type Set struct {
+	cancelled *recent.Map[protocol.ID, struct{}]
+}
 
 // Note remembers a cancellation. It evicts the oldest one when there are Max already.
 func (s *Set) Note(id protocol.ID) {
