@@ -10,7 +10,7 @@ import (
 // Pause is an [Origin.PauseClock]. Its methods may be called concurrently.
 type ToolClock struct {
 	mu      sync.Mutex
-	left    time.Duration // while stopped; else as of since
+	left    time.Duration // while paused; else as of since
 	since   time.Time
 	pauses  int
 	timer   *time.Timer

@@ -5,9 +5,9 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// writeLog writes the entry of an event. Its message is the event's name, and so
-// is the field event: where the encoder calls the message of an entry "message",
-// the field of that name hides it. The first seven fields are always there.
+// writeLog writes the log entry of an event. Its message is the event's name, and so is
+// the field event: where the encoder calls the message of an entry "message", the field
+// of that name hides it. The first seven fields are always there.
 func writeLog(logger *zap.Logger, e *Event) {
 	entry := logger.Check(e.logLevel(), string(e.Kind))
 	if entry == nil {
@@ -41,8 +41,8 @@ func writeLog(logger *zap.Logger, e *Event) {
 	entry.Write(fields...)
 }
 
-// logLevel is info for what goes as it should, and a warning for what somebody may
-// have to look at.
+// logLevel is info for the normal course, and a warning for what an operator may have to
+// look at.
 func (e *Event) logLevel() zapcore.Level {
 	switch {
 	case e.Violation != "":

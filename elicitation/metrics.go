@@ -9,8 +9,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// metrics are the counters of one or more routers. They are one collector and
-// not many, so that each scrape is a snapshot in which
+// metrics are the counters of one or more routers. They are one collector, so that each
+// scrape is a snapshot in which
 //
 //	requests = completed + timeouts + errors + cancelled + pending
 //
@@ -112,19 +112,19 @@ func (m *metrics) countCreated() {
 	m.pending++
 }
 
-func (m *metrics) countEnded(end outcome, took time.Duration) {
+func (m *metrics) countEnded(out outcome, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pending--
-	switch end.state {
+	switch out.state {
 	case stateCompleted:
-		m.completed[end.result.Action]++
+		m.completed[out.result.Action]++
 	case stateTimedOut:
 		m.timeouts++
 	case stateCancelled:
-		m.cancels[end.err.By]++
+		m.cancels[out.err.By]++
 	default:
-		m.errors[end.err.Reason]++
+		m.errors[out.err.Reason]++
 	}
 	m.durations.Observe(took.Seconds())
 }
@@ -151,8 +151,8 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	m.durations.Collect(out)
 }
 
-// snapshot is all counters at one moment. The lock is not held while they are
-// handed to whoever collects.
+// snapshot returns all counters at one moment. mu is not held while Collect hands them
+// over.
 func (m *metrics) snapshot() []prometheus.Metric {
 	m.mu.Lock()
 	defer m.mu.Unlock()

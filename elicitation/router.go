@@ -17,15 +17,15 @@ import (
 // A Router takes questions of upstream servers to the clients whose calls caused
 // them and brings the answers back. All methods may be called concurrently.
 //
-// It is the table of what there is: sessions, calls, pending questions, URL
-// elicitations. What happens to one of them is told in its own file.
+// It is the table of all sessions, calls, pending questions and URL elicitations. The
+// file of each of these types has what happens to it.
 type Router struct {
 	opts    Options
 	metrics *metrics
 	forms   *formCache
 	slots   slots
 
-	mu        sync.Mutex // guards what follows, and fields that say so; locked last
+	mu        sync.Mutex // guards what follows, and fields that say so; locked after p.mu
 	sessions  map[string]*Session
 	upstreams map[UpstreamKey]*upstreamConn
 	questions map[protocol.ID]*pendingQuestion
