@@ -128,7 +128,7 @@ func TestMalformedBusMessages(t *testing.T) {
 	frame := `{"jsonrpc":"2.0","id":` + other.Request().ID.String() + `,"result":` + yes + `}`
 	for _, message := range []string{
 		``, `null`, `[]`, `{}`, `{"do":"complete"}`, `{"do":"complete","frame":null}`, `{"do":"complete","frame":{"jsonrpc":"2.0","method":"x"}}`,
-		`{"do":"progress","frame":1}`, `{"do":"wantCompletion"}`, `{"do":"stop"}`, "\xff",
+		`{"do":"progress","frame":1}`, `{"do":"visited"}`, `{"do":"stop"}`, "\xff",
 		// The key of one question does not open another.
 		`{"do":"complete","session":"s1","issuer":"https://id.example","subject":"alice","frame":` + frame + `}`,
 	} {
@@ -166,7 +166,7 @@ type stuckBus struct{ elicitation.Bus }
 
 func (stuckBus) Listen(func(context.Context, string, []byte) []byte) error { return nil }
 
-func (stuckBus) Release(string)                                            {}
+func (stuckBus) Release(string) {}
 
 func (stuckBus) Claim(ctx context.Context, _ string, _ time.Duration) error {
 	<-ctx.Done()
@@ -199,7 +199,7 @@ func TestBusMessageForAnotherKey(t *testing.T) {
 	for _, message := range []string{
 		fmt.Sprintf(`{"do":"complete",%s,"frame":{"jsonrpc":"2.0","id":%s,"result":%s}}`, from, second.Request().ID, yes),
 		fmt.Sprintf(`{"do":"progress",%s,"frame":{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}}`, from, second.Request().ID),
-		`{"do":"wantCompletion","upstream":"up","visit":"1"}`,
+		`{"do":"visited","upstream":"up","visit":"1"}`,
 	} {
 		answer, err := other.Send(t.Context(), key, []byte(message))
 		if err != nil || !strings.Contains(string(answer), fmt.Sprintf(`"disposition":%d`, elicitation.Invalid)) {

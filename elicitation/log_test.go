@@ -68,29 +68,31 @@ func TestLogFields(t *testing.T) {
 // that a redactor keeps out of them.
 func TestRedactorOfDeliveryErrors(t *testing.T) {
 	const canary = "canary-4242-secret"
-	for _, lost := range []bool{false, true} {
-		audit := &auditor{}
-		r := newRig(t, elicitation.Options{Redactor: elicitation.HashMessages, Audit: audit})
-		s := r.attach(elicitation.SessionInfo{ID: "s1"})
-		var call *elicitation.Call
-		call = r.begin(elicitation.Origin{Session: s}, elicitation.Frames(elicitation.DeliverFunc(func(_ context.Context, m protocol.Message) error {
-			err := fmt.Errorf("cannot write %s", m.(*protocol.Request).Params)
-			if lost {
-				call.Lost(err)
+	for name, lost := range map[string]bool{"of the delivery": false, "of the stream": true} {
+		t.Run(name, func(t *testing.T) {
+			audit := &auditor{}
+			r := newRig(t, elicitation.Options{Redactor: elicitation.HashMessages, Audit: audit})
+			s := r.attach(elicitation.SessionInfo{ID: "s1"})
+			var call *elicitation.Call
+			call = r.begin(elicitation.Origin{Session: s}, elicitation.Frames(elicitation.DeliverFunc(func(_ context.Context, m protocol.Message) error {
+				err := fmt.Errorf("cannot write %s", m.(*protocol.Request).Params)
+				if lost {
+					call.Lost(err)
+				}
+				return err
+			})), "up")
+			if _, err := call.Elicit(t.Context(), form("Is it "+canary+"?"), nil); !errors.Is(err, elicitation.ErrDelivery) {
+				t.Errorf("error is %v", err)
 			}
-			return err
-		})), "up")
-		if _, err := call.Elicit(t.Context(), form("Is it "+canary+"?"), nil); !errors.Is(err, elicitation.ErrDelivery) {
-			t.Errorf("error is %v", err)
-		}
-		call.End()
-		text := fmt.Sprintf("%+v", audit.events)
-		for _, e := range r.logs.All() {
-			text += fmt.Sprintln(e.Message, e.ContextMap())
-		}
-		if strings.Contains(text, canary) {
-			t.Errorf("the secret is there: %s", text)
-		}
+			call.End()
+			text := fmt.Sprintf("%+v", audit.events)
+			for _, e := range r.logs.All() {
+				text += fmt.Sprintln(e.Message, e.ContextMap())
+			}
+			if strings.Contains(text, canary) {
+				t.Errorf("the secret is there: %s", text)
+			}
+		})
 	}
 }
 

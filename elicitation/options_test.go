@@ -8,15 +8,24 @@ import (
 )
 
 func TestOptionsAreChecked(t *testing.T) {
-	for _, o := range []elicitation.Options{
-		{Timeout: -1}, {MaxTimeout: -1}, {DeliveryTimeout: -1}, {SweepInterval: -1}, {RetryAfter: -1},
-		{MaxSchemaBytes: -1}, {MaxSchemaDepth: -1}, {MaxContentBytes: -1},
-		{Validation: 3}, {Validation: -1},
-		{Timeout: time.Minute, MaxTimeout: time.Second},
+	for name, o := range map[string]elicitation.Options{
+		"negative Timeout":         {Timeout: -1},
+		"negative MaxTimeout":      {MaxTimeout: -1},
+		"negative DeliveryTimeout": {DeliveryTimeout: -1},
+		"negative SweepInterval":   {SweepInterval: -1},
+		"negative RetryAfter":      {RetryAfter: -1},
+		"negative MaxSchemaBytes":  {MaxSchemaBytes: -1},
+		"negative MaxSchemaDepth":  {MaxSchemaDepth: -1},
+		"negative MaxContentBytes": {MaxContentBytes: -1},
+		"unknown Validation":       {Validation: 3},
+		"negative Validation":      {Validation: -1},
+		"maximum below default":    {Timeout: time.Minute, MaxTimeout: time.Second},
 	} {
-		if _, err := elicitation.New(&o); err == nil {
-			t.Errorf("%+v is accepted", o)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := elicitation.New(&o); err == nil {
+				t.Errorf("%+v is accepted", o)
+			}
+		})
 	}
 	if _, err := elicitation.New(nil); err != nil {
 		t.Errorf("no options: %v", err)

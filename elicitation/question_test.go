@@ -96,43 +96,45 @@ func TestQuestionsThatAreRefused(t *testing.T) {
 func TestMembersThatDifferInCase(t *testing.T) {
 	const form = `"message":"m","requestedSchema":{"type":"object","properties":{}}`
 	for _, test := range []struct {
-		params string
-		taken  bool
+		name, params string
+		taken        bool
 	}{
-		{`{` + form + `,"Mode":"url","URL":"https://elsewhere.example/"}`, false},
-		{`{` + form + `,"MESSAGE":"another"}`, false},
-		{`{` + form + `,"requestedſchema":{}}`, false},
-		{`{` + form + `,"_Meta":{}}`, false},
-		{`{"mode":"url","message":"m","url":"https://id.example/","elicitationId":"1","Url":"https://elsewhere.example/"}`, false},
-		{`{` + form + `,"url":"https://elsewhere.example/"}`, true},
-		{`{` + form + `,"mode":"form","elicitationId":"1","other":1,"_meta":{"ProgressToken":1,"IO.modelcontextprotocol/x":1}}`, true},
+		{"mode and url", `{` + form + `,"Mode":"url","URL":"https://elsewhere.example/"}`, false},
+		{"message", `{` + form + `,"MESSAGE":"another"}`, false},
+		{"long s for s", `{` + form + `,"requestedſchema":{}}`, false},
+		{"meta", `{` + form + `,"_Meta":{}}`, false},
+		{"url of a URL", `{"mode":"url","message":"m","url":"https://id.example/","elicitationId":"1","Url":"https://elsewhere.example/"}`, false},
+		{"url of a form", `{` + form + `,"url":"https://elsewhere.example/"}`, true},
+		{"keys of meta", `{` + form + `,"mode":"form","elicitationId":"1","other":1,"_meta":{"ProgressToken":1,"IO.modelcontextprotocol/x":1}}`, true},
 	} {
-		r := newRig(t, elicitation.Options{})
-		s := r.attach(elicitation.SessionInfo{ID: "s1"})
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
-		offered, err := call.Offer(t.Context(), json.RawMessage(test.params), nil, func(elicitation.Outcome) {})
-		if !test.taken {
-			if !errors.Is(err, elicitation.ErrInvalidQuestion) {
-				t.Errorf("%s: error is %v", test.params, err)
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, elicitation.Options{})
+			s := r.attach(elicitation.SessionInfo{ID: "s1"})
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+			offered, err := call.Offer(t.Context(), json.RawMessage(test.params), nil, func(elicitation.Outcome) {})
+			if !test.taken {
+				if !errors.Is(err, elicitation.ErrInvalidQuestion) {
+					t.Errorf("error is %v", err)
+				}
+				call.End()
+				r.settled()
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var read struct {
+				Mode, Message, URL, ElicitationID string
+				Other                             int
+				Meta                              map[string]any `json:"_meta"`
+			}
+			if err := json.Unmarshal(offered.Request().Params, &read); err != nil {
+				t.Fatal(err)
+			}
+			if read.URL != "" || read.ElicitationID != "" || read.Mode == "url" || read.Message != "m" || len(read.Meta) != 1 {
+				t.Errorf("the client reads %+v", read)
 			}
 			call.End()
-			r.settled()
-			continue
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", test.params, err)
-		}
-		var read struct {
-			Mode, Message, URL, ElicitationID string
-			Other                             int
-			Meta                              map[string]any `json:"_meta"`
-		}
-		if err := json.Unmarshal(offered.Request().Params, &read); err != nil {
-			t.Fatal(err)
-		}
-		if read.URL != "" || read.ElicitationID != "" || read.Mode == "url" || read.Message != "m" || len(read.Meta) != 1 {
-			t.Errorf("%s: the client reads %+v", test.params, read)
-		}
-		call.End()
+		})
 	}
 }

@@ -265,20 +265,22 @@ func TestMetaOfAnswers(t *testing.T) {
 // A client's error is bounded as its answer is.
 func TestClientErrorTooLarge(t *testing.T) {
 	long := strings.Repeat("x", 2<<20)
-	for _, wire := range []*protocol.Error{
-		{Code: -32000, Message: long},
-		{Code: -32000, Message: "m", Data: json.RawMessage(`"` + long + `"`)},
+	for name, wire := range map[string]*protocol.Error{
+		"message": {Code: -32000, Message: long},
+		"data":    {Code: -32000, Message: "m", Data: json.RawMessage(`"` + long + `"`)},
 	} {
-		r := newRig(t, elicitation.Options{})
-		s, offered, outcome := r.offered()
-		r.complete(s.From(), &protocol.Response{ID: offered.Request().ID, Error: wire}, elicitation.Invalid)
-		refused(t, outcome.Err, elicitation.ErrInvalidReply, -32603, "The client's answer is not valid")
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, elicitation.Options{})
+			s, offered, outcome := r.offered()
+			r.complete(s.From(), &protocol.Response{ID: offered.Request().ID, Error: wire}, elicitation.Invalid)
+			refused(t, outcome.Err, elicitation.ErrInvalidReply, -32603, "The client's answer is not valid")
 
-		asks := elicitation.AskFunc(func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) { return nil, wire })
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Asks(asks), "asks")
-		_, err := call.Elicit(t.Context(), form("m"), nil)
-		refused(t, err, elicitation.ErrInvalidReply, -32603, "The client's answer is not valid")
-		call.End()
-		r.settled()
+			asks := elicitation.AskFunc(func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) { return nil, wire })
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.Asks(asks), "asks")
+			_, err := call.Elicit(t.Context(), form("m"), nil)
+			refused(t, err, elicitation.ErrInvalidReply, -32603, "The client's answer is not valid")
+			call.End()
+			r.settled()
+		})
 	}
 }

@@ -103,28 +103,31 @@ func TestCapabilitiesOfARequest(t *testing.T) {
 
 func TestUpstreamCapabilities(t *testing.T) {
 	for _, test := range []struct {
+		name     string
 		declared string
 		version  protocol.Version
 		want     string
 	}{
-		{`{}`, "", `{}`},
-		{`{"sampling":{},"roots":{},"elicitation":{}}`, "", `{"elicitation":{"form":{}}}`},
-		{`{"elicitation":{"url":{}}}`, "", `{"elicitation":{"url":{}}}`},
-		{`{"elicitation":{"url":{}}}`, protocol.V20250618, `{}`},
-		{`{"elicitation":{"form":{},"url":{}}}`, "", `{"elicitation":{"form":{},"url":{}}}`},
+		{"nothing", `{}`, "", `{}`},
+		{"empty object", `{"sampling":{},"roots":{},"elicitation":{}}`, "", `{"elicitation":{"form":{}}}`},
+		{"URL mode", `{"elicitation":{"url":{}}}`, "", `{"elicitation":{"url":{}}}`},
+		{"URL mode before its revision", `{"elicitation":{"url":{}}}`, protocol.V20250618, `{}`},
+		{"both modes", `{"elicitation":{"form":{},"url":{}}}`, "", `{"elicitation":{"form":{},"url":{}}}`},
 	} {
-		r := newRig(t, elicitation.Options{})
-		declared, err := protocol.DecodeClientCapabilities([]byte(test.declared))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := r.Attach(elicitation.SessionInfo{Capabilities: declared, Version: test.version})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, _ := s.UpstreamCapabilities().MarshalJSON(); string(got) != test.want {
-			t.Errorf("%s of %s: %s, want %s", test.declared, test.version, got, test.want)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, elicitation.Options{})
+			declared, err := protocol.DecodeClientCapabilities([]byte(test.declared))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := r.Attach(elicitation.SessionInfo{Capabilities: declared, Version: test.version})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, _ := s.UpstreamCapabilities().MarshalJSON(); string(got) != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
 	}
 }
 
