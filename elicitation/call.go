@@ -31,15 +31,15 @@ type Origin struct {
 	// Capabilities are what the client declared with this request, nil: what
 	// it declared for the session.
 	Capabilities *protocol.ClientCapabilities
-	// ProgressToken is the token of the client's request, on which it hears while a
-	// person is asked that the request is alive; see [Options].Heartbeat and
-	// [Call.RelayProgress]. [Frames] use it, and Askers that are a
-	// [ProgressDeliverer]. Zero: the client wants no progress.
+	// ProgressToken is the token of the client's request. The client gets heartbeats
+	// on it while a person is asked; see [Options].Heartbeat and [Call.RelayProgress].
+	// [Frames] use it, and Askers that are a [ProgressDeliverer]. Zero: the client
+	// wants no progress.
 	ProgressToken protocol.ProgressToken
 	// PauseClock stops the time limit of the request while a person is asked,
 	// and returns what starts it again; nil: there is none to stop. It is called
-	// once for each question, both functions promptly return, and must not use
-	// the router. [ToolClock] is one.
+	// once for each question. Both functions must return promptly and not use the
+	// router. [ToolClock.Pause] is one.
 	PauseClock func() (resume func())
 }
 
@@ -63,16 +63,16 @@ type Call struct {
 	overBefore bool // over at the last sweep, and not ended
 }
 
-// Begin says that a request of a client is about to be served by an upstream:
-// what the upstream asks on that connection, until [Call.End], may be for this
-// client. When ctx ends, questions are withdrawn, and no more are taken. An
+// Begin registers a request of a client that an upstream is about to serve: until
+// [Call.End], questions of the upstream on that connection may be for this client.
+// When ctx ends, pending questions are withdrawn and further ones refused. An
 // empty upstream key stands for a connection of this call's own, on which
 // [Router.ElicitFrom] finds nothing.
 //
-// ctx is to be the context that the call upstream gets. When that ends before End,
-// the call was given up, and the upstream may take its time to notice: for
-// Options.MaxTimeout [Router.ElicitFrom] takes no question on that connection that
-// does not say which call it belongs to.
+// ctx must be the context of the call upstream. When that ends before End, the call was
+// aborted, and the upstream may take its time to notice: for Options.MaxTimeout
+// [Router.ElicitFrom] refuses questions on that connection that do not say which call
+// they belong to.
 //
 // Every Begin needs an End. It is [ErrNoSession] when the session is detached,
 // and [ErrShutdown] after [Router.Shutdown].
@@ -103,10 +103,9 @@ func (r *Router) Begin(
 	return c, nil
 }
 
-// End says that the call is over. Questions that are still pending are
-// withdrawn. It may be called again. When it returns no more progress is delivered,
-// so hosts call it before the client gets its result; it waits a second at most for
-// a transport that is at it.
+// End ends the call. Pending questions are withdrawn. It may be called again. When it
+// returns no more progress is delivered, so hosts call it before the client gets its
+// result; it waits a second at most for a delivery in flight.
 func (c *Call) End() {
 	c.unwatch()
 	c.cancelQuestions(ByCall)
@@ -143,9 +142,9 @@ func (c *Call) Relate(id protocol.ID) {
 	c.related = id
 }
 
-// Lost says that the way back to the client is gone for good. Questions that are
-// pending fail with err as their cause; the call goes on. A host whose clients
-// can come back and answer does not call it.
+// Lost reports that the stream to the client is lost for good. Pending questions fail
+// with err as their cause; the call goes on. A host whose clients can reconnect and
+// answer does not call it.
 func (c *Call) Lost(err error) {
 	c.router.mu.Lock()
 	pending := slices.Clone(c.questions) // finish changes the list
@@ -156,7 +155,7 @@ func (c *Call) Lost(err error) {
 	}
 }
 
-// Origin returns what Begin was told, with the principal filled in.
+// Origin returns the origin that was given to Begin, with the principal filled in.
 func (c *Call) Origin() Origin { return c.origin }
 
 // UpstreamCapabilities are what a gateway may declare to the upstream for this

@@ -14,17 +14,17 @@ type ElicitOptions struct {
 	// UpstreamID is the id of the upstream's request, by which
 	// [Router.CancelUpstream] finds the question. Zero: it cannot be found.
 	UpstreamID protocol.ID
-	// Related is the id of the call upstream that the question belongs to,
-	// where the transport tells: the stream that it came on. CallID is the same
-	// in the host's terms. [Router.ElicitFrom] alone uses them. Zero: not known.
+	// Related is the id of the call upstream that the question belongs to, where
+	// the transport knows it from the stream. CallID is the same in the host's
+	// terms. [Router.ElicitFrom] alone uses them. Zero: not known.
 	Related protocol.ID
 	CallID  string
 	// Timeout is how long the client may take to answer, 0: Options.Timeout.
 	// More than Options.MaxTimeout counts as that.
 	Timeout time.Duration
 	// Progress gets what the client reports about the question, with the
-	// upstream's own progress token, if the upstream gave one. Nil: nobody
-	// listens. It must return promptly.
+	// upstream's own progress token, if the upstream gave one; nil drops it. It must
+	// return promptly.
 	Progress func(p *protocol.Progress)
 }
 
@@ -82,8 +82,8 @@ type Outcome struct {
 	Result *protocol.ElicitResult
 	// Err says why there is none. It is an [*Error].
 	Err error
-	// Withdraw, if not nil, is to be sent to the client, on the stream of the
-	// question: nobody waits for its answer any more.
+	// Withdraw, if not nil, is a notification that the host sends to the client, on
+	// the stream of the question: its answer is no longer needed.
 	Withdraw *protocol.Notification
 }
 
@@ -111,7 +111,7 @@ type Offered struct {
 // Offer is [Call.Elicit] for hosts that shuffle frames: it returns at once with
 // the request to be sent to the client, and no goroutine waits. done is called
 // once, with the outcome, from whichever goroutine brings it about: [Router.Complete],
-// a timer, the end of a context; it should return promptly. Nil: nobody is told.
+// a timer, the end of a context; it should return promptly. It may be nil.
 //
 // The host calls [Offered.Delivered] or [Offered.Failed] when the transport has
 // taken the request or refused it. The error is an [*Error]; done is not called

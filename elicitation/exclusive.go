@@ -17,7 +17,7 @@ type turnQueue struct {
 	waiting []chan struct{} // each is closed when its turn has come
 }
 
-// Exclusive waits until nobody else holds the connection and then holds it until
+// Exclusive waits until no other call holds the connection and then holds it until
 // release is called: with one call in flight at a time [Router.ElicitFrom] always
 // knows whom to ask. Turns come in the order of arrival. The error is that of
 // ctx, or an [*Error] that is [ErrCapacity] when too many wait already, or

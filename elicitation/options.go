@@ -75,7 +75,7 @@ type Options struct {
 	// the questions go out by [Frames] or by an Asker that is a [ProgressDeliverer];
 	// the first goes out after two seconds at most. 0: 15 s, negative: none are sent.
 	Heartbeat time.Duration
-	// SweepInterval is how often calls are looked for whose host forgot End, 0:
+	// SweepInterval is the time between two searches for calls without End, 0:
 	// [DefaultSweepInterval].
 	SweepInterval time.Duration
 
@@ -86,7 +86,7 @@ type Options struct {
 	// of it once a session with a principal has been attached, beside what their
 	// sessions and upstreams may have.
 	MaxPending, MaxPerPrincipal, MaxPerSession, MaxPerUpstream int
-	// RetryAfter is what a refused upstream is told, 0: [DefaultRetryAfter].
+	// RetryAfter is when a refused upstream may ask again, 0: [DefaultRetryAfter].
 	RetryAfter time.Duration
 
 	// MaxSchemaBytes, MaxSchemaDepth and MaxContentBytes bound what goes
@@ -103,7 +103,7 @@ type Options struct {
 	// such as javascript are refused whatever it says. Calls may overlap.
 	URLPolicy func(ctx context.Context, visit URLVisit) error
 	// Redactor makes the text of a question fit for logs and audit. Nil leaves
-	// it as it is. What it returns is escaped and cut in any case.
+	// it as it is. The text that it returns is escaped and cut in any case.
 	Redactor Redactor
 
 	// Logger gets one entry for each event, nil: none.
@@ -114,7 +114,7 @@ type Options struct {
 	// Audit gets each event as a value, nil: none.
 	Audit AuditSink
 
-	// Bus connects this router with those of other replicas, nil: it is alone.
+	// Bus connects this router with those of other replicas, nil: there are none.
 	Bus Bus
 }
 
@@ -128,8 +128,8 @@ const (
 	// ValidateOff does not look at content.
 	ValidateOff
 	// ValidateEnforce ends the question with an error, refuses forms whose schema
-	// cannot be checked, and passes on what has been checked and nothing else:
-	// members that the form does not have are left out, and defaults filled in.
+	// cannot be checked, and passes on only what has been validated: members that
+	// the form does not have are left out, and defaults filled in.
 	ValidateEnforce
 )
 

@@ -60,9 +60,9 @@ func (d Disposition) String() string {
 // as the host has authenticated it. Replies that do not end the question, those
 // of strangers above all, leave it as it is. reply is not kept.
 //
-// On a [Bus] the reply is handed to the replica that asked. The error tells that
-// it could not be: [ErrOwnerGone], or that of the bus; the disposition is then
-// Unknown. Without a bus there is no error.
+// On a [Bus] the reply is forwarded to the replica that asked. When that fails the error
+// is [ErrOwnerGone], or that of the bus, and the disposition Unknown. Without a bus there
+// is no error.
 func (r *Router) Complete(
 	ctx context.Context, from From, reply *protocol.Response,
 ) (Disposition, error) {
