@@ -122,6 +122,25 @@ func (r *Router) dropIdleUpstreamLocked(key UpstreamKey) {
 	}
 }
 
+// removeSession removes a session and returns its pending questions. No further ones
+// begin. It may be called again.
+func (r *Router) removeSession(s *Session) (pending []*pendingQuestion) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.detached {
+		return nil
+	}
+	s.detached = true
+	delete(r.sessions, s.info.ID)
+	for _, u := range s.urls.All() {
+		r.forgetURLLocked(u)
+	}
+	for c := range s.calls {
+		pending = append(pending, c.questions...)
+	}
+	return pending
+}
+
 func (r *Router) insertCallLocked(c *Call) {
 	c.origin.Session.calls[c] = struct{}{}
 	if c.upstream != "" {

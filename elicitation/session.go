@@ -90,29 +90,9 @@ func (r *Router) Attach(info SessionInfo) (*Session, error) {
 // [MessageNoSession]; so does every later one of calls that are still in flight.
 // It may be called again.
 func (s *Session) Detach() {
-	for _, p := range s.detach() {
+	for _, p := range s.router.removeSession(s) {
 		p.finishCancelled(BySession, nil)
 	}
-}
-
-// detach takes the session out of the tables and returns its pending questions. No
-// further ones begin.
-func (s *Session) detach() (pending []*pendingQuestion) {
-	r := s.router
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s.detached {
-		return nil
-	}
-	s.detached = true
-	delete(r.sessions, s.info.ID)
-	for _, u := range s.urls.All() {
-		r.forgetURLLocked(u)
-	}
-	for c := range s.calls {
-		pending = append(pending, c.questions...)
-	}
-	return pending
 }
 
 // ID returns the host's id of the session.
