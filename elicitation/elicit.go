@@ -98,7 +98,8 @@ func (o Outcome) Response(id protocol.ID) *protocol.Response {
 		}
 	}
 	// Not an outcome of a router's.
-	return &protocol.Response{ID: id, Error: protocol.Errorf(protocol.CodeInternalError, "internal error")}
+	wire := protocol.Errorf(protocol.CodeInternalError, "internal error")
+	return &protocol.Response{ID: id, Error: wire}
 }
 
 // An Offered is a question that the host delivers itself. All methods may be

@@ -83,22 +83,29 @@ func newMetrics() *metrics {
 			seriesPending:   desc("pending", "Elicitations that wait for their end."),
 			seriesErrors:    desc("errors_total", "Elicitations that failed.", "reason"),
 			seriesCancelled: desc("cancelled_total", "Elicitations that were withdrawn.", "by"),
-			seriesRejected:  desc("rejected_total", "Elicitations that were refused and never created.", "reason"),
+			seriesRejected: desc("rejected_total",
+				"Elicitations that were refused and never created.", "reason"),
 		},
 	}
 	// All series are there from the beginning, so that the first increase shows.
-	for _, a := range [...]protocol.ElicitAction{protocol.ActionAccept, protocol.ActionDecline, protocol.ActionCancel} {
+	for _, a := range [...]protocol.ElicitAction{
+		protocol.ActionAccept, protocol.ActionDecline, protocol.ActionCancel,
+	} {
 		m.completed[a] = 0
 	}
-	for _, reason := range [...]Reason{ReasonDelivery, ReasonStreamLost, ReasonClientError, ReasonInvalidReply, ReasonInvalidContent} {
+	for _, reason := range [...]Reason{
+		ReasonDelivery, ReasonStreamLost, ReasonClientError, ReasonInvalidReply,
+		ReasonInvalidContent,
+	} {
 		m.errors[reason] = 0
 	}
 	for _, by := range [...]CancelledBy{ByUpstream, ByClient, ByCall, BySession, ByShutdown} {
 		m.cancels[by] = 0
 	}
 	for _, reason := range [...]Reason{
-		ReasonNoSession, ReasonAmbiguous, ReasonCapability, ReasonMode, ReasonInvalidQuestion, ReasonTooLarge,
-		ReasonURLPolicy, ReasonCapacity, ReasonShutdown, ReasonBus, ReasonDelivery,
+		ReasonNoSession, ReasonAmbiguous, ReasonCapability, ReasonMode, ReasonInvalidQuestion,
+		ReasonTooLarge, ReasonURLPolicy, ReasonCapacity, ReasonShutdown, ReasonBus,
+		ReasonDelivery,
 	} {
 		m.refusals[reason] = 0
 	}

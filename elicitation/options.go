@@ -157,7 +157,8 @@ func (o Options) withDefaults() (Options, error) {
 		o.Heartbeat = heartbeat.DefaultInterval
 	}
 	if o.MaxTimeout < o.Timeout {
-		return o, fmt.Errorf("elicitation options: MaxTimeout %v is less than Timeout %v", o.MaxTimeout, o.Timeout)
+		return o, fmt.Errorf("elicitation options: MaxTimeout %v is less than Timeout %v",
+			o.MaxTimeout, o.Timeout)
 	}
 	for _, n := range []struct {
 		name      string
@@ -184,7 +185,8 @@ func (o Options) withDefaults() (Options, error) {
 		}
 	}
 	if most := MaxBusMessage - 4*maxOutsideSchema; o.Bus != nil && o.MaxContentBytes > most {
-		return o, fmt.Errorf("elicitation options: MaxContentBytes is more than %d, which the Bus can carry", most)
+		return o, fmt.Errorf(
+			"elicitation options: MaxContentBytes is more than %d, which the Bus can carry", most)
 	}
 	if o.Validation < ValidateWarn || o.Validation > ValidateEnforce {
 		return o, fmt.Errorf("elicitation options: Validation %d is unknown", o.Validation)
@@ -229,7 +231,8 @@ func OptionsFromEnv(lookup func(key string) (string, bool)) (Options, error) {
 	if text, _ := lookup(EnvMaxConcurrent); text != "" {
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || n <= 0 {
-			return Options{}, fmt.Errorf("elicitation options: %s: must be a number above 0, got %q", EnvMaxConcurrent, text)
+			return Options{}, fmt.Errorf("elicitation options: %s: must be a number above 0, got %q",
+				EnvMaxConcurrent, text)
 		}
 		o.MaxPending = int(n)
 	}

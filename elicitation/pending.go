@@ -277,7 +277,9 @@ func (p *pendingQuestion) claimKeys(ctx context.Context) *Error {
 }
 
 // publish makes the question exist: from here on it is counted, and finish ends it
-// once. Replies may arrive before publish returns; finish waits for mu.
+// once. It holds mu throughout: once the question is in the table, replies, cancellations
+// and the timer may call finish from other goroutines, and finish must find every field
+// set and EventCreated emitted.
 func (p *pendingQuestion) publish(ctx context.Context) *Error {
 	r := p.router
 	var resume func()

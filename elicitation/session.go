@@ -24,19 +24,19 @@ type SessionInfo struct {
 	Principal Principal
 	// Capabilities are what the client declared.
 	Capabilities protocol.ClientCapabilities
-	// Version is the revision that the session speaks, "": 2025-11-25. It
-	// decides how questions are spelled. Since 2026-07-28 servers send no requests:
-	// [Frames] takes no question to a client of it.
+	// Version is the revision that the session speaks, "": 2025-11-25. Questions are
+	// encoded for it. From 2026-07-28 on servers send no requests, so [Frames] cannot
+	// deliver questions, and they are refused.
 	Version protocol.Version
 	// LogName stands for the session in logs and audit, "": ID. Set it where
 	// knowing the id is enough to use the session.
 	LogName string
 	// Notify carries notifications that belong to no request, such as the
-	// completion of a visit to a URL. Nil: there is no such stream.
+	// completion of a URL elicitation. Nil: there is no such stream.
 	Notify FrameDeliverer
 }
 
-// A Session is a client that is connected. All methods may be called
+// A Session is a connected client, from Attach to Detach. All methods may be called
 // concurrently.
 type Session struct {
 	router  *Router
