@@ -135,6 +135,22 @@ const (
 
 // withDefaults returns o with its defaults filled in.
 func (o Options) withDefaults() (Options, error) {
+	if err := o.fillDurations(); err != nil {
+		return o, err
+	}
+	if err := o.fillLimits(); err != nil {
+		return o, err
+	}
+	if o.Validation < ValidateWarn || o.Validation > ValidateEnforce {
+		return o, fmt.Errorf("elicitation options: Validation %d is unknown", o.Validation)
+	}
+	if o.URLPolicy == nil {
+		o.URLPolicy = DefaultURLPolicy
+	}
+	return o, nil
+}
+
+func (o *Options) fillDurations() error {
 	for _, d := range []struct {
 		name  string
 		value *time.Duration
@@ -147,7 +163,7 @@ func (o Options) withDefaults() (Options, error) {
 		{"RetryAfter", &o.RetryAfter, DefaultRetryAfter},
 	} {
 		if *d.value < 0 {
-			return o, fmt.Errorf("elicitation options: %s is negative", d.name)
+			return fmt.Errorf("elicitation options: %s is negative", d.name)
 		}
 		if *d.value == 0 {
 			*d.value = d.zero
@@ -157,9 +173,13 @@ func (o Options) withDefaults() (Options, error) {
 		o.Heartbeat = heartbeat.DefaultInterval
 	}
 	if o.MaxTimeout < o.Timeout {
-		return o, fmt.Errorf("elicitation options: MaxTimeout %v is less than Timeout %v",
+		return fmt.Errorf("elicitation options: MaxTimeout %v is less than Timeout %v",
 			o.MaxTimeout, o.Timeout)
 	}
+	return nil
+}
+
+func (o *Options) fillLimits() error {
 	for _, n := range []struct {
 		name      string
 		value     *int
@@ -175,26 +195,20 @@ func (o Options) withDefaults() (Options, error) {
 		{"MaxContentBytes", &o.MaxContentBytes, DefaultMaxContentBytes, false},
 	} {
 		if *n.value < 0 && !n.unlimited {
-			return o, fmt.Errorf("elicitation options: %s is negative", n.name)
+			return fmt.Errorf("elicitation options: %s is negative", n.name)
 		}
 		if *n.value > maxLimit && !n.unlimited {
-			return o, fmt.Errorf("elicitation options: %s is more than %d", n.name, maxLimit)
+			return fmt.Errorf("elicitation options: %s is more than %d", n.name, maxLimit)
 		}
 		if *n.value == 0 {
 			*n.value = n.zero
 		}
 	}
 	if most := MaxBusMessage - 4*maxOutsideSchema; o.Bus != nil && o.MaxContentBytes > most {
-		return o, fmt.Errorf(
+		return fmt.Errorf(
 			"elicitation options: MaxContentBytes is more than %d, which the Bus can carry", most)
 	}
-	if o.Validation < ValidateWarn || o.Validation > ValidateEnforce {
-		return o, fmt.Errorf("elicitation options: Validation %d is unknown", o.Validation)
-	}
-	if o.URLPolicy == nil {
-		o.URLPolicy = DefaultURLPolicy
-	}
-	return o, nil
+	return nil
 }
 
 // The environment variables that [OptionsFromEnv] reads.
