@@ -143,7 +143,8 @@ func (r *replica) wantSendError(t *testing.T, key string, want ...error) {
 			return
 		}
 	}
-	t.Errorf("%s: Send(%q) returned %q, %v; want an error that is one of %q", r.name, key, got, err, want)
+	t.Errorf("%s: Send(%q) returned %q, %v; want an error that is one of %q",
+		r.name, key, got, err, want)
 }
 
 // waitUntil fails the test unless check succeeds before limit has passed.
@@ -238,7 +239,7 @@ func largeMessages(t *testing.T, a, b *replica) {
 	// The answer repeats the message after a name and a key.
 	b.wantAnswer(t, a, "q.1", strings.Repeat("x", elicitation.MaxBusMessage-len("a q.1 ")))
 	_, err := b.Send(leaseContext(t), "q.1", make([]byte, elicitation.MaxBusMessage+1))
-	if err == nil || errors.Is(err, elicitation.ErrUnclaimed) || errors.Is(err, elicitation.ErrOwnerGone) {
+	if isDefinite(err) {
 		t.Errorf("Send of more than MaxBusMessage: %v, want an error of its own", err)
 	}
 }
@@ -267,6 +268,13 @@ func concurrentUse(t *testing.T, a, b *replica) {
 	wg.Wait()
 }
 
+// isDefinite reports whether Send returned no error, or one that says that the message
+// was not handled.
+func isDefinite(err error) bool {
+	return err == nil || errors.Is(err, elicitation.ErrUnclaimed) ||
+		errors.Is(err, elicitation.ErrOwnerGone)
+}
+
 func cancelledSend(t *testing.T, a, b *replica) {
 	defer close(a.slow)
 	a.mustClaim(t, "q.1", longTTL)
@@ -274,8 +282,9 @@ func cancelledSend(t *testing.T, a, b *replica) {
 	defer cancel()
 	began := time.Now()
 	_, err := b.Send(ctx, "q.1", []byte("slow"))
-	if err == nil || errors.Is(err, elicitation.ErrUnclaimed) || errors.Is(err, elicitation.ErrOwnerGone) {
-		t.Errorf("Send whose context ended: %v, want an error that leaves open whether it was handled", err)
+	if isDefinite(err) {
+		const want = "an error that leaves open whether it was handled"
+		t.Errorf("Send whose context ended: %v, want %s", err, want)
 	}
 	if took := time.Since(began); took > AtOnce {
 		t.Errorf("Send took %v to notice that its context had ended", took)
