@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -119,6 +120,7 @@ func (r *round) attach(live *lazyctx.Context, ctx context.Context) bool {
 
 func (r *round) attachLocked(live *lazyctx.Context) {
 	live.Init(r.ctx.Context.(*lazyctx.Timed).Parent())
+	live.SetValue(requestid.Key{}, r) // as the context of the handler
 	r.ctx.live = append(r.ctx.live, live)
 }
 

@@ -255,6 +255,7 @@ func (r *round) suspendVisit(key string, again, stateOnly bool) error {
 		f.pending = append(f.pending, f.visits[i])
 	}
 	r.ctx.cancel(ErrPending)
+	r.withdrawLocked(ErrPending)
 	return fmt.Errorf("%w: %s", ErrPending, key)
 }
 

@@ -21,7 +21,7 @@ const MaxCold = maxCold
 func (f *Funnel) Losers() int {
 	f.losers.mu.Lock()
 	defer f.losers.mu.Unlock()
-	return len(f.losers.entries)
+	return f.losers.counts.Len()
 }
 
 // Bytes returns what the recorded outcomes take.

@@ -192,6 +192,7 @@ func (r *round) suspend(missing []Question) error {
 	}
 	f.pending = append(f.pending, missing...)
 	r.ctx.cancel(ErrPending)
+	r.withdrawLocked(ErrPending)
 	return fmt.Errorf("%w: %s", ErrPending, questionKeys(missing))
 }
 

@@ -87,7 +87,7 @@ func (r *round) takeFindings(p *asker) []Event {
 // leg of nearly every flow of a modern revision: then there is nothing to look up.
 // In a session answers come while the handler runs.
 func (r *round) isFresh() bool {
-	return r.number == 1 && len(r.pass.call.Responses) == 0 && !r.pass.legacy()
+	return !r.pass.legacy() && r.number == 1 && len(r.pass.call.Responses) == 0
 }
 
 // checkUnread looks at the answers to questions that are asked again by a

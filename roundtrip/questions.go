@@ -332,7 +332,7 @@ func (p *pass) loses(c *claims) bool {
 		}
 		return false
 	case p.prior == nil:
-		c.unheard = p.funnel.losers.count(p.loserKey(), time.Now())
+		c.unheard = p.funnel.losers.count(p.loserKey())
 	default:
 		c.unheard = p.prior.unheard + 1
 	}

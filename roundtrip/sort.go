@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/recent"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -105,13 +106,8 @@ const maxUnheard = 2
 // memory a funnel has of its clients, kept for misbehaving ones only and
 // bounded in number and time.
 type loserTable struct {
-	mu      sync.Mutex
-	entries map[[32]byte]loser
-}
-
-type loser struct {
-	count int
-	seen  time.Time
+	mu     sync.Mutex
+	counts *recent.Map[[32]byte, int]
 }
 
 const (
@@ -120,43 +116,23 @@ const (
 )
 
 // count notes one more such request and returns how many there were.
-func (t *loserTable) count(key [32]byte, now time.Time) int {
+func (t *loserTable) count(key [32]byte) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := t.entries[key]
-	if now.Sub(l.seen) > loserTTL {
-		l.count = 0
+	if t.counts == nil {
+		t.counts = recent.New[[32]byte, int](maxLosers, loserTTL)
 	}
-	if t.entries == nil {
-		t.entries = map[[32]byte]loser{}
-	}
-	if len(t.entries) >= maxLosers {
-		t.evict(now)
-	}
-	l.count, l.seen = l.count+1, now
-	t.entries[key] = l
-	return l.count
-}
-
-// evict makes room: the expired entries, or any one when none is.
-func (t *loserTable) evict(now time.Time) {
-	var victim [32]byte
-	for key, l := range t.entries {
-		if now.Sub(l.seen) > loserTTL {
-			delete(t.entries, key)
-		}
-		victim = key
-	}
-	if len(t.entries) >= maxLosers {
-		delete(t.entries, victim)
-	}
+	n, _ := t.counts.Get(key)
+	n++
+	t.counts.Put(key, n)
+	return n
 }
 
 // forget drops the count: the client came back with its state.
 func (t *loserTable) forget(key [32]byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.entries, key)
+	t.counts.Delete(key)
 }
 
 // loserKey identifies a caller and its request.
