@@ -34,45 +34,45 @@ import (
 // by ending ctx, ends nothing. Handlers that can do without an answer look first,
 // with [Call.CanPush], or call [Call.TryElicit].
 func (c *Call) Elicit(ctx context.Context, q *protocol.ElicitForm) (*protocol.ElicitResult, error) {
-	return pushed(protocol.DecodeElicitResult)(c.push(ctx, q, false))
+	return decodePushed(protocol.DecodeElicitResult)(c.pushQuestion(ctx, q, false))
 }
 
 // TryElicit is [Call.Elicit] for handlers that can do without an answer: an error
 // ends nothing.
 func (c *Call) TryElicit(ctx context.Context, q *protocol.ElicitForm) (*protocol.ElicitResult, error) {
-	return pushed(protocol.DecodeElicitResult)(c.push(ctx, q, true))
+	return decodePushed(protocol.DecodeElicitResult)(c.pushQuestion(ctx, q, true))
 }
 
 // ElicitURL is [Call.Elicit] for a URL to visit. A question without an
 // ElicitationID is sent with one that nobody else knows; set it to announce the
 // end of the visit with [Call.ElicitationComplete].
 func (c *Call) ElicitURL(ctx context.Context, q *protocol.ElicitURL) (*protocol.ElicitResult, error) {
-	return pushed(protocol.DecodeElicitResult)(c.push(ctx, q, false))
+	return decodePushed(protocol.DecodeElicitResult)(c.pushQuestion(ctx, q, false))
 }
 
 // TryElicitURL is [Call.ElicitURL] as [Call.TryElicit] is Elicit.
 func (c *Call) TryElicitURL(ctx context.Context, q *protocol.ElicitURL) (*protocol.ElicitResult, error) {
-	return pushed(protocol.DecodeElicitResult)(c.push(ctx, q, true))
+	return decodePushed(protocol.DecodeElicitResult)(c.pushQuestion(ctx, q, true))
 }
 
 // CreateMessage is [Call.Elicit] for a message of the client's model.
 func (c *Call) CreateMessage(ctx context.Context, q *protocol.CreateMessage) (*protocol.CreateMessageResult, error) {
-	return pushed(protocol.DecodeCreateMessageResult)(c.push(ctx, q, false))
+	return decodePushed(protocol.DecodeCreateMessageResult)(c.pushQuestion(ctx, q, false))
 }
 
 // TryCreateMessage is [Call.CreateMessage] as [Call.TryElicit] is Elicit.
 func (c *Call) TryCreateMessage(ctx context.Context, q *protocol.CreateMessage) (*protocol.CreateMessageResult, error) {
-	return pushed(protocol.DecodeCreateMessageResult)(c.push(ctx, q, true))
+	return decodePushed(protocol.DecodeCreateMessageResult)(c.pushQuestion(ctx, q, true))
 }
 
 // ListRoots is [Call.Elicit] for the directories that the client exposes.
 func (c *Call) ListRoots(ctx context.Context) (*protocol.ListRootsResult, error) {
-	return pushed(protocol.DecodeListRootsResult)(c.push(ctx, &protocol.ListRoots{}, false))
+	return decodePushed(protocol.DecodeListRootsResult)(c.pushQuestion(ctx, &protocol.ListRoots{}, false))
 }
 
 // TryListRoots is [Call.ListRoots] as [Call.TryElicit] is Elicit.
 func (c *Call) TryListRoots(ctx context.Context) (*protocol.ListRootsResult, error) {
-	return pushed(protocol.DecodeListRootsResult)(c.push(ctx, &protocol.ListRoots{}, true))
+	return decodePushed(protocol.DecodeListRootsResult)(c.pushQuestion(ctx, &protocol.ListRoots{}, true))
 }
 
 // CanPush reports whether [Call.Elicit] and its siblings can ask a plain question
@@ -80,11 +80,11 @@ func (c *Call) TryListRoots(ctx context.Context) (*protocol.ListRootsResult, err
 // wire it is false; what can be asked by returning it there, [roundtrip.CanAsk]
 // tells.
 func (c *Call) CanPush(kind protocol.InputKind) bool {
-	return c.in != nil && c.in.server.funnel.CanPush(*c.describe(), kind)
+	return c.in != nil && c.in.server.funnel.CanPush(*c.newRoundtripCall(), kind)
 }
 
-// pushed decodes what a push returned.
-func pushed[T any](decode func([]byte) (*T, error)) func(json.RawMessage, error) (*T, error) {
+// decodePushed decodes what a push returned.
+func decodePushed[T any](decode func([]byte) (*T, error)) func(json.RawMessage, error) (*T, error) {
 	return func(raw json.RawMessage, err error) (*T, error) {
 		if err != nil {
 			return nil, err
@@ -93,23 +93,23 @@ func pushed[T any](decode func([]byte) (*T, error)) func(json.RawMessage, error)
 	}
 }
 
-func (c *Call) push(ctx context.Context, q protocol.InputRequest, optional bool) (json.RawMessage, error) {
+func (c *Call) pushQuestion(ctx context.Context, q protocol.InputRequest, optional bool) (json.RawMessage, error) {
 	if c.in == nil {
 		return nil, &roundtrip.PushError{Method: q.Kind().Method(), Cause: "there is no connection"}
 	}
 	ctx = roundtrip.WithRoundOf(waiting.WithWatchOf(ctx, c.ctx), c.ctx)
-	call := c.describe()
+	call := c.newRoundtripCall()
 	if optional {
 		return c.in.server.funnel.TryPush(ctx, *call, q)
 	}
 	return c.in.server.funnel.Push(ctx, *call, q)
 }
 
-// describe returns the call as the funnel takes it. It is on the heap, as one more
+// newRoundtripCall returns the call as the funnel takes it. It is on the heap, as one more
 // copy on the stack of a call that waits would be.
 //
 //go:noinline
-func (c *Call) describe() *roundtrip.Call {
+func (c *Call) newRoundtripCall() *roundtrip.Call {
 	call := roundtripCall(c.in, nil, &protocol.Retry{})
 	return &call
 }
@@ -121,7 +121,7 @@ func (c *Call) describe() *roundtrip.Call {
 // open. Revisions other than 2025-11-25 have no such notification: nothing is
 // sent and that is no error, for a client must be able to do without.
 func (c *Call) ElicitationComplete(ctx context.Context, id string) error {
-	if c.in == nil || c.in.session == nil || c.Version != protocol.V20251125 {
+	if c.in == nil || c.in.Session() == nil || c.Version != protocol.V20251125 {
 		return nil
 	}
 	if id == "" {
@@ -135,5 +135,5 @@ func (c *Call) ElicitationComplete(ctx context.Context, id string) error {
 	if err := c.Notify(ctx, n); !errors.Is(err, ErrEnded) {
 		return err
 	}
-	return c.in.session.tellNow(ctx, n)
+	return c.in.Session().sendNow(ctx, n)
 }

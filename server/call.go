@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -20,15 +22,15 @@ type Call struct {
 	// Meta is the _meta of the request, never nil.
 	Meta *protocol.RequestMeta
 
-	in     *Incoming
-	outlet *outlet         // nil: nowhere
-	ctx    context.Context // of the handler, for questions that are asked with another
+	in      *Incoming
+	channel *requestChannel // nil: nowhere
+	ctx     context.Context // of the handler, for questions that are asked with another
 }
 
-// newCall returns what a handler is about to be called with.
+// newCall returns the common part of the call that a handler gets.
 func newCall(ctx context.Context, in *Incoming) Call {
-	in.outlet.enter()
-	return Call{Version: in.Version, Principal: in.Principal, Meta: in.Meta, in: in, outlet: in.outlet, ctx: ctx}
+	in.channel.resetProgress()
+	return Call{Version: in.Version, Principal: in.Principal, Meta: in.Meta, in: in, channel: in.channel, ctx: ctx}
 }
 
 // Capabilities returns what the client can do for this request. In a session
@@ -52,18 +54,18 @@ func (c *Call) ClientInfo() protocol.Implementation {
 }
 
 // Notify sends a notification to the client while the request runs. It does
-// nothing where there is no way back; an error means that the client can no
-// longer be reached, or that the request has been answered ([ErrEnded]).
+// nothing on transports that cannot send one; an error means that the client can
+// no longer be reached, or that the request has been answered ([ErrEnded]).
 func (c *Call) Notify(ctx context.Context, n *protocol.Notification) error {
-	if c.outlet == nil {
+	if c.channel == nil {
 		return nil
 	}
-	return c.outlet.Notify(ctx, n)
+	return c.channel.Notify(ctx, n)
 }
 
-// gate refuses a request whose handler needs what the client does not declare,
-// before anything of it is looked at.
-func (s *Server) gate(ctx context.Context, in *Incoming, needs protocol.ClientCapabilities) error {
+// checkNeeds refuses a request whose handler needs capabilities that the client
+// does not declare.
+func (s *Server) checkNeeds(ctx context.Context, in *Incoming, needs protocol.ClientCapabilities) error {
 	if needs.IsZero() {
 		return nil
 	}
@@ -75,11 +77,8 @@ func (s *Server) gate(ctx context.Context, in *Incoming, needs protocol.ClientCa
 	if missing.IsZero() {
 		return nil
 	}
-	s.opts.Observer.Observe(ctx, roundtrip.CapabilityRefused{Where: in.where(), Missing: missing})
-	if in.session != nil {
-		return protocol.Errorf(protocol.CodeCannotAsk, "the client does not support: %s; use a client that does", missing)
-	}
-	return protocol.MissingCapabilities(missing)
+	s.opts.Observer.Observe(ctx, roundtrip.CapabilityRefused{Where: in.eventWhere(), Missing: missing})
+	return in.era.refuseCapabilities(missing)
 }
 
 // roundtripCall describes a request to the funnel.
@@ -93,10 +92,8 @@ func roundtripCall(in *Incoming, arguments json.RawMessage, retry *protocol.Retr
 	if in.Meta.Capabilities != nil {
 		call.Capabilities = *in.Meta.Capabilities
 	}
-	if in.session != nil {
-		call.Session = in.session
-	}
-	if !in.Meta.ProgressToken.IsZero() && in.outlet != nil {
+	call.Session = in.era.sessionKey()
+	if !in.Meta.ProgressToken.IsZero() && in.channel != nil {
 		call.Heartbeat = in.sendHeartbeat
 	}
 	if in.pusher != nil {
@@ -105,8 +102,8 @@ func roundtripCall(in *Incoming, arguments json.RawMessage, retry *protocol.Retr
 	return call
 }
 
-// outcome turns what a handler returns into what the funnel takes.
-func (s *Server) outcome(ctx context.Context, in *Incoming, result protocol.Result, err error) (protocol.Result, error) {
+// convertOutcome converts the result and the error of a handler for the funnel.
+func (s *Server) convertOutcome(ctx context.Context, in *Incoming, result protocol.Result, err error) (protocol.Result, error) {
 	if err == nil {
 		return result, nil
 	}
@@ -114,7 +111,40 @@ func (s *Server) outcome(ctx context.Context, in *Incoming, result protocol.Resu
 		return asks.Result, nil
 	}
 	if mistake, ok := errors.AsType[*bugError](err); ok {
-		return nil, s.bug(ctx, in, mistake)
+		return nil, s.reportBug(ctx, in, mistake)
 	}
 	return nil, err
+}
+
+// A StreamCloser is an [Incoming].Back that can close its connection while the
+// request goes on; the client reconnects for the rest (2025-11-25
+// basic/transports, "Resumability and Redelivery"). CloseStream may be called more
+// than once and while notifications are being sent.
+type StreamCloser interface {
+	CloseStream(ctx context.Context, retry time.Duration) error
+}
+
+// CloseStream closes the connection on which the client waits for the response
+// and tells it to ask again after retry, rounded to milliseconds; zero leaves
+// that to the client. The request goes on. What it sends from now on, the
+// response above all, is kept for the client within the limits of the
+// transport. A handler that takes long can so spare everybody a connection.
+// [ErrCannotClose] does no harm: the connection stays.
+func (c *Call) CloseStream(ctx context.Context, retry time.Duration) error {
+	if retry < 0 {
+		return fmt.Errorf("server: close stream: retry %v is negative", retry)
+	}
+	if c.channel == nil {
+		return ErrCannotClose
+	}
+	c.channel.mu.Lock()
+	defer c.channel.mu.Unlock()
+	if c.channel.ended {
+		return ErrEnded
+	}
+	closer, ok := c.channel.back.(StreamCloser)
+	if !ok {
+		return ErrCannotClose
+	}
+	return closer.CloseStream(ctx, retry)
 }

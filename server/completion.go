@@ -23,17 +23,17 @@ type CompleteCall struct {
 // best first. Clients see the first 100 and how many there are.
 type Completer func(ctx context.Context, call *CompleteCall) ([]string, error)
 
-// completing notes that a completer was registered, nil or not.
-func (s *Server) completing(c Completer) {
+// noteCompleter records that a completer was registered; c may be nil.
+func (s *Server) noteCompleter(c Completer) {
 	if c != nil {
 		s.completes.Store(true)
 	}
 }
 
-// complete answers completion/complete. A prompt or template without a
+// answerComplete answers completion/complete. A prompt or template without a
 // completer has no suggestions, which is not an error.
-func (s *Server) complete(ctx context.Context, in *Incoming, p *protocol.CompleteParams) (result protocol.Result, err error) {
-	completer, err := s.completer(in, p.Ref)
+func (s *Server) answerComplete(ctx context.Context, in *Incoming, p *protocol.CompleteParams) (result protocol.Result, err error) {
+	completer, err := s.findCompleter(in, p.Ref)
 	if err != nil {
 		return nil, err
 	}
@@ -51,14 +51,15 @@ func (s *Server) complete(ctx context.Context, in *Incoming, p *protocol.Complet
 			if e, ok := protocol.AsError(err); ok {
 				return nil, e
 			}
-			return nil, s.bug(ctx, in, fmt.Errorf("completion of %q: %w", p.Argument.Name, err))
+			return nil, s.reportBug(ctx, in, fmt.Errorf("completion of %q: %w", p.Argument.Name, err))
 		}
-		return completions(values), nil
+		return newCompleteResult(values), nil
 	})
 }
 
-// completions is the result with the first of values.
-func completions(values []string) *protocol.CompleteResult {
+// newCompleteResult returns a result with as many of values as the protocol
+// allows.
+func newCompleteResult(values []string) *protocol.CompleteResult {
 	total := int64(len(values))
 	r := &protocol.CompleteResult{Values: values, Total: &total}
 	if len(values) > protocol.MaxCompletions {
@@ -67,18 +68,18 @@ func completions(values []string) *protocol.CompleteResult {
 	return r
 }
 
-func (s *Server) completer(in *Incoming, ref protocol.CompletionRef) (Completer, error) {
+func (s *Server) findCompleter(in *Incoming, ref protocol.CompletionRef) (Completer, error) {
 	if ref.Prompt != "" {
-		p, ok := s.prompts.snapshot().index[ref.Prompt]
-		if !ok || !s.visible(in, protocol.MethodListPrompts, ref.Prompt) {
-			return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown prompt: %s; prompts/list has the names", clip(ref.Prompt))
+		p, ok := s.prompts.loadSnapshot().index[ref.Prompt]
+		if !ok || !s.isVisible(in, protocol.MethodListPrompts, ref.Prompt) {
+			return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown prompt: %s; prompts/list has the names", clipQuoted(ref.Prompt))
 		}
 		return p.complete, nil
 	}
-	if t, ok := s.templates.snapshot().index[ref.Template]; ok && s.visible(in, protocol.MethodListResourceTemplates, ref.Template) {
+	if t, ok := s.templates.loadSnapshot().index[ref.Template]; ok && s.isVisible(in, protocol.MethodListResourceTemplates, ref.Template) {
 		return t.complete, nil
 	}
-	if _, ok := s.resources.snapshot().index[ref.Template]; ok && s.visible(in, protocol.MethodListResources, ref.Template) {
+	if _, ok := s.resources.loadSnapshot().index[ref.Template]; ok && s.isVisible(in, protocol.MethodListResources, ref.Template) {
 		return nil, nil
 	}
 	return nil, protocol.ResourceNotFound(ref.Template)

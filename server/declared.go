@@ -60,7 +60,7 @@ func limitSettings(settings map[string]json.RawMessage, left *int) map[string]js
 // limitInfo cuts the name and the version, and leaves out of the rest what does
 // not fit.
 func limitInfo(info protocol.Implementation) protocol.Implementation {
-	kept := protocol.Implementation{Name: clipText(info.Name, maxClientName), Version: clipText(info.Version, maxClientName)}
+	kept := protocol.Implementation{Name: clipDeclared(info.Name, maxClientName), Version: clipDeclared(info.Version, maxClientName)}
 	left := maxDeclared/2 - len(kept.Name) - len(kept.Version)
 	for _, text := range []struct {
 		to   *string
@@ -84,9 +84,9 @@ func limitInfo(info protocol.Implementation) protocol.Implementation {
 	return kept
 }
 
-// clipText cuts text to at most n bytes, at a character. What is cut is copied,
+// clipDeclared cuts text to at most n bytes, at a character. What is cut is copied,
 // so that the rest is not held.
-func clipText(text string, n int) string {
+func clipDeclared(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}

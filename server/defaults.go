@@ -25,7 +25,7 @@ type defaultMember struct {
 // been checked.
 func defaultsOf(t reflect.Type) *defaults {
 	b := defaultsBuilder{types: map[reflect.Type]*defaults{}}
-	root := b.build(t)
+	root := b.buildDefaults(t)
 	if !b.found {
 		return nil
 	}
@@ -38,7 +38,7 @@ type defaultsBuilder struct {
 	found bool
 }
 
-func (b *defaultsBuilder) build(t reflect.Type) *defaults {
+func (b *defaultsBuilder) buildDefaults(t reflect.Type) *defaults {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -54,9 +54,9 @@ func (b *defaultsBuilder) build(t reflect.Type) *defaults {
 	b.types[t] = d
 	switch t.Kind() {
 	case reflect.Slice, reflect.Array:
-		d.items = b.build(t.Elem())
+		d.items = b.buildDefaults(t.Elem())
 	case reflect.Map:
-		d.values = b.build(t.Elem())
+		d.values = b.buildDefaults(t.Elem())
 	case reflect.Struct:
 		d.inside = map[string]*defaults{}
 		for _, member := range fields.Members(t) {
@@ -64,7 +64,7 @@ func (b *defaultsBuilder) build(t reflect.Type) *defaults {
 				d.members = append(d.members, defaultMember{member.Name, tags.Default})
 				b.found = true
 			}
-			if inside := b.build(member.Field.Type); inside != nil {
+			if inside := b.buildDefaults(member.Field.Type); inside != nil {
 				d.inside[member.Name] = inside
 			}
 		}
@@ -72,9 +72,9 @@ func (b *defaultsBuilder) build(t reflect.Type) *defaults {
 	return d
 }
 
-// fill returns arguments, which match the input schema, with the defaults of
+// fillAbsent returns arguments, which match the input schema, with the defaults of
 // absent members. Those of an object that is absent itself are not filled in.
-func (d *defaults) fill(arguments []byte) []byte {
+func (d *defaults) fillAbsent(arguments []byte) []byte {
 	if d == nil {
 		return arguments
 	}

@@ -2,22 +2,22 @@ package server
 
 import "github.com/rondo-mcp/rondo/protocol"
 
-// discover answers server/discover: what the server is, speaks and offers.
-func (s *Server) discover(in *Incoming) *protocol.DiscoverResult {
+// answerDiscover answers server/discover: what the server is, speaks and offers.
+func (s *Server) answerDiscover(in *Incoming) *protocol.DiscoverResult {
 	return &protocol.DiscoverResult{
-		SupportedVersions: supported(),
-		Capabilities:      s.capabilities(),
+		SupportedVersions: supportedVersions(),
+		Capabilities:      s.declaredCapabilities(),
 		Instructions:      s.opts.Instructions,
 		Cache: protocol.CacheHints{
 			TTLMillis: s.opts.DiscoverTTL.Milliseconds(),
-			Scope:     s.scope(in.Private),
+			Scope:     s.cacheScope(in.Private),
 		},
 	}
 }
 
-// capabilities declares what is registered, was registered before, or is
+// declaredCapabilities declares what is registered, was registered before, or is
 // promised by the options.
-func (s *Server) capabilities() protocol.ServerCapabilities {
+func (s *Server) declaredCapabilities() protocol.ServerCapabilities {
 	c := s.opts.Capabilities
 	if c.Tools == nil && s.tools.used.Load() {
 		c.Tools = &protocol.ListCapability{ListChanged: true}
@@ -36,8 +36,8 @@ func (s *Server) capabilities() protocol.ServerCapabilities {
 	return c
 }
 
-// offers reports whether the server answers method.
-func (s *Server) offers(method string) bool {
+// offersMethod reports whether the server answers method.
+func (s *Server) offersMethod(method string) bool {
 	declared := &s.opts.Capabilities
 	switch method {
 	case protocol.MethodDiscover, protocol.MethodListen:

@@ -11,8 +11,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// infoMeta writes the server's name into the _meta of results, as every result
-// should have it (basic/index, "_meta"). It is encoded once.
+// infoMeta adds the server's name to the _meta of results, as every result should
+// have it (basic/index, "_meta"). It is encoded once.
 type infoMeta struct {
 	info   protocol.Implementation
 	member []byte // ,"_meta":{…}}
@@ -27,18 +27,18 @@ func newInfoMeta(info protocol.Implementation) (infoMeta, error) {
 	return infoMeta{info, append(member, '}')}, nil
 }
 
-// splice puts the name into an encoded result without _meta. The result has
+// appendMeta adds the name to an encoded result without _meta. The result has
 // other members: resultType at least.
-func (m *infoMeta) splice(encoded json.RawMessage) json.RawMessage {
+func (m *infoMeta) appendMeta(encoded json.RawMessage) json.RawMessage {
 	return append(bytes.TrimSuffix(encoded, []byte("}")), m.member...)
 }
 
-// resultBytes is room for most results, so that encoding them allocates once.
+// resultBytes is enough for most results, so that encoding them allocates once.
 const resultBytes = 1 << 10
 
-// encode returns the JSON text of the result, the server's name added.
-func (s *Server) encode(in *Incoming, result protocol.Result) (json.RawMessage, error) {
-	if p := in.encoded; p != nil && in.session == nil && p.result == result {
+// encodeResult returns the JSON text of the result, the server's name added.
+func (s *Server) encodeResult(in *Incoming, result protocol.Result) (json.RawMessage, error) {
+	if p := in.encodedPage; p != nil && in.era.namesServer() && p.result == result {
 		if _, ok := in.Back.(BufferLender); ok {
 			return p.encoded, p.err
 		}
@@ -46,14 +46,14 @@ func (s *Server) encode(in *Incoming, result protocol.Result) (json.RawMessage, 
 		return bytes.Clone(p.encoded), p.err
 	}
 	if asks, ok := result.(*protocol.InputRequiredResult); ok && asks != nil {
-		if err := askable(in, asks); err != nil {
+		if err := checkQuestionsOfMiddleware(in, asks); err != nil {
 			return nil, err
 		}
 	}
-	nameless := in.session == nil // sessions have been told who the server is
+	nameless := in.era.namesServer()
 	if meta := metaOf(result); nameless && meta != nil && *meta != nil {
 		var err error
-		if result, err = s.info.merge(result, *meta); err != nil {
+		if result, err = s.info.mergeMeta(result, *meta); err != nil {
 			return nil, err
 		}
 		nameless = false
@@ -70,7 +70,7 @@ func (s *Server) encode(in *Incoming, result protocol.Result) (json.RawMessage, 
 		return nil, err
 	}
 	if nameless {
-		data = s.info.splice(data)
+		data = s.info.appendMeta(data)
 	}
 	if lent {
 		lender.Return(data)
@@ -78,10 +78,11 @@ func (s *Server) encode(in *Incoming, result protocol.Result) (json.RawMessage, 
 	return data[len(dst):], nil
 }
 
-// askable refuses questions that did not come by way of the funnel, where they
-// are gated and get the state without which their answers count for nothing. A
-// middleware may pass on what a handler asks; it cannot ask by itself.
-func askable(in *Incoming, asks *protocol.InputRequiredResult) error {
+// checkQuestionsOfMiddleware refuses questions that did not come from the funnel,
+// which checks capabilities and seals the state without which answers are not
+// accepted. Middleware may pass on the questions of a handler; it cannot ask by
+// itself.
+func checkQuestionsOfMiddleware(in *Incoming, asks *protocol.InputRequiredResult) error {
 	if attachment.Of(asks) != nil {
 		return errors.New("questions must be returned by a handler, not by middleware")
 	}
@@ -91,16 +92,16 @@ func askable(in *Incoming, asks *protocol.InputRequiredResult) error {
 	}
 	for _, q := range asks.InputRequests {
 		if missing := declared.Missing(q.Request); !missing.IsZero() {
-			return fmt.Errorf("question %q of a middleware: the client does not support: %s", clip(q.Key), missing)
+			return fmt.Errorf("question %q of a middleware: the client does not support: %s", clipQuoted(q.Key), missing)
 		}
 	}
 	return nil
 }
 
-// merge returns a copy of result, whose _meta is meta, with the server's name
-// in it, unless the author put one there. The original belongs to the author
-// and may be shared between requests.
-func (m *infoMeta) merge(result protocol.Result, meta protocol.Meta) (protocol.Result, error) {
+// mergeMeta returns a copy of result, whose _meta is meta, with the server's name
+// in it, unless the author put one there. The original belongs to the author and
+// may be shared between requests.
+func (m *infoMeta) mergeMeta(result protocol.Result, meta protocol.Meta) (protocol.Result, error) {
 	if _, ok := meta.Get(protocol.MetaServerInfo); ok {
 		return result, nil
 	}
@@ -115,8 +116,8 @@ func (m *infoMeta) merge(result protocol.Result, meta protocol.Meta) (protocol.R
 	return result, nil
 }
 
-// metaOf returns where a result keeps its _meta. For nil, typed or not, and for
-// unknown types it returns nil: encoding refuses those.
+// metaOf returns the _meta field of a result. It returns nil for nil, typed or
+// not, and for unknown types: encoding refuses those.
 func metaOf(result protocol.Result) *protocol.Meta {
 	if v := reflect.ValueOf(result); v.Kind() != reflect.Pointer || v.IsNil() {
 		return nil
@@ -148,4 +149,48 @@ func metaOf(result protocol.Result) *protocol.Meta {
 		return &r.Meta
 	}
 	return nil
+}
+
+// A BufferLender is an [Incoming].Back that has memory for the result, from which
+// the transport can send the result without copying it. The response may then
+// alias that memory, or memory that is shared between requests, and must not be
+// changed.
+type BufferLender interface {
+	// Lend returns what the result is appended to. It is called at most once
+	// a request, when its handler has returned.
+	Lend() []byte
+	// Return is handed what was lent, grown maybe, with the result behind it.
+	// It is not called when there is no result.
+	Return(buf []byte)
+}
+
+// AppendBatch appends the JSON text of the answer to a batch (2025-03-26
+// basic/index, "Batching") to dst: an array of the responses in the order
+// given, which need not be that of the requests. Nil entries, for requests that
+// are not answered, are left out. Without any response nothing is appended, for
+// such a batch is not answered. A response that cannot be written is replaced
+// by an internal error.
+func AppendBatch(dst []byte, responses []*protocol.Response) []byte {
+	some := false
+	for _, r := range responses {
+		if r == nil {
+			continue
+		}
+		sep := byte(',')
+		if !some {
+			sep, some = '[', true
+		}
+		dst = append(dst, sep)
+		data, err := protocol.AppendMessage(dst, r)
+		if err != nil {
+			data, err = protocol.AppendMessage(dst, &protocol.Response{ID: r.ID, Error: internalError()})
+		}
+		if err == nil {
+			dst = data
+		}
+	}
+	if some {
+		dst = append(dst, ']')
+	}
+	return dst
 }

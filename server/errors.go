@@ -5,8 +5,39 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
+
+// ErrCannotClose is returned by [Call.CloseStream] where the client could not come
+// back: on the modern wire, over line streams, to clients older than revision
+// 2025-11-25, and where there is no session.
+var ErrCannotClose = errors.New("server: this stream cannot be closed before its request has been answered")
+
+// ErrEnded is returned by what a handler sends after its request has been
+// answered: nothing of a request may follow its response.
+var ErrEnded = errors.New("server: the request has ended")
+
+// ErrSessionClosed is the cause with which the contexts of a session's requests
+// are cancelled when it is closed.
+var ErrSessionClosed = errors.New("server: the session has been closed")
+
+// ErrUnsolicited is returned for a response to no pending question: the question
+// was withdrawn, has been answered, or was asked in another session.
+var ErrUnsolicited = errors.New("server: the response answers no question of this session")
+
+// ErrClosed is the cause with which the contexts of running requests are
+// cancelled when their server closes.
+var ErrClosed error = &closedError{"server: closed"}
+
+// A closedError ends requests and questions when their server closes.
+type closedError struct{ text string }
+
+func (e *closedError) Error() string { return e.text }
+
+// Is makes the error match [waiting.ErrClosing], so that the funnel tells the
+// caller to call again.
+func (e *closedError) Is(target error) bool { return target == waiting.ErrClosing }
 
 // An InputRequiredError lets a handler without a union of outcomes, such as one
 // of [AddToolOut], ask the client for input: the server answers with Result
@@ -25,7 +56,7 @@ type bugError struct{ err error }
 func (e *bugError) Error() string { return e.err.Error() }
 func (e *bugError) Unwrap() error { return e.err }
 
-// internalError is what a client learns of a server's mistake.
+// internalError returns the error that a client gets for a mistake of the server.
 func internalError() *protocol.Error {
 	return &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
 }
@@ -41,8 +72,8 @@ func asError(err error) *protocol.Error {
 // maxQuoted is how many bytes of a peer's text an error repeats.
 const maxQuoted = 100
 
-// clip cuts a peer's text for use in an error.
-func clip(s string) string {
+// clipQuoted cuts a peer's text for use in an error.
+func clipQuoted(s string) string {
 	if len(s) <= maxQuoted {
 		return s
 	}
@@ -53,24 +84,25 @@ func clip(s string) string {
 	return s[:n] + "…"
 }
 
-// must panics with a message that names what was registered.
-func must(kind, name string, err error) {
+// mustRegister panics with a message that names the thing that was to be
+// registered.
+func mustRegister(kind, name string, err error) {
 	if err != nil {
 		panic(fmt.Sprintf("server: %s %q: %v", kind, name, err))
 	}
 }
 
-// named refuses names that no client could use.
-func named(name string) error {
+// checkName refuses names that clients cannot use.
+func checkName(name string) error {
 	if name == "" || !utf8.ValidString(name) {
 		return errors.New("name must be valid UTF-8 and not empty")
 	}
 	return nil
 }
 
-// unique refuses names that are no names or were seen before.
-func unique(kind, name string, seen map[string]bool) error {
-	if err := named(name); err != nil {
+// checkUnique refuses names that clients cannot use, and names that are in seen.
+func checkUnique(kind, name string, seen map[string]bool) error {
+	if err := checkName(name); err != nil {
 		return fmt.Errorf("%s: %w", kind, err)
 	}
 	if seen[name] {

@@ -105,7 +105,7 @@ func (o *Options) withDefaults() (Options, error) {
 	if opts.PageSize == 0 {
 		opts.PageSize = DefaultPageSize
 	}
-	opts.Capabilities = declarable(opts.Capabilities)
+	opts.Capabilities = declarableCapabilities(opts.Capabilities)
 	if opts.MaxSubscriptions <= 0 {
 		opts.MaxSubscriptions = DefaultMaxSubscriptions
 	}
@@ -119,9 +119,9 @@ func (o *Options) withDefaults() (Options, error) {
 	return opts, nil
 }
 
-// declarable returns the part of c that is an author's to declare. Changes of
+// declarableCapabilities returns the part of c that is an author's to declare. Changes of
 // what may be added later are announced.
-func declarable(c protocol.ServerCapabilities) protocol.ServerCapabilities {
+func declarableCapabilities(c protocol.ServerCapabilities) protocol.ServerCapabilities {
 	own := protocol.ServerCapabilities{Experimental: c.Experimental, Extensions: c.Extensions}
 	if c.Tools != nil {
 		own.Tools = &protocol.ListCapability{ListChanged: true}

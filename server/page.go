@@ -39,7 +39,7 @@ func newSnapshot[E entry](r *registry[E]) *snapshot[E] {
 	}
 	s.cursors = map[string]int{}
 	for at := s.size; at < len(s.entries); at += s.size {
-		s.cursors[cursor(r.method, at)] = at
+		s.cursors[newCursor(r.method, at)] = at
 	}
 	encoded := func(private bool) func() []*page {
 		return sync.OnceValue(func() []*page {
@@ -48,7 +48,7 @@ func newSnapshot[E entry](r *registry[E]) *snapshot[E] {
 				entries, next := pageAt(s.entries, r.method, at, s.size)
 				hints := r.server.listHints(private)
 				p := &page{result: s.render(entries, next, hints)}
-				p.encoded, p.err = r.encode(entries, next, hints)
+				p.encoded, p.err = r.encodePage(entries, next, hints)
 				pages = append(pages, p)
 			}
 			return pages
@@ -63,49 +63,49 @@ func newSnapshot[E entry](r *registry[E]) *snapshot[E] {
 func pageAt[E entry](all []E, method string, at, size int) (entries []E, next string) {
 	end := min(at+size, len(all))
 	if end < len(all) {
-		next = cursor(method, end)
+		next = newCursor(method, end)
 	}
 	return all[at:end], next
 }
 
-// cursor is opaque to clients; that any replica understands it is all that it
-// is made for. Nothing but the cursors that lead to a page is accepted.
-func cursor(method string, at int) string {
+// newCursor returns the cursor of a page. Any replica with the same list
+// understands it. Only cursors that lead to a page are accepted.
+func newCursor(method string, at int) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %d", method, at))
 }
 
-// list answers one of the list requests.
-func (s *Server) list(in *Incoming, p *protocol.ListParams) (protocol.Result, error) {
+// answerList answers one of the list requests.
+func (s *Server) answerList(in *Incoming, p *protocol.ListParams) (protocol.Result, error) {
 	switch in.Request.Method {
 	case protocol.MethodListTools:
-		return listPage(s, in, s.tools.snapshot(), p.Cursor)
+		return listPage(s, in, s.tools.loadSnapshot(), p.Cursor)
 	case protocol.MethodListPrompts:
-		return listPage(s, in, s.prompts.snapshot(), p.Cursor)
+		return listPage(s, in, s.prompts.loadSnapshot(), p.Cursor)
 	case protocol.MethodListResources:
-		return listPage(s, in, s.resources.snapshot(), p.Cursor)
+		return listPage(s, in, s.resources.loadSnapshot(), p.Cursor)
 	}
-	return listPage(s, in, s.templates.snapshot(), p.Cursor)
+	return listPage(s, in, s.templates.loadSnapshot(), p.Cursor)
 }
 
-// badCursor refuses a cursor that leads nowhere, or nowhere that the client may
-// see.
-func badCursor() *protocol.Error {
+// newCursorError refuses a cursor that leads to no page, or to none that the
+// client may see.
+func newCursorError() *protocol.Error {
 	return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: cursor: does not lead to a page of this list; list again without it")
 }
 
 func listPage[E entry](s *Server, in *Incoming, snap *snapshot[E], cursor string) (protocol.Result, error) {
 	at, ok := snap.cursors[cursor]
 	if !ok && cursor != "" {
-		return nil, badCursor()
+		return nil, newCursorError()
 	}
 	method := in.Request.Method
 	switch {
 	case s.opts.Visible != nil:
 		// What is left is divided into pages: holes in the pages of all would
 		// give away how much is hidden.
-		seen := slices.DeleteFunc(slices.Clone(snap.entries), func(e E) bool { return !s.visible(in, method, e.key()) })
+		seen := slices.DeleteFunc(slices.Clone(snap.entries), func(e E) bool { return !s.isVisible(in, method, e.entryKey()) })
 		if at > 0 && at >= len(seen) {
-			return nil, badCursor()
+			return nil, newCursorError()
 		}
 		entries, next := pageAt(seen, method, at, snap.size)
 		return snap.render(entries, next, s.listHints(true)), nil
@@ -118,22 +118,22 @@ func listPage[E entry](s *Server, in *Incoming, snap *snapshot[E], cursor string
 	if in.Private {
 		pages = snap.private
 	}
-	in.encoded = pages()[at/snap.size]
-	return in.encoded.result, nil
+	in.encodedPage = pages()[at/snap.size]
+	return in.encodedPage.result, nil
 }
 
 func (s *Server) listHints(private bool) protocol.CacheHints {
-	return protocol.CacheHints{TTLMillis: s.opts.ListTTL.Milliseconds(), Scope: s.scope(private)}
+	return protocol.CacheHints{TTLMillis: s.opts.ListTTL.Milliseconds(), Scope: s.cacheScope(private)}
 }
 
-// visible reports whether the sender of a request may see what is registered
+// isVisible reports whether the sender of a request may see what is registered
 // under name.
-func (s *Server) visible(in *Incoming, list, name string) bool {
+func (s *Server) isVisible(in *Incoming, list, name string) bool {
 	return s.opts.Visible == nil || s.opts.Visible(in.Principal, list, name)
 }
 
-// scope is public only where everybody is shown the same.
-func (s *Server) scope(private bool) protocol.CacheScope {
+// cacheScope is public only where everybody is shown the same.
+func (s *Server) cacheScope(private bool) protocol.CacheScope {
 	if private || s.opts.PrivateLists || s.opts.Visible != nil {
 		return protocol.CachePrivate
 	}

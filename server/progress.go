@@ -13,13 +13,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// ErrEnded is returned by what a handler sends after its request has been
-// answered: nothing of a request may follow its response.
-var ErrEnded = errors.New("server: the request has ended")
-
-// outlet is the way back of one leg while it runs. It puts what goes out in
-// order and closes when the leg is answered.
-type outlet struct {
+// A requestChannel carries messages of one request to its client while the request
+// is being served. It sends them in the order in which they were made, and nothing
+// after the response.
+type requestChannel struct {
 	mu       sync.Mutex
 	back     protocol.Back // nil: nowhere
 	ended    bool
@@ -27,15 +24,15 @@ type outlet struct {
 	values   heartbeat.Sequence
 }
 
-// begin is called once, before the outlet is used.
-func (o *outlet) begin(back protocol.Back) {
+// openChannel is called once, before the channel is used.
+func (o *requestChannel) openChannel(back protocol.Back) {
 	o.back, o.progress = back, math.Inf(-1)
 }
 
-// enter has a handler begin. In a session it does so several times while one
-// request runs, and each time may report what it did before, as it may where
-// each time is a request of its own.
-func (o *outlet) enter() {
+// resetProgress is called before each run of the handler. In a session the handler
+// runs several times within one request, and each run may report the same progress
+// again.
+func (o *requestChannel) resetProgress() {
 	if o == nil {
 		return
 	}
@@ -45,15 +42,15 @@ func (o *outlet) enter() {
 }
 
 // Notify implements [protocol.Back].
-func (o *outlet) Notify(ctx context.Context, n *protocol.Notification) error {
+func (o *requestChannel) Notify(ctx context.Context, n *protocol.Notification) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.send(ctx, n)
+	return o.sendLocked(ctx, n)
 }
 
-// send is called with mu held, so that messages leave in the order in which
-// they were made.
-func (o *outlet) send(ctx context.Context, n *protocol.Notification) error {
+// sendLocked sends a notification. mu is held, so that messages leave in the order
+// in which they were made.
+func (o *requestChannel) sendLocked(ctx context.Context, n *protocol.Notification) error {
 	switch {
 	case o.ended:
 		return ErrEnded
@@ -63,42 +60,43 @@ func (o *outlet) send(ctx context.Context, n *protocol.Notification) error {
 	return o.back.Notify(ctx, n)
 }
 
-func (o *outlet) end() {
+func (o *requestChannel) closeChannel() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ended = true
 }
 
-// Progress tells the client how far the request has come, if it asked to know
+// Progress tells the client how far the request has come, if it asked for progress
 // (basic/patterns/progress). progress must be larger than in the call before;
-// total is 0 when it is not known; message is optional. Without a progress
-// token nothing is sent. Progress that does not increase is an error and not
-// sent, and so is what comes after the request has ended. A handler that runs
-// again after a question may begin anew: what a client has heard already is not
-// sent to it again. While the request waits for a person, heartbeats go out on the
-// same token, see [roundtrip.Options]; they rise by less than the handler's own
-// values do.
+// total is 0 when it is not known; message is optional. Without a progress token
+// nothing is sent. Progress that does not increase is an error and is not sent; so
+// is progress after the end of the request.
+//
+// A handler that runs again after a question may begin anew: progress that the
+// client has been told already is not sent again. While the request waits for a
+// person, heartbeats go out on the same token, see [roundtrip.Options]; they
+// increase the value by less than the handler does.
 func (c *Call) Progress(ctx context.Context, progress, total float64, message string) error {
-	if c.Meta.ProgressToken.IsZero() || c.outlet == nil {
+	if c.Meta.ProgressToken.IsZero() || c.channel == nil {
 		return nil
 	}
 	if math.IsNaN(progress) || math.IsInf(progress, 0) || math.IsNaN(total) || math.IsInf(total, 0) {
 		return errors.New("server: progress: must be finite")
 	}
-	c.outlet.mu.Lock()
-	defer c.outlet.mu.Unlock()
+	c.channel.mu.Lock()
+	defer c.channel.mu.Unlock()
 	switch {
-	case c.outlet.ended:
+	case c.channel.ended:
 		return ErrEnded
-	case progress <= c.outlet.progress:
-		return fmt.Errorf("server: progress: %v is not more than %v before", progress, c.outlet.progress)
+	case progress <= c.channel.progress:
+		return fmt.Errorf("server: progress: %v is not more than %v before", progress, c.channel.progress)
 	}
 	n, err := progressNotification(c.Meta.ProgressToken, progress, total, message)
 	if err != nil {
 		return err
 	}
-	c.outlet.progress = progress
-	value, fresh := c.outlet.values.Report(progress, total)
+	c.channel.progress = progress
+	value, fresh := c.channel.values.Report(progress, total)
 	if !fresh {
 		return nil
 	}
@@ -107,7 +105,7 @@ func (c *Call) Progress(ctx context.Context, progress, total float64, message st
 			return err
 		}
 	}
-	return c.outlet.send(ctx, n)
+	return c.channel.sendLocked(ctx, n)
 }
 
 func progressNotification(token protocol.ProgressToken, progress, total float64, message string) (*protocol.Notification, error) {
@@ -122,16 +120,20 @@ func progressNotification(token protocol.ProgressToken, progress, total float64,
 	return &protocol.Notification{Method: protocol.NotifyProgress, Params: params}, nil
 }
 
-// A transientSender is a way back that can send a notification which need not be
-// kept for a client that is not there at the moment.
-type transientSender interface {
+// A TransientSender is an [Incoming].Back that keeps messages for a client that is
+// disconnected, and can send one without keeping it. Heartbeats are sent like that.
+type TransientSender interface {
+	protocol.Back
+	// SendTransient is Notify for a notification that is lost when the client is not
+	// connected.
 	SendTransient(ctx context.Context, n *protocol.Notification) error
 }
 
-// sendHeartbeat sends progress that says no more than that the request waits for
-// a person. A client that is gone finds out by itself.
+// sendHeartbeat sends progress that means no more than that the request waits for
+// a person. Errors are ignored: a client that is gone is noticed when the question
+// is sent or the response is.
 func (in *Incoming) sendHeartbeat(ctx context.Context) {
-	o := in.outlet
+	o := in.channel
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	value, total, ok := o.values.Beat()
@@ -142,11 +144,11 @@ func (in *Incoming) sendHeartbeat(ctx context.Context) {
 	if err != nil {
 		return // cannot be: numbers and a constant
 	}
-	if back, ok := o.back.(transientSender); ok {
+	if back, ok := o.back.(TransientSender); ok {
 		_ = back.SendTransient(ctx, n)
 		return
 	}
-	_ = o.send(ctx, n)
+	_ = o.sendLocked(ctx, n)
 }
 
 // Log sends a log message to the client, if it wants messages of this level: the
@@ -158,8 +160,8 @@ func (c *Call) Log(ctx context.Context, level protocol.LoggingLevel, logger stri
 	if !level.Valid() {
 		return fmt.Errorf("server: log: unknown level %q", level)
 	}
-	wanted := c.wanted()
-	if !wanted.Valid() || level.Severity() < wanted.Severity() || c.outlet == nil {
+	wanted := c.wantedLogLevel()
+	if !wanted.Valid() || level.Severity() < wanted.Severity() || c.channel == nil {
 		return nil
 	}
 	raw, err := jsonx.Marshal(data)
@@ -170,16 +172,14 @@ func (c *Call) Log(ctx context.Context, level protocol.LoggingLevel, logger stri
 	if err != nil {
 		return fmt.Errorf("server: log: %w", err)
 	}
-	return c.outlet.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage, Params: params})
+	return c.channel.Notify(ctx, &protocol.Notification{Method: protocol.NotifyMessage, Params: params})
 }
 
-// wanted is the least severe level that the client wants, empty for none.
-func (c *Call) wanted() protocol.LoggingLevel {
-	if c.in == nil || c.in.session == nil {
+// wantedLogLevel returns the least severe level that the client wants, empty for
+// none.
+func (c *Call) wantedLogLevel() protocol.LoggingLevel {
+	if c.in == nil {
 		return c.Meta.LogLevel
 	}
-	x := c.in.session
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.level
+	return c.in.era.logLevel(c.Meta)
 }

@@ -47,30 +47,30 @@ type prompt struct {
 	complete   Completer
 }
 
-func (p *prompt) key() string { return p.definition.Name }
+func (p *prompt) entryKey() string { return p.definition.Name }
 
 // AddPrompt registers a prompt. It may be called while the server runs. It
 // panics when the prompt is wrong in itself: no name or one that is taken, an
 // argument without a name or with that of another, no handler.
 func AddPrompt(s *Server, p Prompt, handler PromptHandler) {
-	must("prompt", p.Name, present(handler != nil))
-	must("prompt", p.Name, named(p.Name))
+	mustRegister("prompt", p.Name, checkHandler(handler != nil))
+	mustRegister("prompt", p.Name, checkName(p.Name))
 	seen := map[string]bool{}
 	for _, a := range p.Arguments {
-		must("prompt", p.Name, unique("argument", a.Name, seen))
+		mustRegister("prompt", p.Name, checkUnique("argument", a.Name, seen))
 	}
-	must("prompt", p.Name, s.prompts.add(&prompt{
+	mustRegister("prompt", p.Name, s.prompts.addEntry(&prompt{
 		definition: protocol.Prompt{
 			Name: p.Name, Title: p.Title, Description: p.Description, Icons: p.Icons,
 			Arguments: p.Arguments, Meta: p.Meta,
 		},
 		needs: p.Needs, acceptCold: p.AcceptCold, handle: handler, complete: p.Complete,
 	}))
-	s.completing(p.Complete)
+	s.noteCompleter(p.Complete)
 }
 
 // RemovePrompt removes a prompt. It reports whether there was one of that name.
-func (s *Server) RemovePrompt(name string) bool { return s.prompts.remove(name) }
+func (s *Server) RemovePrompt(name string) bool { return s.prompts.removeEntry(name) }
 
 func renderPrompts(prompts []*prompt, next string, cache protocol.CacheHints) protocol.Result {
 	list := make([]protocol.Prompt, len(prompts))
@@ -82,11 +82,11 @@ func renderPrompts(prompts []*prompt, next string, cache protocol.CacheHints) pr
 
 // getPrompt answers prompts/get.
 func (s *Server) getPrompt(ctx context.Context, in *Incoming, params *protocol.GetPromptParams) (protocol.Result, error) {
-	p, ok := s.prompts.snapshot().index[params.Name]
-	if !ok || !s.visible(in, protocol.MethodListPrompts, params.Name) {
-		return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown prompt: %s; prompts/list has the names", clip(params.Name))
+	p, ok := s.prompts.loadSnapshot().index[params.Name]
+	if !ok || !s.isVisible(in, protocol.MethodListPrompts, params.Name) {
+		return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown prompt: %s; prompts/list has the names", clipQuoted(params.Name))
 	}
-	if err := s.gate(ctx, in, p.needs); err != nil {
+	if err := s.checkNeeds(ctx, in, p.needs); err != nil {
 		return nil, err
 	}
 	call := roundtripCall(in, params.Arguments, &params.Retry)
@@ -94,16 +94,16 @@ func (s *Server) getPrompt(ctx context.Context, in *Incoming, params *protocol.G
 	in.releaseBody()
 	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
 		call := &PromptCall{Call: newCall(ctx, in), Name: params.Name}
-		if err := call.decode(params, p.definition.Arguments); err != nil {
+		if err := call.decodeArguments(params, p.definition.Arguments); err != nil {
 			return nil, err
 		}
 		result, err := p.handle(ctx, call)
-		return s.outcome(ctx, in, result, err)
+		return s.convertOutcome(ctx, in, result, err)
 	})
 }
 
-// decode reads the arguments and refuses the request when one is missing.
-func (c *PromptCall) decode(params *protocol.GetPromptParams, known []protocol.PromptArgument) error {
+// decodeArguments reads the arguments and refuses the request when one is missing.
+func (c *PromptCall) decodeArguments(params *protocol.GetPromptParams, known []protocol.PromptArgument) error {
 	if params.Arguments != nil {
 		if err := jsonx.Unmarshal(params.Arguments, &c.Arguments); err != nil {
 			return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: arguments: %v", err)

@@ -16,9 +16,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A BackSender is a way back ([Incoming].Back) that carries requests too, to
-// the client of a [Session] and on the stream of the request that they relate
-// to. Calls may overlap. The client's answer goes to [Session.Deliver].
+// A BackSender is an [Incoming].Back that carries requests, too, to the client of
+// a [Session] and on the stream of the request that they relate to. Calls may
+// overlap. The client's answer goes to [Session.Deliver].
 type BackSender interface {
 	protocol.Back
 	// Send sends a request, or the notification that withdraws one, which must
@@ -27,12 +27,21 @@ type BackSender interface {
 	Send(ctx context.Context, m protocol.Message) error
 }
 
+// A TextSender is a [BackSender] of a transport that keeps messages as text. Questions
+// go to SendText instead of Send, so that they are encoded once.
+type TextSender interface {
+	BackSender
+	// SendText sends the JSON text of a request, which it keeps. Otherwise it is like
+	// Send.
+	SendText(ctx context.Context, request []byte) error
+}
+
 // MaxPendingPushes is how many questions one session may wait for at once. A
 // round has a few; more than this nobody can answer.
 const MaxPendingPushes = 100
 
-// withdrawTimeout bounds the attempt to tell the client that nobody waits for
-// its answer any more.
+// withdrawTimeout limits the attempt to tell the client that a question is
+// withdrawn.
 const withdrawTimeout = time.Second
 
 var (
@@ -40,18 +49,20 @@ var (
 	errWithdrawn     = errors.New("server: the request that asked has ended")
 )
 
-// pushTable holds what a client is being asked. Its zero value is ready.
+// A pushTable holds the questions of a session that the client has not answered.
+// Its zero value is ready.
 type pushTable struct {
 	mu      sync.Mutex
 	last    uint64
-	pending map[protocol.ID]*push
+	pending map[protocol.ID]*pendingPush
 	closed  bool
 }
 
-// A push is one question under way. Its id is its progress token, too.
-type push struct {
+// A pendingPush is one question that the client has been sent. Its id is its
+// progress token, too.
+type pendingPush struct {
 	id       protocol.ID
-	asker    *pusher
+	pusher   *pusher
 	extend   func()
 	answered chan struct{} // closed by whoever takes the push off the table
 
@@ -60,14 +71,14 @@ type push struct {
 	err    error
 }
 
-func (p *push) answer(result json.RawMessage, err error) {
+func (p *pendingPush) completePush(result json.RawMessage, err error) {
 	p.result, p.err = result, err
 	close(p.answered)
 }
 
-// add makes room for a question. Ids are strings, which no client mistakes for
-// the integers that it counts its own requests with, and are never used again.
-func (t *pushTable) add(asker *pusher, extend func()) (*push, error) {
+// addPush reserves an id for a question. Ids are strings, which no client mistakes
+// for the integers that it counts its own requests with, and are never used again.
+func (t *pushTable) addPush(asker *pusher, extend func()) (*pendingPush, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -76,10 +87,10 @@ func (t *pushTable) add(asker *pusher, extend func()) (*push, error) {
 	case len(t.pending) >= MaxPendingPushes:
 		return nil, errTooManyPushes
 	case t.pending == nil:
-		t.pending = map[protocol.ID]*push{}
+		t.pending = map[protocol.ID]*pendingPush{}
 	}
 	t.last++
-	p := &push{id: pushID(t.last), asker: asker, extend: extend, answered: make(chan struct{})}
+	p := &pendingPush{id: pushID(t.last), pusher: asker, extend: extend, answered: make(chan struct{})}
 	t.pending[p.id] = p
 	return p, nil
 }
@@ -91,9 +102,9 @@ func pushID(n uint64) protocol.ID {
 	return id
 }
 
-// take removes a question. It reports whether it was still there: exactly one
-// caller gets to decide what becomes of it.
-func (t *pushTable) take(id protocol.ID) (*push, bool) {
+// removePush removes a question. It reports whether the question was in the table:
+// only the one caller that gets true may complete it.
+func (t *pushTable) removePush(id protocol.ID) (*pendingPush, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p, ok := t.pending[id]
@@ -101,20 +112,20 @@ func (t *pushTable) take(id protocol.ID) (*push, bool) {
 	return p, ok
 }
 
-func (t *pushTable) deliver(r *protocol.Response) bool {
-	p, ok := t.take(r.ID)
+func (t *pushTable) deliverAnswer(r *protocol.Response) bool {
+	p, ok := t.removePush(r.ID)
 	if !ok {
 		return false
 	}
 	if r.Error != nil {
-		p.answer(nil, r.Error)
+		p.completePush(nil, r.Error)
 	} else {
-		p.answer(bytes.Clone(r.Result), nil) // the message may alias a buffer
+		p.completePush(bytes.Clone(r.Result), nil) // the message may alias a buffer
 	}
 	return true
 }
 
-func (t *pushTable) progress(token protocol.ProgressToken) {
+func (t *pushTable) extendPush(token protocol.ProgressToken) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p, ok := t.pending[token]; ok && p.extend != nil {
@@ -122,24 +133,25 @@ func (t *pushTable) progress(token protocol.ProgressToken) {
 	}
 }
 
-// close fails everything that waits, and what would.
-func (t *pushTable) close() {
+// failPushes fails all questions with [ErrSessionClosed], those that are added
+// later included.
+func (t *pushTable) failPushes() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
 	for id, p := range t.pending {
 		delete(t.pending, id)
-		p.answer(nil, ErrSessionClosed)
+		p.completePush(nil, ErrSessionClosed)
 	}
 }
 
-// of removes and returns what one request asks.
-func (t *pushTable) of(asker *pusher) []*push {
+// removePushesOf removes and returns the questions of one request.
+func (t *pushTable) removePushesOf(asker *pusher) []*pendingPush {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var mine []*push
+	var mine []*pendingPush
 	for id, p := range t.pending {
-		if p.asker == asker {
+		if p.pusher == asker {
 			delete(t.pending, id)
 			mine = append(mine, p)
 		}
@@ -147,15 +159,17 @@ func (t *pushTable) of(asker *pusher) []*push {
 	return mine
 }
 
-// A pusher asks on behalf of one request, on its stream.
+// A pusher sends the questions of one request to the client, on the channel of
+// that request, and waits for the answers. The funnel calls it as
+// [roundtrip.Pusher].
 type pusher struct {
 	session *Session
 	version protocol.Version
-	outlet  *outlet
+	channel *requestChannel
 	back    BackSender
 	// leaving is held for reading while a question is withdrawn, so that the
 	// request is not over before the client knows.
-	leaving sync.RWMutex
+	withdrawing sync.RWMutex
 }
 
 var (
@@ -169,17 +183,17 @@ func (p *pusher) CompleteVisit(ctx context.Context, elicitationID string) error 
 	if err != nil {
 		return err
 	}
-	return p.send(ctx, &protocol.Notification{Method: protocol.NotifyElicitationCompleted, Params: params})
+	return p.sendMessage(ctx, &protocol.Notification{Method: protocol.NotifyElicitationCompleted, Params: params})
 }
 
 // Push implements [roundtrip.Pusher].
 func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, extend func()) (json.RawMessage, error) {
-	asked, err := p.session.pushes.add(p, extend)
+	asked, err := p.session.pushes.addPush(p, extend)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.ask(ctx, asked.id, question); err != nil {
-		p.session.pushes.take(asked.id)
+	if err := p.sendQuestion(ctx, asked.id, question); err != nil {
+		p.session.pushes.removePush(asked.id)
 		return nil, err
 	}
 	select {
@@ -187,7 +201,7 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, exten
 		return asked.result, asked.err
 	case <-ctx.Done():
 	}
-	if p.giveUp(asked, context.Cause(ctx)) {
+	if p.withdrawPending(asked, context.Cause(ctx)) {
 		return nil, context.Cause(ctx)
 	}
 	// The answer came at the same moment; it is as good as any.
@@ -195,21 +209,21 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, exten
 	return asked.result, asked.err
 }
 
-// giveUp withdraws a question that is still waiting, and reports whether it
-// was.
-func (p *pusher) giveUp(asked *push, why error) bool {
-	p.leaving.RLock()
-	defer p.leaving.RUnlock()
-	_, waiting := p.session.pushes.take(asked.id)
+// withdrawPending withdraws a question that has no answer yet, and reports whether
+// it had none.
+func (p *pusher) withdrawPending(asked *pendingPush, why error) bool {
+	p.withdrawing.RLock()
+	defer p.withdrawing.RUnlock()
+	_, waiting := p.session.pushes.removePush(asked.id)
 	if waiting {
-		p.withdraw(asked, why)
+		p.sendWithdrawal(asked, why)
 	}
 	return waiting
 }
 
-// withdraw tells the client that nobody waits for its answer
-// (basic/utilities/cancellation). It is sent on the stream of the question.
-func (p *pusher) withdraw(asked *push, why error) {
+// sendWithdrawal tells the client that its answer is no longer wanted
+// (basic/utilities/cancellation), on the stream of the question.
+func (p *pusher) sendWithdrawal(asked *pendingPush, why error) {
 	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 	defer cancel()
 	reason := "the request that asked has ended"
@@ -220,56 +234,50 @@ func (p *pusher) withdraw(asked *push, why error) {
 	}
 	params, err := jsonx.Encode(protocol.Cancelled{RequestID: asked.id, Reason: reason})
 	if err == nil {
-		_ = p.send(ctx, &protocol.Notification{Method: protocol.NotifyCancelled, Params: params})
+		_ = p.sendMessage(ctx, &protocol.Notification{Method: protocol.NotifyCancelled, Params: params})
 	}
 }
 
-// end withdraws what is still being asked when the request has been answered:
-// by goroutines that a handler left behind.
-func (p *pusher) end() {
+// withdrawRemaining withdraws the questions that are pending when the request has
+// been answered. Goroutines that the handler left behind asked them. p may be nil.
+func (p *pusher) withdrawRemaining() {
 	if p == nil {
 		return
 	}
-	p.leaving.Lock()
-	left := p.session.pushes.of(p)
-	p.leaving.Unlock()
+	p.withdrawing.Lock()
+	left := p.session.pushes.removePushesOf(p)
+	p.withdrawing.Unlock()
 	for _, asked := range left {
-		p.withdraw(asked, errWithdrawn)
-		asked.answer(nil, errWithdrawn)
+		p.sendWithdrawal(asked, errWithdrawn)
+		asked.completePush(nil, errWithdrawn)
 	}
 }
 
-// envelopeBytes is room for what a form has as a request beside its message and
+// envelopeBytes is how much the request of a form takes beside its message and
 // schema.
 const envelopeBytes = 192
 
-// questionBytes is room for a question of another kind, as a rule.
+// questionBytes is enough for most questions of other kinds.
 const questionBytes = 512
 
-// roomFor returns how much room to make for the text of a question, so that encoding it
-// allocates once, as a rule, and little is left over: the text is kept until the
-// question is answered.
-func roomFor(question protocol.InputRequest) int {
+// estimateQuestionBytes returns the capacity for the text of a question, so that
+// encoding allocates once in most cases. It is not generous: the text is kept
+// until the question is answered.
+func estimateQuestionBytes(question protocol.InputRequest) int {
 	if form, ok := question.(*protocol.ElicitForm); ok {
 		return envelopeBytes + len(form.Message) + len(form.Schema)
 	}
 	return questionBytes
 }
 
-// A textSender is a [BackSender] that takes the JSON text of a request as it goes
-// over the wire, and keeps it.
-type textSender interface {
-	SendText(ctx context.Context, request []byte) error
-}
-
-// ask sends a question as a request that asks for progress reports.
-func (p *pusher) ask(ctx context.Context, id protocol.ID, question protocol.InputRequest) error {
-	question, err := withToken(question, id)
+// sendQuestion sends a question as a request that asks for progress reports.
+func (p *pusher) sendQuestion(ctx context.Context, id protocol.ID, question protocol.InputRequest) error {
+	question, err := withProgressToken(question, id)
 	if err != nil {
 		return err
 	}
-	text, method := make([]byte, 0, roomFor(question)), question.Kind().Method()
-	whole, ok := p.back.(textSender)
+	text, method := make([]byte, 0, estimateQuestionBytes(question)), question.Kind().Method()
+	whole, ok := p.back.(TextSender)
 	if ok {
 		text = envelope.BeginRequest(text, id.String(), method)
 	}
@@ -277,27 +285,28 @@ func (p *pusher) ask(ctx context.Context, id protocol.ID, question protocol.Inpu
 		return err
 	}
 	if !ok {
-		return p.send(ctx, &protocol.Request{ID: id, Method: method, Params: text})
+		return p.sendMessage(ctx, &protocol.Request{ID: id, Method: method, Params: text})
 	}
-	if err := p.outlet.enterOrder(); err != nil {
+	if err := p.channel.lockUnlessEnded(); err != nil {
 		return err
 	}
-	defer p.outlet.mu.Unlock()
+	defer p.channel.mu.Unlock()
 	return whole.SendText(ctx, append(text, '}'))
 }
 
-// send sends what relates to a question.
-func (p *pusher) send(ctx context.Context, m protocol.Message) error {
-	if err := p.outlet.enterOrder(); err != nil {
+// sendMessage sends a message that relates to a question, in order with the
+// notifications of the request.
+func (p *pusher) sendMessage(ctx context.Context, m protocol.Message) error {
+	if err := p.channel.lockUnlessEnded(); err != nil {
 		return err
 	}
-	defer p.outlet.mu.Unlock()
+	defer p.channel.mu.Unlock()
 	return p.back.Send(ctx, m)
 }
 
-// enterOrder takes the mutex, which puts what is sent in order with the
-// notifications of the request, unless that has ended.
-func (o *outlet) enterOrder() error {
+// lockUnlessEnded locks mu, which orders messages with the notifications of the
+// request. It fails with [ErrEnded] after the response, and mu is not locked then.
+func (o *requestChannel) lockUnlessEnded() error {
 	o.mu.Lock()
 	if o.ended {
 		o.mu.Unlock()
@@ -306,31 +315,31 @@ func (o *outlet) enterOrder() error {
 	return nil
 }
 
-// withToken returns a copy of the question with a progress token of ours.
-func withToken(question protocol.InputRequest, token protocol.ProgressToken) (out protocol.InputRequest, err error) {
+// withProgressToken returns a copy of the question with a progress token.
+func withProgressToken(question protocol.InputRequest, token protocol.ProgressToken) (out protocol.InputRequest, err error) {
 	switch q := question.(type) {
 	case *protocol.ElicitForm:
 		c := *q
-		c.Meta, err = tokenMeta(c.Meta, token)
+		c.Meta, err = addProgressToken(c.Meta, token)
 		return &c, err
 	case *protocol.ElicitURL:
 		c := *q
-		c.Meta, err = tokenMeta(c.Meta, token)
+		c.Meta, err = addProgressToken(c.Meta, token)
 		return &c, err
 	case *protocol.CreateMessage:
 		c := *q
-		c.Meta, err = tokenMeta(c.Meta, token)
+		c.Meta, err = addProgressToken(c.Meta, token)
 		return &c, err
 	case *protocol.ListRoots:
 		c := *q
-		c.Meta, err = tokenMeta(c.Meta, token)
+		c.Meta, err = addProgressToken(c.Meta, token)
 		return &c, err
 	}
 	return question, nil
 }
 
-// tokenMeta returns meta with a progress token: nothing else, as a rule.
-func tokenMeta(meta protocol.Meta, token protocol.ProgressToken) (protocol.Meta, error) {
+// addProgressToken returns meta with a progress token.
+func addProgressToken(meta protocol.Meta, token protocol.ProgressToken) (protocol.Meta, error) {
 	if len(meta) > 0 {
 		return meta.With(protocol.MetaProgressToken, token)
 	}

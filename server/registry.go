@@ -28,35 +28,35 @@ type registry[E entry] struct {
 // An entry is something registered under a unique key.
 type entry interface {
 	comparable
-	key() string
+	entryKey() string
 }
 
-func (r *registry[E]) init(s *Server, method string, render func([]E, string, protocol.CacheHints) protocol.Result) {
+func (r *registry[E]) initRegistry(s *Server, method string, render func([]E, string, protocol.CacheHints) protocol.Result) {
 	r.server, r.method, r.render = s, method, render
 	r.index = map[string]E{}
 }
 
-// add registers e. It fails when the key is taken, or when e cannot be listed:
+// addEntry registers e. It fails when the key is taken, or when e cannot be listed:
 // better now than on every tools/list.
-func (r *registry[E]) add(e E) error {
-	if _, err := r.encode([]E{e}, "", protocol.CacheHints{}); err != nil {
+func (r *registry[E]) addEntry(e E) error {
+	if _, err := r.encodePage([]E{e}, "", protocol.CacheHints{}); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, taken := r.index[e.key()]; taken {
+	if _, taken := r.index[e.entryKey()]; taken {
 		return fmt.Errorf("is registered already; remove it first")
 	}
 	r.entries = append(r.entries, e)
-	r.index[e.key()] = e
+	r.index[e.entryKey()] = e
 	r.used.Store(true)
 	r.current.Store(nil)
-	r.server.hub.listChanged(r.method)
+	r.server.hub.noteListChanged(r.method)
 	return nil
 }
 
-// remove undoes add. It reports whether there was anything under key.
-func (r *registry[E]) remove(key string) bool {
+// removeEntry undoes add. It reports whether there was anything under key.
+func (r *registry[E]) removeEntry(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e, ok := r.index[key]
@@ -66,12 +66,12 @@ func (r *registry[E]) remove(key string) bool {
 	delete(r.index, key)
 	r.entries = slices.DeleteFunc(r.entries, func(other E) bool { return other == e })
 	r.current.Store(nil)
-	r.server.hub.listChanged(r.method)
+	r.server.hub.noteListChanged(r.method)
 	return true
 }
 
-// snapshot returns what is registered now.
-func (r *registry[E]) snapshot() *snapshot[E] {
+// loadSnapshot returns what is registered now.
+func (r *registry[E]) loadSnapshot() *snapshot[E] {
 	if s := r.current.Load(); s != nil {
 		return s
 	}
@@ -85,10 +85,10 @@ func (r *registry[E]) snapshot() *snapshot[E] {
 	return s
 }
 
-func (r *registry[E]) encode(entries []E, next string, cache protocol.CacheHints) (json.RawMessage, error) {
+func (r *registry[E]) encodePage(entries []E, next string, cache protocol.CacheHints) (json.RawMessage, error) {
 	data, err := protocol.EncodeResult(protocol.Latest, r.method, r.render(entries, next, cache))
 	if err != nil {
 		return nil, err
 	}
-	return r.server.info.splice(data), nil
+	return r.server.info.appendMeta(data), nil
 }

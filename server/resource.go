@@ -62,37 +62,37 @@ type ResourceCall struct {
 // [protocol.ResourceNotFound].
 type ResourceHandler func(ctx context.Context, call *ResourceCall) (protocol.ReadResourceOutcome, error)
 
-// reader is what a resource and a template have in common.
-type reader struct {
+// resourceReader is what a resource and a template have in common.
+type resourceReader struct {
 	needs      protocol.ClientCapabilities
 	acceptCold bool
 	handle     ResourceHandler
 }
 
 type resource struct {
-	reader
+	resourceReader
 	definition protocol.Resource
 }
 
 type template struct {
-	reader
+	resourceReader
 	definition protocol.ResourceTemplate
-	matcher    *matcher
+	matcher    *uriMatcher
 	complete   Completer
 }
 
-func (r *resource) key() string { return r.definition.URI }
-func (t *template) key() string { return t.definition.URITemplate }
+func (r *resource) entryKey() string { return r.definition.URI }
+func (t *template) entryKey() string { return t.definition.URITemplate }
 
 // AddResource registers a resource. It may be called while the server runs. It
 // panics when the resource is wrong in itself: no URI or one that is taken, no
 // name, no handler.
 func AddResource(s *Server, r Resource, handler ResourceHandler) {
-	must("resource", r.URI, present(handler != nil))
-	must("resource", r.URI, named(r.URI))
-	must("resource", r.URI, named(r.Name))
-	must("resource", r.URI, s.resources.add(&resource{
-		reader: reader{r.Needs, r.AcceptCold, handler},
+	mustRegister("resource", r.URI, checkHandler(handler != nil))
+	mustRegister("resource", r.URI, checkName(r.URI))
+	mustRegister("resource", r.URI, checkName(r.Name))
+	mustRegister("resource", r.URI, s.resources.addEntry(&resource{
+		resourceReader: resourceReader{r.Needs, r.AcceptCold, handler},
 		definition: protocol.Resource{
 			URI: r.URI, Name: r.Name, Title: r.Title, Description: r.Description, Icons: r.Icons,
 			MIMEType: r.MIMEType, Annotations: r.Annotations, Size: r.Size, Meta: r.Meta,
@@ -105,12 +105,12 @@ func AddResource(s *Server, r Resource, handler ResourceHandler) {
 // counts, in the order of registration. It panics as [AddResource] does, and for
 // templates that it cannot match.
 func AddResourceTemplate(s *Server, t ResourceTemplate, handler ResourceHandler) {
-	must("resource template", t.URITemplate, present(handler != nil))
-	must("resource template", t.URITemplate, named(t.Name))
-	matcher, err := newMatcher(t.URITemplate)
-	must("resource template", t.URITemplate, err)
-	must("resource template", t.URITemplate, s.templates.add(&template{
-		reader: reader{t.Needs, t.AcceptCold, handler},
+	mustRegister("resource template", t.URITemplate, checkHandler(handler != nil))
+	mustRegister("resource template", t.URITemplate, checkName(t.Name))
+	matcher, err := newURIMatcher(t.URITemplate)
+	mustRegister("resource template", t.URITemplate, err)
+	mustRegister("resource template", t.URITemplate, s.templates.addEntry(&template{
+		resourceReader: resourceReader{t.Needs, t.AcceptCold, handler},
 		definition: protocol.ResourceTemplate{
 			URITemplate: t.URITemplate, Name: t.Name, Title: t.Title, Description: t.Description, Icons: t.Icons,
 			MIMEType: t.MIMEType, Annotations: t.Annotations, Meta: t.Meta,
@@ -118,15 +118,15 @@ func AddResourceTemplate(s *Server, t ResourceTemplate, handler ResourceHandler)
 		matcher:  matcher,
 		complete: t.Complete,
 	}))
-	s.completing(t.Complete)
+	s.noteCompleter(t.Complete)
 }
 
 // RemoveResource removes a resource. It reports whether there was one at uri.
-func (s *Server) RemoveResource(uri string) bool { return s.resources.remove(uri) }
+func (s *Server) RemoveResource(uri string) bool { return s.resources.removeEntry(uri) }
 
 // RemoveResourceTemplate removes a template. It reports whether there was one.
 func (s *Server) RemoveResourceTemplate(uriTemplate string) bool {
-	return s.templates.remove(uriTemplate)
+	return s.templates.removeEntry(uriTemplate)
 }
 
 func renderResources(resources []*resource, next string, cache protocol.CacheHints) protocol.Result {
@@ -145,18 +145,18 @@ func renderTemplates(templates []*template, next string, cache protocol.CacheHin
 	return &protocol.ListResourceTemplatesResult{ResourceTemplates: list, NextCursor: next, Cache: cache}
 }
 
-// find returns who reads uri, and the variables of its template. A resource
+// findReader returns who reads uri, and the variables of its template. A resource
 // that is hidden is not read by way of a template either.
-func (s *Server) find(in *Incoming, uri string) (*reader, map[string]string) {
-	if r, ok := s.resources.snapshot().index[uri]; ok {
-		if !s.visible(in, protocol.MethodListResources, uri) {
+func (s *Server) findReader(in *Incoming, uri string) (*resourceReader, map[string]string) {
+	if r, ok := s.resources.loadSnapshot().index[uri]; ok {
+		if !s.isVisible(in, protocol.MethodListResources, uri) {
 			return nil, nil
 		}
-		return &r.reader, nil
+		return &r.resourceReader, nil
 	}
-	for _, t := range s.templates.snapshot().entries {
-		if variables, ok := t.matcher.match(uri); ok && s.visible(in, protocol.MethodListResourceTemplates, t.key()) {
-			return &t.reader, variables
+	for _, t := range s.templates.loadSnapshot().entries {
+		if variables, ok := t.matcher.matchURI(uri); ok && s.isVisible(in, protocol.MethodListResourceTemplates, t.entryKey()) {
+			return &t.resourceReader, variables
 		}
 	}
 	return nil, nil
@@ -164,11 +164,11 @@ func (s *Server) find(in *Incoming, uri string) (*reader, map[string]string) {
 
 // readResource answers resources/read.
 func (s *Server) readResource(ctx context.Context, in *Incoming, params *protocol.ReadResourceParams) (protocol.Result, error) {
-	r, variables := s.find(in, params.URI)
+	r, variables := s.findReader(in, params.URI)
 	if r == nil {
 		return nil, protocol.ResourceNotFound(params.URI)
 	}
-	if err := s.gate(ctx, in, r.needs); err != nil {
+	if err := s.checkNeeds(ctx, in, r.needs); err != nil {
 		return nil, err
 	}
 	call := roundtripCall(in, nil, &params.Retry)
@@ -177,15 +177,15 @@ func (s *Server) readResource(ctx context.Context, in *Incoming, params *protoco
 	return s.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
 		result, err := r.handle(ctx, &ResourceCall{Call: newCall(ctx, in), URI: params.URI, Variables: variables})
 		if read, ok := result.(*protocol.ReadResourceResult); ok && err == nil {
-			return withURI(read, params.URI), nil
+			return fillURIs(read, params.URI), nil
 		}
-		return s.outcome(ctx, in, result, err)
+		return s.convertOutcome(ctx, in, result, err)
 	})
 }
 
-// withURI returns result with the URI of the request wherever the author left
+// fillURIs returns result with the URI of the request wherever the author left
 // it out. The author's own value stays as it is: it may be shared.
-func withURI(result *protocol.ReadResourceResult, uri string) *protocol.ReadResourceResult {
+func fillURIs(result *protocol.ReadResourceResult, uri string) *protocol.ReadResourceResult {
 	if result == nil || !slices.ContainsFunc(result.Contents, func(c protocol.ResourceContents) bool { return c.URI == "" }) {
 		return result
 	}

@@ -130,3 +130,19 @@ func TestBadResources(t *testing.T) {
 		})
 	}
 }
+
+// TestLongURIsMatchNoTemplate: matching costs time for each byte and template.
+func TestLongURIsMatchNoTemplate(t *testing.T) {
+	h := newHarness(t, nil)
+	server.AddResourceTemplate(h.Server, server.ResourceTemplate{URITemplate: "x:{+rest}", Name: "x"},
+		func(_ context.Context, call *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
+			return &protocol.ReadResourceResult{Contents: []protocol.ResourceContents{{Text: "read"}}}, nil
+		})
+	read := func(length int) reply {
+		return h.send(protocol.MethodReadResource, fmt.Sprintf(`"uri":"x:%s"`, strings.Repeat("a", length-2)))
+	}
+	if r := read(16 << 10); r.err != nil {
+		t.Errorf("16 KiB: %s", r.raw)
+	}
+	read(16<<10+1).refused(protocol.CodeInvalidParams, "not found")
+}

@@ -31,14 +31,14 @@ func inferSchema(t reflect.Type, g tagger) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := g.apply(inferred, t, nil); err != nil {
+	if err := g.applyTags(inferred, t, nil); err != nil {
 		return nil, err
 	}
 	raw, err := jsonx.Marshal(inferred)
 	if err != nil {
 		return nil, err
 	}
-	return g.restore(raw)
+	return g.restoreExactBounds(raw)
 }
 
 // inputSchema compiles the schema of a tool's arguments, which must describe an
@@ -121,7 +121,7 @@ func decodeArguments[In any](decoder *jsonx.Decoder[In], arguments json.RawMessa
 		alone := append(jsonx.AppendTextBytes([]byte("{"), key), ':')
 		alone = append(append(alone, value...), '}')
 		if jsonx.Unmarshal(alone, new(In)) != nil {
-			culprit = fmt.Errorf("field %q: is not a value that the tool understands", clip(string(key)))
+			culprit = fmt.Errorf("field %q: is not a value that the tool understands", clipQuoted(string(key)))
 			return culprit
 		}
 		return nil

@@ -29,11 +29,11 @@ func checkFit(schema json.RawMessage, t reflect.Type) error {
 	if err := jsonx.UnmarshalNumbers(schema, &doc); err != nil {
 		return err
 	}
-	return fit(doc, t, "")
+	return checkSubschema(doc, t, "")
 }
 
-// fit checks the subschema doc of t. path names it in errors, empty at the root.
-func fit(doc any, t reflect.Type, path string) error {
+// checkSubschema checks the subschema doc of t. path names it in errors, empty at the root.
+func checkSubschema(doc any, t reflect.Type, path string) error {
 	s, ok := doc.(map[string]any)
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -41,36 +41,36 @@ func fit(doc any, t reflect.Type, path string) error {
 	if !ok || decodesFreely(t) {
 		return nil
 	}
-	if err := fitType(s, t); err != nil {
-		return fault(path, err)
+	if err := checkType(s, t); err != nil {
+		return faultAt(path, err)
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		return fitObject(s, t, path)
+		return checkObject(s, t, path)
 	case reflect.Map:
-		if err := fit(s["additionalProperties"], t.Elem(), path+".*"); err != nil {
+		if err := checkSubschema(s["additionalProperties"], t.Elem(), path+".*"); err != nil {
 			return err
 		}
 		properties, _ := s["properties"].(map[string]any)
 		for _, name := range sortedKeys(properties) {
-			if err := fit(properties[name], t.Elem(), join(path, name)); err != nil {
+			if err := checkSubschema(properties[name], t.Elem(), joinPath(path, name)); err != nil {
 				return err
 			}
 		}
 	case reflect.Slice, reflect.Array:
-		return fit(s["items"], t.Elem(), path+"[]")
+		return checkSubschema(s["items"], t.Elem(), path+"[]")
 	}
 	return nil
 }
 
-func fault(path string, err error) error {
+func faultAt(path string, err error) error {
 	if path == "" {
 		return err
 	}
 	return fmt.Errorf("property %q: %w", path, err)
 }
 
-func join(path, name string) string {
+func joinPath(path, name string) string {
 	if path == "" {
 		return name
 	}
@@ -93,7 +93,7 @@ func decodesFreely(t reflect.Type) bool {
 		p.Implements(reflect.TypeFor[json.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-func fitObject(s map[string]any, t reflect.Type, path string) error {
+func checkObject(s map[string]any, t reflect.Type, path string) error {
 	members := map[string]*fields.Member{}
 	for _, member := range fields.Members(t) {
 		if slices.ContainsFunc(member.Options, takesTheRest) {
@@ -108,9 +108,9 @@ func fitObject(s map[string]any, t reflect.Type, path string) error {
 		}
 		member := members[name]
 		if member == nil {
-			return fault(join(path, name), fmt.Errorf("%v has no field for it, so the handler would not see it; add one, or use AddRawTool", t))
+			return faultAt(joinPath(path, name), fmt.Errorf("%v has no field for it, so the handler would not see it; add one, or use AddRawTool", t))
 		}
-		if err := fitMember(properties[name], member, join(path, name)); err != nil {
+		if err := checkMember(properties[name], member, joinPath(path, name)); err != nil {
 			return err
 		}
 	}
@@ -121,10 +121,10 @@ func fitObject(s map[string]any, t reflect.Type, path string) error {
 			continue
 		}
 		if members[name] == nil {
-			return fault(join(path, name), fmt.Errorf("is required, but %v has no field for it; add one, or use AddRawTool", t))
+			return faultAt(joinPath(path, name), fmt.Errorf("is required, but %v has no field for it; add one, or use AddRawTool", t))
 		}
 		if _, listed := properties[name]; !listed && s["additionalProperties"] == false && s["patternProperties"] == nil {
-			return fault(join(path, name), errors.New("is required, but not among the properties, and additionalProperties forbids all others"))
+			return faultAt(joinPath(path, name), errors.New("is required, but not among the properties, and additionalProperties forbids all others"))
 		}
 	}
 	return nil
@@ -136,7 +136,7 @@ func takesTheRest(option string) bool {
 	return option == "embed" || option == "inline" || option == "unknown"
 }
 
-func fitMember(doc any, member *fields.Member, path string) error {
+func checkMember(doc any, member *fields.Member, path string) error {
 	s, ok := doc.(map[string]any)
 	if !ok || member.HasOption("string") { // a number in quotes
 		return nil
@@ -146,17 +146,17 @@ func fitMember(doc any, member *fields.Member, path string) error {
 		return err
 	}
 	for _, keyword := range tags.Bounds() {
-		if !bounds(s, keyword) {
-			return fault(path, fmt.Errorf("%v.%s has the tag %s, but the InputSchema has no such bound and is used as it is: add it there, or take the tag away",
+		if !hasBound(s, keyword) {
+			return faultAt(path, fmt.Errorf("%v.%s has the tag %s, but the InputSchema has no such bound and is used as it is: add it there, or take the tag away",
 				member.Owner, member.Field.Name, keyword))
 		}
 	}
-	return fit(doc, member.Field.Type, path)
+	return checkSubschema(doc, member.Field.Type, path)
 }
 
-// bounds reports whether a schema has a keyword, or one that may stand in for
+// hasBound reports whether a schema has a keyword, or one that may stand in for
 // it.
-func bounds(s map[string]any, keyword string) bool {
+func hasBound(s map[string]any, keyword string) bool {
 	for _, name := range []string{keyword, "enum", "const", "oneOf", "anyOf", "allOf", "$ref"} {
 		if _, ok := s[name]; ok {
 			return true
@@ -171,13 +171,13 @@ func bounds(s map[string]any, keyword string) bool {
 		return s["pattern"] != nil
 	case "enum":
 		items, ok := s["items"].(map[string]any)
-		return ok && bounds(items, keyword)
+		return ok && hasBound(items, keyword)
 	}
 	return false
 }
 
-// fitType checks the types and the values that a schema lists.
-func fitType(s map[string]any, t reflect.Type) error {
+// checkType checks the types and the values that a schema lists.
+func checkType(s map[string]any, t reflect.Type) error {
 	names := []any{s["type"]}
 	if list, ok := s["type"].([]any); ok {
 		names = list
@@ -197,7 +197,7 @@ func fitType(s map[string]any, t reflect.Type) error {
 			err = jsonx.Unmarshal(raw, reflect.New(t).Interface())
 		}
 		if err != nil {
-			return fmt.Errorf("lists the value %s, which %v cannot be decoded from", clip(string(raw)), t)
+			return fmt.Errorf("lists the value %s, which %v cannot be decoded from", clipQuoted(string(raw)), t)
 		}
 	}
 	return nil

@@ -28,8 +28,8 @@ type exactBound struct {
 	number  fields.Number
 }
 
-// apply goes over the schema s of t, which is at path.
-func (g *tagger) apply(s *jsonschema.Schema, t reflect.Type, path []string) error {
+// applyTags goes over the schema s of t, which is at path.
+func (g *tagger) applyTags(s *jsonschema.Schema, t reflect.Type, path []string) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -37,9 +37,9 @@ func (g *tagger) apply(s *jsonschema.Schema, t reflect.Type, path []string) erro
 	case s == nil:
 		return nil
 	case t.Kind() == reflect.Slice, t.Kind() == reflect.Array:
-		return g.apply(s.Items, t.Elem(), below(path, "items"))
+		return g.applyTags(s.Items, t.Elem(), extendPath(path, "items"))
 	case t.Kind() == reflect.Map:
-		return g.apply(s.AdditionalProperties, t.Elem(), below(path, "additionalProperties"))
+		return g.applyTags(s.AdditionalProperties, t.Elem(), extendPath(path, "additionalProperties"))
 	case t.Kind() != reflect.Struct || s.Properties == nil: // such as a time.Time
 		return nil
 	}
@@ -55,8 +55,8 @@ func (g *tagger) apply(s *jsonschema.Schema, t reflect.Type, path []string) erro
 		if err != nil {
 			return err
 		}
-		at := below(path, "properties", member.Name)
-		g.describe(property, &tags, at)
+		at := extendPath(path, "properties", member.Name)
+		g.describeField(property, &tags, at)
 		if tags.Default != nil {
 			if err := checkDefault(property, member.Field.Type, tags.Default); err != nil {
 				return &fields.Error{Type: member.Owner, Field: member.Field.Name, Reason: err.Error()}
@@ -66,18 +66,18 @@ func (g *tagger) apply(s *jsonschema.Schema, t reflect.Type, path []string) erro
 				s.Required = slices.DeleteFunc(s.Required, func(name string) bool { return name == member.Name })
 			}
 		}
-		if err := g.apply(property, member.Field.Type, at); err != nil {
+		if err := g.applyTags(property, member.Field.Type, at); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// below returns a path of its own, since several begin with the same steps.
-func below(path []string, steps ...string) []string { return slices.Concat(path, steps) }
+// extendPath returns a path of its own, since several begin with the same steps.
+func extendPath(path []string, steps ...string) []string { return slices.Concat(path, steps) }
 
-// describe adds the tags of one field to its schema.
-func (g *tagger) describe(s *jsonschema.Schema, tags *fields.Tags, path []string) {
+// describeField adds the tags of one field to its schema.
+func (g *tagger) describeField(s *jsonschema.Schema, tags *fields.Tags, path []string) {
 	if tags.Title != "" {
 		s.Title = tags.Title
 	}
@@ -161,8 +161,8 @@ func checkDefault(s *jsonschema.Schema, t reflect.Type, value []byte) error {
 	return nil
 }
 
-// restore puts the exact bounds in the place of the rounded ones.
-func (g *tagger) restore(raw json.RawMessage) (json.RawMessage, error) {
+// restoreExactBounds puts the exact bounds in the place of the rounded ones.
+func (g *tagger) restoreExactBounds(raw json.RawMessage) (json.RawMessage, error) {
 	var err error
 	for _, bound := range g.exact {
 		if raw, err = replaceAt(raw, append(bound.path, bound.keyword), bound.number.String()); err != nil {

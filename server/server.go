@@ -5,22 +5,10 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/rondo-mcp/rondo/internal/waiting"
+	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
-
-// ErrClosed is the cause with which the contexts of running requests are
-// cancelled when their server closes.
-var ErrClosed error = &closedError{"server: closed"}
-
-// A closedError is why something ends when its server closes.
-type closedError struct{ text string }
-
-func (e *closedError) Error() string { return e.text }
-
-// Is makes it known to the funnel, which tells the caller.
-func (e *closedError) Is(target error) bool { return target == waiting.ErrClosing }
 
 // A Server answers the requests of clients. It is free of transports: they
 // hand it requests and send what it returns. All methods may be called
@@ -38,7 +26,7 @@ type Server struct {
 
 	completes atomic.Bool // a completer was registered once
 	hub       *hub
-	running   running
+	requests  inflight.Set[*inflight.Request] // that are served, of all connections
 }
 
 // New returns a server without tools, prompts and resources. opts may be nil.
@@ -55,17 +43,17 @@ func New(opts *Options) (*Server, error) {
 	if s.info, err = newInfoMeta(o.Info); err != nil {
 		return nil, fmt.Errorf("server: Info: %w", err)
 	}
-	if _, err := protocol.EncodeResult(protocol.Latest, protocol.MethodDiscover, s.discover(&Incoming{})); err != nil {
+	if _, err := protocol.EncodeResult(protocol.Latest, protocol.MethodDiscover, s.answerDiscover(&Incoming{})); err != nil {
 		return nil, fmt.Errorf("server: Capabilities: %w", err)
 	}
-	s.handler = s.dispatch
+	s.handler = s.dispatchRequest
 	for i := len(o.Middleware) - 1; i >= 0; i-- {
 		s.handler = o.Middleware[i](s.handler)
 	}
-	s.tools.init(s, protocol.MethodListTools, renderTools)
-	s.prompts.init(s, protocol.MethodListPrompts, renderPrompts)
-	s.resources.init(s, protocol.MethodListResources, renderResources)
-	s.templates.init(s, protocol.MethodListResourceTemplates, renderTemplates)
+	s.tools.initRegistry(s, protocol.MethodListTools, renderTools)
+	s.prompts.initRegistry(s, protocol.MethodListPrompts, renderPrompts)
+	s.resources.initRegistry(s, protocol.MethodListResources, renderResources)
+	s.templates.initRegistry(s, protocol.MethodListResourceTemplates, renderTemplates)
 	return s, nil
 }
 
@@ -87,8 +75,8 @@ func (s *Server) Done() <-chan struct{} { return s.hub.closed }
 // Close refuses further requests and cancels the contexts of those that run,
 // with the cause [ErrClosed]. It does not wait for them; see [Server.Shutdown].
 func (s *Server) Close() error {
-	s.hub.close()
-	s.running.close()
+	s.hub.closeAll()
+	s.requests.Abort(ErrClosed)
 	return nil
 }
 
@@ -99,13 +87,13 @@ func (s *Server) Close() error {
 // so are those of requests that ask meanwhile. When ctx ends first it cancels
 // what runs as [Server.Close] does and returns the context's error.
 func (s *Server) Shutdown(ctx context.Context) error {
-	drained := s.running.drain(s.opts.ShutdownWaitsForPeople)
-	s.hub.close()
+	drained := s.requests.Drain(s.opts.ShutdownWaitsForPeople)
+	s.hub.closeAll()
 	select {
 	case <-drained:
 		return nil
 	case <-ctx.Done():
-		s.running.close()
+		s.requests.Abort(ErrClosed)
 		return ctx.Err()
 	}
 }

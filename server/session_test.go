@@ -822,28 +822,30 @@ func TestSessionWithoutNews(t *testing.T) {
 	}
 }
 
-// TestOpenSession serves without initialize and asks nobody.
-func TestOpenSession(t *testing.T) {
+// A request without a session is served in its revision, and nobody is asked.
+func TestRequestsWithoutASession(t *testing.T) {
 	h := newHarness(t, nil)
 	addAsker(h)
-	for _, v := range []protocol.Version{"", "2026-07-28", "2025-11-24"} {
-		if _, err := h.OpenSession(roundtrip.Local(), v); err == nil {
-			t.Errorf("a session of revision %q", v)
-		}
-	}
 	for _, v := range legacyVersions {
-		x, err := h.OpenSession(roundtrip.Local(), v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := &visitor{T: t, h: h, version: v, session: x}
-		if r := c.request(protocol.MethodListTools, ""); r.Error != nil {
-			t.Error(r.Error)
-		}
-		if got := c.call("ask", "{}"); !strings.HasPrefix(got, "error: the client does not support") || len(c.asked()) != 0 {
-			t.Errorf("got %q", got)
-		}
-		x.Close()
+		t.Run(string(v), func(t *testing.T) {
+			serve := func(method, params string) *protocol.Response {
+				in, end := h.AdmitStateless(&protocol.Request{
+					ID: protocol.IntID(1), Method: method, Params: json.RawMessage(params),
+				}, v, roundtrip.Local())
+				defer end()
+				if in.Version != v {
+					t.Errorf("served in %q", in.Version)
+				}
+				return h.Serve(t.Context(), in)
+			}
+			if r := serve(protocol.MethodListTools, `{}`); r.Error != nil {
+				t.Error(r.Error)
+			}
+			r := serve(protocol.MethodCallTool, `{"name":"ask","arguments":{}}`)
+			if r.Error != nil || !strings.Contains(string(r.Result), "it has no session") {
+				t.Errorf("got %s, %v", r.Result, r.Error)
+			}
+		})
 	}
 }
 
@@ -888,4 +890,58 @@ func TestSessionInitializeIsNotCancelled(t *testing.T) {
 			t.Errorf("initialize was cancelled: %+v", r)
 		}
 	})
+}
+
+// TestMalformedInitialize: the error names the member as the client spelled it.
+func TestMalformedInitialize(t *testing.T) {
+	const version, meta = `"protocolVersion":"2025-11-25"`, `"_meta":{"io.modelcontextprotocol/`
+	for _, tc := range []struct{ params, names string }{
+		{`{}`, "protocolVersion: "},
+		{`{"protocolVersion":5,"capabilities":{}}`, "protocolVersion: "},
+		{`{` + version + `,"capabilities":null}`, "capabilities: "},
+		{`{` + version + `,"capabilities":[]}`, "capabilities: "},
+		{`{` + version + `,"capabilities":{"elicitation":true}}`, "capabilities: elicitation: "},
+		{`{` + version + `,"capabilities":{"sampling":{"tools":1}}}`, "capabilities: sampling: tools: "},
+		{`{` + version + `,"capabilities":{"roots":{"listChanged":"yes"}}}`, "capabilities: roots: listChanged: "},
+		{`{` + version + `,"clientInfo":"c"}`, "clientInfo: "},
+		{`{` + version + `,"clientInfo":{"name":5}}`, "clientInfo: name: "},
+		{`{` + version + `,` + meta + `clientCapabilities":5}}`, "_meta: io.modelcontextprotocol/clientCapabilities: "},
+		{`{` + version + `,` + meta + `clientInfo":5}}`, "_meta: io.modelcontextprotocol/clientInfo: "},
+	} {
+		x := newHarness(t, nil).NewSession(roundtrip.Local(), nil)
+		in := x.Admit(&protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodInitialize, Params: json.RawMessage(tc.params)})
+		e := in.Refusal()
+		if e == nil || e.Code != protocol.CodeInvalidParams || !strings.HasPrefix(e.Message, "invalid params: "+tc.names) || x.Version() != "" {
+			t.Errorf("%s: got %v, session in %q, want an error that begins with %q", tc.params, e, x.Version(), tc.names)
+		}
+	}
+}
+
+// counting returns a client of a server whose tool counts its runs.
+func counting(t *testing.T) (c *visitor, runs *int) {
+	h := newHarness(t, nil)
+	runs = new(int)
+	server.AddRawTool(h.Server, server.Tool{Name: "count"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+		*runs++
+		return server.Text("counted"), nil
+	})
+	return h.enter(protocol.V20251125, `{}`), runs
+}
+
+func cancelOf(id any) string { return fmt.Sprintf(`{"requestId":%v}`, id) }
+
+// TestSessionCancelOvertakes: over HTTP a cancellation is a request of its own
+// and may be there before that which it cancels. Its handler does not run.
+func TestSessionCancelOvertakes(t *testing.T) {
+	c, runs := counting(t)
+	in := c.admit(protocol.MethodCallTool, `{"name":"count"}`)
+	c.notify(protocol.NotifyCancelled, cancelOf(in.Request.ID))
+	if r := c.serve(in); r.Error == nil || r.Error.Code != protocol.CodeInvalidRequest || *runs != 0 {
+		t.Errorf("answered %s, %v, and ran %d times", r.Result, r.Error, *runs)
+	}
+	// It is used up. A client that uses ids again is served.
+	again := c.h.Serve(t.Context(), c.session.Admit(&protocol.Request{ID: in.Request.ID, Method: protocol.MethodPing}))
+	if again.Error != nil {
+		t.Errorf("the same id again: %v", again.Error)
+	}
 }

@@ -6,15 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
+	"math"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/lineio"
 	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/revision"
 	"github.com/rondo-mcp/rondo/internal/stack"
 	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -40,7 +41,7 @@ type StreamOptions struct {
 	// Principal is who is at the other end; zero: [roundtrip.Local], for a
 	// stream belongs to whoever started the process.
 	Principal roundtrip.Principal
-	// MaxLineBytes bounds one message, 0: DefaultMaxLineBytes.
+	// MaxLineBytes bounds one message, 0: DefaultMaxLineBytes, negative: no limit.
 	MaxLineBytes int
 	// MaxInFlight bounds the requests that run at once, subscriptions
 	// included, 0: DefaultMaxInFlight. Calls that wait for a person do not run;
@@ -75,32 +76,32 @@ func (s *Server) ServeStdio(ctx context.Context) error {
 // _meta names their revision are served without it all the same.
 func (s *Server) ServeStream(ctx context.Context, in io.Reader, out io.Writer, opts *StreamOptions) error {
 	st := newStream(s, opts)
-	defer st.hangUp()
+	defer st.closeSession()
 	// Requests outlive ctx for as long as it takes to end them in good order.
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
-	go st.pump(lineio.NewWriter(out))
+	go st.writeLines(lineio.NewWriter(out))
 	read := make(chan error, 1)
-	go func() { read <- st.read(life, lineio.NewReader(in, st.opts.MaxLineBytes)) }()
+	go func() { read <- st.readLines(life, lineio.NewReader(in, st.opts.MaxLineBytes)) }()
 
 	var err error
 	select {
 	case err = <-read:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
-		st.endWaits()
-	case <-st.pumped:
+		st.requests.Drain(false) // people are not waited for
+	case <-st.writerDone:
 	}
-	idle := st.close()
+	idle := st.requests.Drain(true)
 	if ctx.Err() == nil {
-		st.hearNoMore()
+		st.failPushes()
 	}
 	if err == nil {
-		err = st.grace(ctx, idle)
+		err = st.waitForGrace(ctx, idle)
 	}
 	end(cmp.Or(err, errStreamEnded))
-	stuck := st.stop(idle)
-	return cmp.Or(st.failure(), err, stuck)
+	stuck := st.waitForEnd(idle)
+	return cmp.Or(st.writeFailure(), err, stuck)
 }
 
 var (
@@ -114,70 +115,66 @@ var (
 // well within it.
 const stopGrace = time.Second
 
-// stream is one client on a line stream.
+// A lineStream is one client on a line stream.
 //
-//	in ─▶ read ─▶ start ─▶ one goroutine a request ─▶ outbox ─▶ pump ─▶ out
-type stream struct {
-	server  *Server
-	opts    StreamOptions
-	session *Session      // nil when the server is modern only
-	outbox  chan outgoing // to the pump; without a buffer, so a slow client slows the server down
-	ended   chan struct{} // closed when the pump takes no more
-	pumped  chan struct{} // closed when the pump has returned
-	broken  error         // why out failed; written by the pump alone, before it returns
+//	in ─▶ readLines ─▶ startRequest ─▶ a goroutine a request ─▶ outbox ─▶ writeLines ─▶ out
+type lineStream struct {
+	server     *Server
+	opts       StreamOptions
+	session    *Session          // nil when the server is modern only
+	outbox     chan outgoingLine // to writeLines; unbuffered, for back-pressure
+	ended      chan struct{}     // closed when writeLines takes no more lines
+	writerDone chan struct{}     // closed when writeLines has returned
+	writeError error             // set by writeLines before it returns
 
-	requests sync.WaitGroup
-	mu       sync.Mutex
-	running  map[protocol.ID]*streamRequest
-	waits    int  // how many of those wait for a person
-	closed   bool // no further request may start
+	requests     inflight.Set[protocol.ID]
+	mu           sync.Mutex
+	waitingCount int // how many requests wait for a person
 }
 
-// streamRequest is a request that runs.
-type streamRequest struct {
-	stream    *stream
-	watch     waiting.Watch
-	cancel    context.CancelCauseFunc
-	listens   bool
-	opens     bool // an initialize, which cannot be cancelled
-	cancelled bool
-	waits     bool // for a person, and is counted in stream.waits
-	answered  bool // a goroutine that its handler left behind may wait on
+// A lineRequest is a request of a stream that is being served. It is told when the
+// request waits for a person.
+type lineRequest struct {
+	stream *lineStream
+	task   inflight.Request
+
+	// Guarded by stream.mu.
+	waiting  bool // for a person, and is counted in stream.waitingCount
+	answered bool // a goroutine that its handler left behind may wait on
 }
 
 // SetWaiting implements [waiting.Listener].
-func (r *streamRequest) SetWaiting(waiting bool) {
+func (r *lineRequest) SetWaiting(waiting bool) {
 	r.stream.mu.Lock()
 	defer r.stream.mu.Unlock()
 	if !r.answered {
-		r.stream.setWaitsLocked(r, waiting)
+		r.stream.setWaitingLocked(r, waiting)
 	}
 }
 
-func (st *stream) setWaitsLocked(r *streamRequest, waits bool) {
+func (st *lineStream) setWaitingLocked(r *lineRequest, waiting bool) {
 	switch {
-	case waits && !r.waits:
-		st.waits++
-	case !waits && r.waits:
-		st.waits--
+	case waiting && !r.waiting:
+		st.waitingCount++
+	case !waiting && r.waiting:
+		st.waitingCount--
 	}
-	r.waits = waits
+	r.waiting = waiting
 }
 
-// outgoing is a line on its way out, and the request whose cancellation would
-// stop it there, nil if none can.
-type outgoing struct {
+// An outgoingLine is a line for the writer. It is dropped when its request, if it
+// has one, is cancelled before the line is written.
+type outgoingLine struct {
 	line    []byte
-	request *streamRequest
+	request *lineRequest
 }
 
-func newStream(s *Server, opts *StreamOptions) *stream {
-	st := &stream{
-		server:  s,
-		outbox:  make(chan outgoing),
-		ended:   make(chan struct{}),
-		pumped:  make(chan struct{}),
-		running: map[protocol.ID]*streamRequest{},
+func newStream(s *Server, opts *StreamOptions) *lineStream {
+	st := &lineStream{
+		server:     s,
+		outbox:     make(chan outgoingLine),
+		ended:      make(chan struct{}),
+		writerDone: make(chan struct{}),
 	}
 	if opts != nil {
 		st.opts = *opts
@@ -185,8 +182,11 @@ func newStream(s *Server, opts *StreamOptions) *stream {
 	if st.opts.Principal.Anonymous() {
 		st.opts.Principal = roundtrip.Local()
 	}
-	if st.opts.MaxLineBytes <= 0 {
+	switch {
+	case st.opts.MaxLineBytes == 0:
 		st.opts.MaxLineBytes = DefaultMaxLineBytes
+	case st.opts.MaxLineBytes < 0:
+		st.opts.MaxLineBytes = math.MaxInt / 2 // sums of two do not overflow
 	}
 	if st.opts.MaxInFlight <= 0 {
 		st.opts.MaxInFlight = DefaultMaxInFlight
@@ -195,25 +195,26 @@ func newStream(s *Server, opts *StreamOptions) *stream {
 		st.opts.Grace = DefaultStreamGrace
 	}
 	if !s.opts.ModernOnly {
-		st.session = s.NewSession(st.opts.Principal, st.tell)
+		st.session = s.NewSession(st.opts.Principal, st.sendUnrelated)
+		st.session.idsElsewhere = true
 	}
 	return st
 }
 
-// read takes lines until the input ends, which is no error.
-func (st *stream) read(ctx context.Context, lines *lineio.Reader) error {
+// readLines reads until the input ends, which is no error.
+func (st *lineStream) readLines(ctx context.Context, lines *lineio.Reader) error {
 	for {
 		line, err := lines.Next()
 		switch {
 		case errors.Is(err, lineio.ErrTooLong):
-			st.respond(st.refuse(ctx, roundtrip.RefusedTooLarge, protocol.ID{}, protocol.Errorf(protocol.CodeInvalidRequest,
+			st.sendResponse(st.refuseLine(ctx, roundtrip.RefusedTooLarge, protocol.ID{}, protocol.Errorf(protocol.CodeInvalidRequest,
 				"invalid request: message is longer than %d bytes; send less", st.opts.MaxLineBytes)))
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return fmt.Errorf("server: read: %w", err)
 		default:
-			st.message(ctx, line)
+			st.receiveLine(ctx, line)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -221,26 +222,26 @@ func (st *stream) read(ctx context.Context, lines *lineio.Reader) error {
 	}
 }
 
-func (st *stream) message(ctx context.Context, line []byte) {
-	if st.batch(ctx, line) {
+func (st *lineStream) receiveLine(ctx context.Context, line []byte) {
+	if st.receiveBatch(ctx, line) {
 		return
 	}
 	message, err := protocol.DecodeMessage(line)
 	if err != nil {
-		response := unreadable(message, err)
-		st.respond(st.refuse(ctx, roundtrip.RefusedMalformed, response.ID, response.Error))
+		response := newUnreadableResponse(message, err)
+		st.sendResponse(st.refuseLine(ctx, roundtrip.RefusedMalformed, response.ID, response.Error))
 		return
 	}
-	st.handle(ctx, message, func(response *protocol.Response) {
+	st.receiveMessage(ctx, message, func(response *protocol.Response) {
 		if response != nil {
-			st.respond(response)
+			st.sendResponse(response)
 		}
 	})
 }
 
-// unreadable is the answer to what is no message, of which message holds what
-// could be read.
-func unreadable(message protocol.Message, err error) *protocol.Response {
+// newUnreadableResponse returns the response to a line that is no message. message
+// holds the part that could be read.
+func newUnreadableResponse(message protocol.Message, err error) *protocol.Response {
 	response := &protocol.Response{Error: asError(err)}
 	if req, ok := message.(*protocol.Request); ok {
 		response.ID = req.ID
@@ -248,15 +249,15 @@ func unreadable(message protocol.Message, err error) *protocol.Response {
 	return response
 }
 
-// handle takes one message. A request leads to one call of reply, with nil when
-// it is not to be answered.
-func (st *stream) handle(ctx context.Context, message protocol.Message, reply func(*protocol.Response)) {
+// receiveMessage handles one message. For a request reply is called once, with nil
+// when the request is not to be answered.
+func (st *lineStream) receiveMessage(ctx context.Context, message protocol.Message, reply func(*protocol.Response)) {
 	switch m := message.(type) {
 	case *protocol.Request:
-		st.start(ctx, m, reply)
+		st.startRequest(ctx, m, reply)
 	case *protocol.Notification:
 		if m.Method == protocol.NotifyCancelled {
-			st.cancelled(m.Params)
+			st.cancelRequest(m.Params)
 		} else if st.session != nil {
 			st.session.Notify(ctx, m)
 		}
@@ -269,156 +270,129 @@ func (st *stream) handle(ctx context.Context, message protocol.Message, reply fu
 	}
 }
 
-// start runs a request, unless it may not.
-func (st *stream) start(ctx context.Context, req *protocol.Request, reply func(*protocol.Response)) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	r := &streamRequest{stream: st, cancel: cancel, listens: req.Method == protocol.MethodListen, opens: req.Method == protocol.MethodInitialize}
-	ctx = r.watch.Attach(ctx, r)
-	if reason, refusal := st.add(req.ID, r); refusal != nil {
-		cancel(nil)
-		reply(st.refuse(ctx, reason, req.ID, refusal))
+// startRequest serves a request on a goroutine of its own, or refuses it.
+func (st *lineStream) startRequest(ctx context.Context, req *protocol.Request, reply func(*protocol.Response)) {
+	r := &lineRequest{stream: st}
+	r.task.Uncancellable = req.Method == protocol.MethodInitialize
+	if req.Method == protocol.MethodListen {
+		r.task.DrainCause = ErrClosed
+	}
+	ctx = r.task.Start(ctx, r)
+	if reason, refusal := st.addRequest(req.ID, r); refusal != nil {
+		r.task.Cancel(nil)
+		reply(st.refuseLine(ctx, reason, req.ID, refusal))
 		return
 	}
 	var in *Incoming
-	if st.inSession(req) {
+	if st.belongsToSession(req) {
 		in = st.session.Admit(req) // here, for what follows depends on initialize
 	}
 	id := req.ID
 	go func() {
 		stack.Grow()
-		defer st.requests.Done()
-		defer cancel(nil)
+		defer st.requests.End(id, &r.task)
+		defer r.task.Cancel(nil)
 		// The request is answered even if a handler ends its goroutine, as
 		// testing.T.FailNow does: nobody else would tell the client.
 		response := &protocol.Response{ID: id, Error: internalError()}
-		defer func() { st.answer(id, r, response, reply) }()
+		defer func() { st.answerRequest(id, r, response, reply) }()
 		if in == nil {
 			in = st.server.Admit(req)
 			in.Principal = st.opts.Principal
 		}
 		req = nil // its line need not be kept for as long as the handler runs
-		in.Back = &streamBack{st, r}
+		in.Back = &lineChannel{st, r}
 		response = st.server.Serve(ctx, in)
 	}()
 }
 
-// answer ends a request with the response, unless the client cancelled it. The
+// answerRequest ends a request with the response, unless the client cancelled it. The
 // id is free again before the response is out, for the client may use it at
 // once.
-func (st *stream) answer(id protocol.ID, r *streamRequest, response *protocol.Response, reply func(*protocol.Response)) {
-	if !st.remove(id, r) {
+func (st *lineStream) answerRequest(id protocol.ID, r *lineRequest, response *protocol.Response, reply func(*protocol.Response)) {
+	if !st.freeRequest(id, r) {
 		response = nil
-	} else if r.listens && response.Error == nil {
+	} else if r.task.DrainCause != nil && response.Error == nil {
 		st.announceEnd(response)
 	}
 	reply(response)
 }
 
-// add takes a request in, or says why not. It counts as running until
-// requests.Done.
-func (st *stream) add(id protocol.ID, r *streamRequest) (roundtrip.RefusalReason, *protocol.Error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	switch _, taken := st.running[id]; {
-	case st.closed:
+// addRequest adds a request to those in flight, or says why not. It is called by the
+// goroutine that reads, and by no other.
+func (st *lineStream) addRequest(
+	id protocol.ID, r *lineRequest,
+) (roundtrip.RefusalReason, *protocol.Error) {
+	switch err := st.requests.Begin(id, &r.task); {
+	case errors.Is(err, inflight.ErrDraining):
 		return roundtrip.RefusedClosing, waiting.RefuseClosing()
-	case taken:
-		return roundtrip.RefusedDuplicateID, protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: a request with this id is running")
-	case len(st.running)-st.waits >= st.opts.MaxInFlight:
-		return roundtrip.RefusedRequests, quota.Refuse(quota.Total, time.Second, "too many requests are running; try again in %s", time.Second)
+	case errors.Is(err, inflight.ErrDuplicate):
+		return roundtrip.RefusedDuplicateID, protocol.Errorf(protocol.CodeInvalidRequest,
+			"invalid request: a request with this id is running")
 	}
-	st.running[id] = r
-	st.requests.Add(1)
+	st.mu.Lock()
+	waitingCount := st.waitingCount
+	st.mu.Unlock()
+	if st.requests.Len()-waitingCount > st.opts.MaxInFlight {
+		st.requests.End(id, &r.task)
+		return roundtrip.RefusedRequests, quota.Refuse(quota.Total, time.Second,
+			"too many requests are running; try again in %s", time.Second)
+	}
 	return "", nil
 }
 
-// remove reports whether the request is to be answered: not when the client
-// cancelled it.
-func (st *stream) remove(id protocol.ID, r *streamRequest) bool {
+// freeRequest frees the id of a request that has been served, and reports whether it
+// is to be answered: not when the client cancelled it. The mutex is not held around
+// the set, which holds its own while it calls SetWaiting.
+func (st *lineStream) freeRequest(id protocol.ID, r *lineRequest) bool {
+	st.requests.Free(id)
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	delete(st.running, id)
-	st.setWaitsLocked(r, false)
+	st.setWaitingLocked(r, false)
 	r.answered = true
-	return !r.cancelled
+	return !r.task.IsCancelled()
 }
 
 // announceEnd announces the end of a subscription before the response to it, as
 // line streams require it (basic/patterns/cancellation).
-func (st *stream) announceEnd(response *protocol.Response) {
+func (st *lineStream) announceEnd(response *protocol.Response) {
 	params := []byte(`{"requestId":` + response.ID.String() + `}`)
-	_ = st.tell(context.Background(), &protocol.Notification{Method: protocol.NotifyCancelled, Params: params})
+	_ = st.sendUnrelated(context.Background(), &protocol.Notification{Method: protocol.NotifyCancelled, Params: params})
 }
 
-// cancelled handles notifications/cancelled. Unknown ids are no error: the
+// cancelRequest handles notifications/cancelled. Unknown ids are no error: the
 // request may just have been answered.
-func (st *stream) cancelled(params []byte) {
+func (st *lineStream) cancelRequest(params []byte) {
 	var c protocol.Cancelled
 	if jsonx.Decode(params, &c) != nil {
 		return
 	}
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if r, ok := st.running[c.RequestID]; ok && !r.opens {
-		r.cancelled = true
-		r.cancel(errCancelled)
-	}
+	st.requests.Cancel(c.RequestID, errCancelled)
 }
 
-// close lets no further request start and ends the subscriptions, which would
-// go on for ever. The channel is closed when nothing runs any more.
-func (st *stream) close() <-chan struct{} {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.closed = true
-	for _, r := range st.running {
-		if r.listens {
-			r.cancel(ErrClosed)
-		}
-	}
-	idle := make(chan struct{})
-	go func() {
-		st.requests.Wait()
-		close(idle)
-	}()
-	return idle
-}
-
-// endWaits withdraws what the client is being asked, and lets nothing more be
-// asked: people are not waited for.
-func (st *stream) endWaits() {
-	st.mu.Lock()
-	st.closed = true
-	running := slices.Collect(maps.Values(st.running))
-	st.mu.Unlock()
-	for _, r := range running {
-		r.watch.End(waiting.ErrClosing) // whose mutex is held while SetWaiting runs
-	}
-}
-
-// grace gives requests that run at the end of input time to be answered.
-func (st *stream) grace(ctx context.Context, idle <-chan struct{}) error {
+// waitForGrace gives requests that run at the end of input time to be answered.
+func (st *lineStream) waitForGrace(ctx context.Context, idle <-chan struct{}) error {
 	timer := time.NewTimer(max(st.opts.Grace, 0))
 	defer timer.Stop()
 	select {
 	case <-idle:
 	case <-timer.C:
-	case <-st.pumped:
+	case <-st.writerDone:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	return nil
 }
 
-// stop waits for the requests, which have been told to stop, and then for the
-// pump, but for neither for ever.
-func (st *stream) stop(idle <-chan struct{}) error {
-	err := within(stopGrace, idle)
+// waitForEnd waits for the requests, which have been cancelled, and then for the
+// writer, each for at most stopGrace.
+func (st *lineStream) waitForEnd(idle <-chan struct{}) error {
+	err := waitAtMost(stopGrace, idle)
 	close(st.ended)
-	return cmp.Or(err, within(stopGrace, st.pumped))
+	return cmp.Or(err, waitAtMost(stopGrace, st.writerDone))
 }
 
-func within(limit time.Duration, done <-chan struct{}) error {
+func waitAtMost(limit time.Duration, done <-chan struct{}) error {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
@@ -429,18 +403,18 @@ func within(limit time.Duration, done <-chan struct{}) error {
 	}
 }
 
-// pump writes what the requests send. A write may block for as long as the
-// client does not read, which is why it happens here and nowhere else.
-func (st *stream) pump(lines *lineio.Writer) {
-	defer close(st.pumped)
+// writeLines writes the messages of all requests. It is the one goroutine that
+// blocks while the client does not read.
+func (st *lineStream) writeLines(lines *lineio.Writer) {
+	defer close(st.writerDone)
 	for {
 		select {
 		case o := <-st.outbox:
-			if o.request != nil && st.silent(o.request) {
+			if o.request != nil && o.request.task.IsCancelled() {
 				continue
 			}
 			if err := lines.Write(o.line); err != nil {
-				st.broken = fmt.Errorf("server: write: %w", err)
+				st.writeError = fmt.Errorf("server: write: %w", err)
 				return
 			}
 		case <-st.ended:
@@ -449,73 +423,66 @@ func (st *stream) pump(lines *lineio.Writer) {
 	}
 }
 
-// failure returns why out failed, nil when it did not.
-func (st *stream) failure() error {
+// writeFailure returns why writing failed, nil when it did not.
+func (st *lineStream) writeFailure() error {
 	select {
-	case <-st.pumped:
-		return st.broken
+	case <-st.writerDone:
+		return st.writeError
 	default:
 		return nil
 	}
 }
 
-// silent reports whether nothing more may be sent for a request.
-func (st *stream) silent(r *streamRequest) bool {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return r.cancelled
-}
-
-// respond sends a response. One that cannot be written is the server's
+// sendResponse sends a response. One that cannot be written is the server's
 // mistake, and the client is told at least that.
-func (st *stream) respond(response *protocol.Response) {
+func (st *lineStream) sendResponse(response *protocol.Response) {
 	line, err := protocol.AppendMessage(nil, response)
 	if err != nil {
 		line, err = protocol.AppendMessage(nil, &protocol.Response{ID: response.ID, Error: internalError()})
 	}
 	if err == nil {
-		_ = st.send(context.Background(), outgoing{line: line})
+		_ = st.sendLine(context.Background(), outgoingLine{line: line})
 	}
 }
 
-// send hands a line to the pump, unless ctx or the stream ends first.
-func (st *stream) send(ctx context.Context, o outgoing) error {
+// sendLine hands a line to the writer, unless ctx or the stream ends first.
+func (st *lineStream) sendLine(ctx context.Context, o outgoingLine) error {
 	select {
 	case st.outbox <- o:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-st.pumped:
-		return cmp.Or(st.broken, errStreamEnded)
+	case <-st.writerDone:
+		return cmp.Or(st.writeError, errStreamEnded)
 	case <-st.ended:
 		return errStreamEnded
 	}
 }
 
-// streamBack sends what relates to one request.
-type streamBack struct {
-	stream  *stream
-	request *streamRequest
+// A lineChannel sends the messages of one request.
+type lineChannel struct {
+	stream  *lineStream
+	request *lineRequest
 }
 
 // Notify implements [protocol.Back]. Nothing is sent for a request that the
 // client cancelled. What is no message is an error and not sent either: it
 // comes from a handler, and must not cost the others their stream.
-func (b *streamBack) Notify(ctx context.Context, n *protocol.Notification) error {
-	return b.send(ctx, n, b.request)
+func (b *lineChannel) Notify(ctx context.Context, n *protocol.Notification) error {
+	return b.sendUnlessCancelled(ctx, n, b.request)
 }
 
 // Send implements [BackSender].
-func (b *streamBack) Send(ctx context.Context, m protocol.Message) error {
+func (b *lineChannel) Send(ctx context.Context, m protocol.Message) error {
 	if _, withdraws := m.(*protocol.Notification); withdraws {
-		return b.send(ctx, m, nil)
+		return b.sendUnlessCancelled(ctx, m, nil)
 	}
-	return b.send(ctx, m, b.request)
+	return b.sendUnlessCancelled(ctx, m, b.request)
 }
 
-// send sends m, unless the request given, if one is, has been cancelled.
-func (b *streamBack) send(ctx context.Context, m protocol.Message, unless *streamRequest) error {
-	if unless != nil && b.stream.silent(unless) {
+// sendUnlessCancelled sends m, unless the request given, if one is, has been cancelled.
+func (b *lineChannel) sendUnlessCancelled(ctx context.Context, m protocol.Message, unless *lineRequest) error {
+	if unless != nil && unless.task.IsCancelled() {
 		return errCancelled
 	}
 	line, err := protocol.AppendMessage(nil, m)
@@ -525,7 +492,7 @@ func (b *streamBack) send(ctx context.Context, m protocol.Message, unless *strea
 	if err := jsonx.Check(line); err != nil {
 		return fmt.Errorf("server: notify: %.64q: %w", methodOf(m), err)
 	}
-	return b.stream.send(ctx, outgoing{line, unless})
+	return b.stream.sendLine(ctx, outgoingLine{line, unless})
 }
 
 func methodOf(m protocol.Message) string {
@@ -536,4 +503,42 @@ func methodOf(m protocol.Message) string {
 		return m.Method
 	}
 	return ""
+}
+
+// belongsToSession reports whether a request belongs to the session of the stream:
+// it does not name its revision, as modern requests do, and either the session is
+// open or the request may come before that.
+func (st *lineStream) belongsToSession(req *protocol.Request) bool {
+	if st.session == nil || revision.IsNamedIn(req.Params) {
+		return false
+	}
+	switch req.Method {
+	case protocol.MethodInitialize, protocol.MethodPing:
+		return true
+	}
+	return st.session.Version() != ""
+}
+
+// sendUnrelated sends a message that belongs to no request, so that no
+// cancellation can stop it.
+func (st *lineStream) sendUnrelated(ctx context.Context, m protocol.Message) error {
+	line, err := protocol.AppendMessage(nil, m)
+	if err != nil {
+		return err
+	}
+	return st.sendLine(ctx, outgoingLine{line: line})
+}
+
+// failPushes fails pending questions: their answers cannot arrive any more.
+func (st *lineStream) failPushes() {
+	if st.session != nil {
+		st.session.pushes.failPushes()
+	}
+}
+
+// closeSession ends the session, if there is one.
+func (st *lineStream) closeSession() {
+	if st.session != nil {
+		st.session.Close()
+	}
 }

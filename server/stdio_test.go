@@ -295,6 +295,31 @@ func TestStreamInput(t *testing.T) {
 	}
 }
 
+func TestMaxLineBytes(t *testing.T) {
+	long := strings.TrimSuffix(callLine("1", "x"), "}") +
+		strings.Repeat(" ", server.DefaultMaxLineBytes) + "}\n"
+	for name, tc := range map[string]struct {
+		limit int
+		want  string
+	}{
+		"default":  {0, "!-32600"},
+		"no limit": {-1, "1+"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t, nil)
+			h.plain()
+			var out bytes.Buffer
+			opts := &server.StreamOptions{MaxLineBytes: tc.limit}
+			if err := h.ServeStream(t.Context(), strings.NewReader(long), &out, opts); err != nil {
+				t.Errorf("stream ended with %v, want nil", err)
+			}
+			if got := describe(message(t, bytes.TrimSuffix(out.Bytes(), []byte("\n")))); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestStreamBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)

@@ -32,7 +32,7 @@ const (
 	subscriptionRetry = 30 * time.Second
 )
 
-// hub tells open subscriptions what changed.
+// A hub notifies open subscriptions of changes.
 type hub struct {
 	listening *quota.Pool[roundtrip.Principal] // subscribers that are no sessions
 
@@ -49,9 +49,9 @@ func newHub(max int) *hub {
 	return &hub{listening: listening, subscribers: map[*subscriber]struct{}{}, closed: make(chan struct{})}
 }
 
-// A subscriber is one open subscription. What changed is kept as a set, so a
-// client that reads slowly costs no more than one that reads fast: it learns
-// that a list changed, once, however often that was.
+// A subscriber is one open subscription, or a session. Pending changes are kept as
+// sets, so a client that reads slowly costs no more than one that reads fast: it
+// learns once that a list changed, however often that was.
 type subscriber struct {
 	principal roundtrip.Principal
 	filter    protocol.SubscriptionFilter // what was acknowledged
@@ -64,8 +64,9 @@ type subscriber struct {
 	updated map[string]bool // URIs of resources that are due
 }
 
-// add opens a subscription of p, or says which bound it would pass.
-func (h *hub) add(p roundtrip.Principal, filter protocol.SubscriptionFilter) (*subscriber, quota.Limit, error) {
+// openSubscription opens a subscription of p, or returns the limit that it would
+// exceed.
+func (h *hub) openSubscription(p roundtrip.Principal, filter protocol.SubscriptionFilter) (*subscriber, quota.Limit, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closing {
@@ -90,16 +91,16 @@ func newSubscriber(filter protocol.SubscriptionFilter) *subscriber {
 	return sub
 }
 
-// join adds what a session wants to know. Sessions have a limit of their own,
-// with the transport, and hold nothing open.
-func (h *hub) join(sub *subscriber, filter protocol.SubscriptionFilter) {
+// joinSession subscribes a session to changes. Sessions hold nothing open and are
+// limited by their transport.
+func (h *hub) joinSession(sub *subscriber, filter protocol.SubscriptionFilter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	sub.filter = filter
 	h.subscribers[sub] = struct{}{}
 }
 
-func (h *hub) remove(sub *subscriber) {
+func (h *hub) removeSubscriber(sub *subscriber) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, ok := h.subscribers[sub]; ok && sub.wake != nil {
@@ -108,8 +109,8 @@ func (h *hub) remove(sub *subscriber) {
 	delete(h.subscribers, sub)
 }
 
-// close ends every subscription, in good order.
-func (h *hub) close() {
+// closeAll ends every subscription with its result.
+func (h *hub) closeAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.closing {
@@ -118,7 +119,7 @@ func (h *hub) close() {
 	}
 }
 
-func (h *hub) each(f func(*subscriber)) {
+func (h *hub) forEach(f func(*subscriber)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for sub := range h.subscribers {
@@ -126,30 +127,30 @@ func (h *hub) each(f func(*subscriber)) {
 	}
 }
 
-// listChanged notes that the list behind method changed.
-func (h *hub) listChanged(method string) {
-	h.each(func(sub *subscriber) {
+// noteListChanged notes that the list behind method changed.
+func (h *hub) noteListChanged(method string) {
+	h.forEach(func(sub *subscriber) {
 		switch {
 		case method == protocol.MethodListTools && sub.filter.ToolsListChanged:
-			sub.due(sub.lists, protocol.NotifyToolsChanged)
+			sub.markDue(sub.lists, protocol.NotifyToolsChanged)
 		case method == protocol.MethodListPrompts && sub.filter.PromptsListChanged:
-			sub.due(sub.lists, protocol.NotifyPromptsChanged)
+			sub.markDue(sub.lists, protocol.NotifyPromptsChanged)
 		case method != protocol.MethodListTools && method != protocol.MethodListPrompts && sub.filter.ResourcesListChanged:
-			sub.due(sub.lists, protocol.NotifyResourcesChanged)
+			sub.markDue(sub.lists, protocol.NotifyResourcesChanged)
 		}
 	})
 }
 
-func (h *hub) resourceUpdated(uri string) {
-	h.each(func(sub *subscriber) {
+func (h *hub) noteResourceUpdated(uri string) {
+	h.forEach(func(sub *subscriber) {
 		if _, ok := sub.resources[uri]; ok {
-			sub.due(sub.updated, uri)
+			sub.markDue(sub.updated, uri)
 		}
 	})
 }
 
-// due adds to one of the sets and wakes the subscription.
-func (s *subscriber) due(set map[string]bool, what string) {
+// markDue adds to one of the sets and wakes the subscription.
+func (s *subscriber) markDue(set map[string]bool, what string) {
 	s.mu.Lock()
 	set[what] = true
 	s.mu.Unlock()
@@ -163,15 +164,16 @@ func (s *subscriber) due(set map[string]bool, what string) {
 	}
 }
 
-// drop forgets that a resource changed.
-func (s *subscriber) drop(uri string) {
+// forgetUpdate drops a pending change of a resource that the client has
+// unsubscribed from.
+func (s *subscriber) forgetUpdate(uri string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.updated, uri)
 }
 
-// take empties the sets.
-func (s *subscriber) take() (lists, updated []string) {
+// takeDue empties the sets and returns what was in them, sorted.
+func (s *subscriber) takeDue() (lists, updated []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	lists, updated = slices.Sorted(maps.Keys(s.lists)), slices.Sorted(maps.Keys(s.updated))
@@ -184,67 +186,67 @@ func (s *subscriber) take() (lists, updated []string) {
 // its contents changed (basic/patterns/subscriptions), except those that may
 // not see it ([Options].Visible). Changes of the lists are announced by
 // themselves when something is added or removed.
-func (s *Server) ResourceUpdated(uri string) { s.hub.resourceUpdated(uri) }
+func (s *Server) ResourceUpdated(uri string) { s.hub.noteResourceUpdated(uri) }
 
-// listen answers subscriptions/listen: it acknowledges, then sends what changes
-// until the client or the server ends it.
-func (s *Server) listen(ctx context.Context, in *Incoming, p *protocol.ListenParams) (protocol.Result, error) {
+// answerListen answers subscriptions/listen: it acknowledges, then sends changes
+// until the client or the server ends the subscription.
+func (s *Server) answerListen(ctx context.Context, in *Incoming, p *protocol.ListenParams) (protocol.Result, error) {
 	if in.Back == nil {
 		return nil, protocol.Errorf(protocol.CodeInvalidRequest, "subscriptions/listen needs a way to send notifications")
 	}
 	if len(in.Request.Params) > MaxListenBytes {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "invalid params: longer than %d bytes", MaxListenBytes)
 	}
-	filter := s.honoured(p.Notifications)
+	filter := s.honouredFilter(p.Notifications)
 	if in.Private {
 		s.hub.listening.ReserveForAuthenticated()
 	}
-	sub, full, err := s.hub.add(in.Principal, filter)
+	sub, full, err := s.hub.openSubscription(in.Principal, filter)
 	if full != quota.None {
 		s.opts.Observer.Observe(ctx, roundtrip.QuotaExceeded{
-			Where: in.where(), Resource: "subscriptions", Limit: string(full), RetryAfter: subscriptionRetry,
+			Where: in.eventWhere(), Resource: "subscriptions", Limit: string(full), RetryAfter: subscriptionRetry,
 		})
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer s.hub.remove(sub)
+	defer s.hub.removeSubscriber(sub)
 	meta, err := protocol.Meta(nil).With(protocol.MetaSubscriptionID, in.Request.ID)
 	if err != nil {
 		return nil, err
 	}
-	l := &listener{server: s, in: in, meta: meta}
-	if err := l.notify(ctx, protocol.NotifyAcknowledged, subscriptionParams{Notifications: &filter}); err != nil {
-		return nil, gone(err) // no result, for nothing may precede the acknowledgment
+	l := &announcer{server: s, in: in, meta: meta}
+	if err := l.sendNotification(ctx, protocol.NotifyAcknowledged, subscriptionParams{Notifications: &filter}); err != nil {
+		return nil, newClientGoneError(err) // no result, for nothing may precede the acknowledgment
 	}
 	for {
 		select {
 		case <-s.hub.closed:
-			return l.end(), nil
+			return l.endResult(), nil
 		case <-ctx.Done():
 			err = ctx.Err()
 		case <-sub.wake:
-			lists, updated := sub.take()
-			err = l.send(ctx, lists, updated)
+			lists, updated := sub.takeDue()
+			err = l.sendDue(ctx, lists, updated)
 		}
 		switch {
 		case err == nil:
 		case errors.Is(context.Cause(ctx), ErrClosed): // maybe while sending
-			return l.end(), nil
+			return l.endResult(), nil
 		default:
-			return nil, gone(err)
+			return nil, newClientGoneError(err)
 		}
 	}
 }
 
-// A listener sends what one subscription has to say.
-type listener struct {
+// An announcer sends the notifications of one subscription, or of a session.
+type announcer struct {
 	server *Server
 	in     *Incoming
 	meta   protocol.Meta // with the id of the subscription
 }
 
-func (l *listener) notify(ctx context.Context, method string, params subscriptionParams) error {
+func (l *announcer) sendNotification(ctx context.Context, method string, params subscriptionParams) error {
 	params.Meta = l.meta
 	raw, err := jsonx.Encode(params)
 	if err != nil {
@@ -253,10 +255,10 @@ func (l *listener) notify(ctx context.Context, method string, params subscriptio
 	return l.in.Back.Notify(ctx, &protocol.Notification{Method: method, Params: json.RawMessage(raw)})
 }
 
-// send sends what is due.
-func (l *listener) send(ctx context.Context, lists, updated []string) error {
+// sendDue sends the changes that a subscriber took with takeDue.
+func (l *announcer) sendDue(ctx context.Context, lists, updated []string) error {
 	for _, method := range lists {
-		if err := l.notify(ctx, method, subscriptionParams{}); err != nil {
+		if err := l.sendNotification(ctx, method, subscriptionParams{}); err != nil {
 			return err
 		}
 	}
@@ -264,44 +266,44 @@ func (l *listener) send(ctx context.Context, lists, updated []string) error {
 		if !l.mayLearn(uri) {
 			continue
 		}
-		if err := l.notify(ctx, protocol.NotifyResourceUpdated, subscriptionParams{URI: uri}); err != nil {
+		if err := l.sendNotification(ctx, protocol.NotifyResourceUpdated, subscriptionParams{URI: uri}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// mayLearn reports whether the client may know that there is a resource at uri.
-// It is asked each time, since what a principal may see can change while it
-// listens. The acknowledgment does not tell: it names unknown resources, too.
-func (l *listener) mayLearn(uri string) bool {
+// mayLearn reports whether the client may know that there is a resource at uri. It
+// is called for each notification, since a principal may lose access while it
+// listens. The acknowledgment reveals nothing: it names unknown resources, too.
+func (l *announcer) mayLearn(uri string) bool {
 	if l.server.opts.Visible == nil {
 		return true
 	}
-	r, _ := l.server.find(l.in, uri)
+	r, _ := l.server.findReader(l.in, uri)
 	return r != nil
 }
 
-// end is the result of a subscription that the server ends in good order.
-func (l *listener) end() protocol.Result { return &protocol.ListenResult{Meta: l.meta} }
+// endResult returns the result of a subscription that the server ends.
+func (l *announcer) endResult() protocol.Result { return &protocol.ListenResult{Meta: l.meta} }
 
-// gone is the outcome of a request whose client can no longer be reached. It
-// reaches nobody but middleware.
-func gone(err error) error {
+// newClientGoneError returns the outcome of a request whose client can no longer
+// be reached. Only middleware sees it.
+func newClientGoneError(err error) error {
 	return protocol.Errorf(protocol.CodeInternalError, "subscription ended: %v", err)
 }
 
-// subscriptionParams are the parameters of what a subscription sends.
+// subscriptionParams are the parameters of the notifications of a subscription.
 type subscriptionParams struct {
 	Meta          protocol.Meta                `json:"_meta,omitzero"`
 	Notifications *protocol.SubscriptionFilter `json:"notifications,omitzero"`
 	URI           string                       `json:"uri,omitzero"`
 }
 
-// honoured returns what of a filter the server can serve: lists and resources
-// that it offers.
-func (s *Server) honoured(wanted protocol.SubscriptionFilter) protocol.SubscriptionFilter {
-	c := s.capabilities()
+// honouredFilter returns the part of a filter that the server can serve: lists and
+// resources that it offers.
+func (s *Server) honouredFilter(wanted protocol.SubscriptionFilter) protocol.SubscriptionFilter {
+	c := s.declaredCapabilities()
 	honoured := protocol.SubscriptionFilter{
 		ToolsListChanged:     wanted.ToolsListChanged && c.Tools != nil && c.Tools.ListChanged,
 		PromptsListChanged:   wanted.PromptsListChanged && c.Prompts != nil && c.Prompts.ListChanged,

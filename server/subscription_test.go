@@ -373,15 +373,15 @@ func TestListenKeepsSilence(t *testing.T) {
 		server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(ctx context.Context, c *server.ToolCall) (protocol.CallToolOutcome, error) {
 			return server.Text("x"), errors.Join(c.Log(ctx, protocol.LevelEmergency, "", 1), c.Progress(ctx, 1, 2, ""))
 		})
-		noisy := strings.TrimSuffix(goodMeta, "}") + `,"` + protocol.MetaLogLevel + `":"debug","progressToken":1}`
+		logsAndProgress := strings.TrimSuffix(goodMeta, "}") + `,"` + protocol.MetaLogLevel + `":"debug","progressToken":1}`
 		l := &listening{h: h, id: `1`, done: make(chan reply, 1)}
 		go func() {
-			req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodListen, Params: json.RawMessage("{" + noisy + `,"notifications":{` + everyList + `}}`)}
+			req := &protocol.Request{ID: protocol.IntID(1), Method: protocol.MethodListen, Params: json.RawMessage("{" + logsAndProgress + `,"notifications":{` + everyList + `}}`)}
 			response, _ := h.Handle(t.Context(), req, l)
 			l.done <- h.read(req, response)
 		}()
 		h.call("x", "").text("x")
-		req := &protocol.Request{ID: protocol.IntID(2), Method: protocol.MethodCallTool, Params: json.RawMessage("{" + noisy + `,"name":"x"}`)}
+		req := &protocol.Request{ID: protocol.IntID(2), Method: protocol.MethodCallTool, Params: json.RawMessage("{" + logsAndProgress + `,"name":"x"}`)}
 		var way back
 		if _, _ = h.Handle(t.Context(), req, &way); len(way) != 2 {
 			t.Errorf("the call was sent %v, want a message and progress", way)

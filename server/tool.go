@@ -60,7 +60,7 @@ type tool struct {
 	handle     func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)
 }
 
-func (t *tool) key() string { return t.definition.Name }
+func (t *tool) entryKey() string { return t.definition.Name }
 
 // AddTool registers a tool whose arguments are decoded into In. The input
 // schema is inferred from In unless t has one: fields are named and omitted as
@@ -80,10 +80,10 @@ func (t *tool) key() string { return t.definition.Name }
 // that In has no field for, a type that its field cannot be decoded from, a bound
 // in a tag that the schema lacks. Tags of other libraries are left alone.
 func AddTool[In any](s *Server, t Tool, handler func(ctx context.Context, call *ToolCall, in In) (protocol.CallToolOutcome, error)) {
-	must("tool", t.Name, present(handler != nil))
+	mustRegister("tool", t.Name, checkHandler(handler != nil))
 	decoder, absent := jsonx.NewDecoder[In](), defaultsOf(reflect.TypeFor[In]())
 	s.addTool(t, reflect.TypeFor[In](), nil, func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error) {
-		in, err := decodeArguments(decoder, absent.fill(call.Arguments))
+		in, err := decodeArguments(decoder, absent.fillAbsent(call.Arguments))
 		if err != nil {
 			return badArguments(err), nil
 		}
@@ -97,10 +97,10 @@ func AddTool[In any](s *Server, t Tool, handler func(ctx context.Context, call *
 // the client for input the handler returns an [*InputRequiredError]. Otherwise
 // it is like [AddTool]; so are the tags of Out.
 func AddToolOut[In, Out any](s *Server, t Tool, handler func(ctx context.Context, call *ToolCall, in In) (Out, error)) {
-	must("tool", t.Name, present(handler != nil))
+	mustRegister("tool", t.Name, checkHandler(handler != nil))
 	decoder, absent := jsonx.NewDecoder[In](), defaultsOf(reflect.TypeFor[In]())
 	s.addTool(t, reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error) {
-		in, err := decodeArguments(decoder, absent.fill(call.Arguments))
+		in, err := decodeArguments(decoder, absent.fillAbsent(call.Arguments))
 		if err != nil {
 			return badArguments(err), nil
 		}
@@ -116,23 +116,23 @@ func AddToolOut[In, Out any](s *Server, t Tool, handler func(ctx context.Context
 // input schema all the same; without one any object does. Otherwise it is like
 // [AddTool].
 func AddRawTool(s *Server, t Tool, handler func(ctx context.Context, call *ToolCall) (protocol.CallToolOutcome, error)) {
-	must("tool", t.Name, present(handler != nil))
+	mustRegister("tool", t.Name, checkHandler(handler != nil))
 	s.addTool(t, reflect.TypeFor[any](), nil, handler)
 }
 
 // RemoveTool removes a tool. It reports whether there was one of that name.
 // Calls that run go on.
-func (s *Server) RemoveTool(name string) bool { return s.tools.remove(name) }
+func (s *Server) RemoveTool(name string) bool { return s.tools.removeEntry(name) }
 
 // addTool registers a tool. out is nil for handlers that build their results.
 func (s *Server) addTool(t Tool, in, out reflect.Type, handle func(context.Context, *ToolCall) (protocol.CallToolOutcome, error)) {
-	must("tool", t.Name, named(t.Name))
+	mustRegister("tool", t.Name, checkName(t.Name))
 	input, err := inputSchema(t.InputSchema, in)
-	must("tool", t.Name, err)
+	mustRegister("tool", t.Name, err)
 	output, err := outputSchema(t.OutputSchema, out)
-	must("tool", t.Name, err)
+	mustRegister("tool", t.Name, err)
 	mirrored, err := headers.Parse(input.Raw())
-	must("tool", t.Name, err)
+	mustRegister("tool", t.Name, err)
 	added := &tool{
 		definition: protocol.Tool{
 			Name: t.Name, Title: t.Title, Description: t.Description, Icons: t.Icons,
@@ -144,7 +144,7 @@ func (s *Server) addTool(t Tool, in, out reflect.Type, handle func(context.Conte
 		added.definition.OutputSchema = output.Raw()
 		added.check = checkOutput(output)
 	}
-	must("tool", t.Name, s.tools.add(added))
+	mustRegister("tool", t.Name, s.tools.addEntry(added))
 }
 
 func checkOutput(output *schema.Schema) func(json.RawMessage) error {
@@ -166,15 +166,12 @@ func renderTools(tools []*tool, next string, cache protocol.CacheHints) protocol
 
 // callTool answers tools/call.
 func (s *Server) callTool(ctx context.Context, in *Incoming, p *protocol.CallToolParams) (protocol.Result, error) {
-	t, ok := s.tools.snapshot().index[p.Name]
-	if !ok || !s.visible(in, protocol.MethodListTools, p.Name) {
-		return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown tool: %s; tools/list has the names", clip(p.Name))
+	t, ok := s.tools.loadSnapshot().index[p.Name]
+	if !ok || !s.isVisible(in, protocol.MethodListTools, p.Name) {
+		return nil, protocol.Errorf(protocol.CodeInvalidParams, "unknown tool: %s; tools/list has the names", clipQuoted(p.Name))
 	}
-	if err := s.gate(ctx, in, t.needs); err != nil {
-		if e, ok := protocol.AsError(err); ok && in.session != nil {
-			return ErrorText(e.Message), nil
-		}
-		return nil, err
+	if err := s.checkNeeds(ctx, in, t.needs); err != nil {
+		return in.era.refuseTool(err)
 	}
 	call := roundtripCall(in, p.Arguments, &p.Retry)
 	call.AcceptCold, call.CheckOutput = t.acceptCold, t.check
@@ -184,25 +181,25 @@ func (s *Server) callTool(ctx context.Context, in *Incoming, p *protocol.CallToo
 		if len(arguments) == 0 {
 			arguments = json.RawMessage("{}")
 		}
-		if err := t.validate(arguments, same(p.Arguments, in.checked)); err != nil {
+		if err := t.validateArguments(arguments, sharesMemory(p.Arguments, in.checkedArguments)); err != nil {
 			return badArguments(err), nil
 		}
 		result, err := t.handle(ctx, &ToolCall{Call: newCall(ctx, in), Name: p.Name, Arguments: arguments})
-		return s.outcome(ctx, in, result, err)
+		return s.convertOutcome(ctx, in, result, err)
 	})
 }
 
-// validate holds arguments against the input schema. Those that are not known to
+// validateArguments holds arguments against the input schema. Those that are not known to
 // be strict JSON, because middleware made them, are checked for that, too.
-func (t *tool) validate(arguments json.RawMessage, checked bool) error {
+func (t *tool) validateArguments(arguments json.RawMessage, checked bool) error {
 	if checked {
 		return t.input.ValidateChecked(arguments)
 	}
 	return t.input.Validate(arguments)
 }
 
-// same reports whether a and b are the same piece of memory.
-func same(a, b []byte) bool {
+// sharesMemory reports whether a and b are the same piece of memory.
+func sharesMemory(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
@@ -212,7 +209,7 @@ func badArguments(err error) *protocol.CallToolResult {
 	return ErrorText(fmt.Sprintf("invalid arguments: %v", err))
 }
 
-func present(handler bool) error {
+func checkHandler(handler bool) error {
 	if !handler {
 		return errors.New("handler must not be nil")
 	}

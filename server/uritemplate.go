@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// A matcher finds the values of a URI template's expressions in a URI. The
+// An uriMatcher finds the values of a URI template's expressions in a URI. The
 // regular expression behind it takes time linear in the length of the URI.
-type matcher struct {
+type uriMatcher struct {
 	names   []string
 	pattern *regexp.Regexp
 }
@@ -22,14 +22,14 @@ const (
 	anything   = `(.+)`
 )
 
-// newMatcher compiles a template of literals, {name} and {+name}: the levels 1
+// newURIMatcher compiles a template of literals, {name} and {+name}: the levels 1
 // and, in part, 2 of RFC 6570. Other expressions do not tell from a URI what
 // they were made of.
-func newMatcher(uriTemplate string) (*matcher, error) {
-	if err := named(uriTemplate); err != nil {
+func newURIMatcher(uriTemplate string) (*uriMatcher, error) {
+	if err := checkName(uriTemplate); err != nil {
 		return nil, err
 	}
-	m := &matcher{}
+	m := &uriMatcher{}
 	seen := map[string]bool{}
 	pattern := `(?s)\A`
 	rest := uriTemplate
@@ -52,7 +52,7 @@ func newMatcher(uriTemplate string) (*matcher, error) {
 		if !isVariable(name) {
 			return nil, fmt.Errorf("expression {%s} is not supported: use {name} or {+name}", expression)
 		}
-		if err := unique("variable", name, seen); err != nil {
+		if err := checkUnique("variable", name, seen); err != nil {
 			return nil, err
 		}
 		m.names = append(m.names, name)
@@ -82,9 +82,9 @@ func isVariable(name string) bool {
 // be known; web servers stop at half of it.
 const maxMatched = 16 << 10
 
-// match returns the values, percent-decoded. A URI whose values are not
+// matchURI returns the values, percent-decoded. A URI whose values are not
 // properly encoded does not match.
-func (m *matcher) match(uri string) (map[string]string, bool) {
+func (m *uriMatcher) matchURI(uri string) (map[string]string, bool) {
 	if len(uri) > maxMatched {
 		return nil, false
 	}

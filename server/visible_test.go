@@ -170,3 +170,12 @@ func TestVisiblePanics(t *testing.T) {
 		t.Errorf("a call is answered %s", r.raw)
 	}
 }
+
+// TestDiscoverIsPrivateWithVisible: what is shown differs between principals,
+// so nothing that describes the server is shared between them.
+func TestDiscoverIsPrivateWithVisible(t *testing.T) {
+	h := newHarness(t, &server.Options{Visible: hideSecrets})
+	if got := h.send(protocol.MethodDiscover, "").result["cacheScope"]; got != "private" {
+		t.Errorf("cacheScope is %v, want private", got)
+	}
+}

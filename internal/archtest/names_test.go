@@ -29,7 +29,6 @@ var namedByOrigin = map[string]bool{
 	"roundtrip":       true,
 	"roundtrip/gosdk": true,
 	"roundtrip/mcpgo": true,
-	"server":          true,
 }
 
 func TestTestsAreNamedAfterBehaviour(t *testing.T) {

@@ -12,24 +12,24 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// A leg is what is learned about one request while it runs, by the middleware
-// of this package and the events it observes. It travels in the context.
+// A leg is what the middleware and the observers of this package learn about one
+// request while it runs. The context carries it.
 type leg struct {
-	in      *server.Incoming
-	started time.Time
-	watch   waiting.Watch
-	waiting prometheus.Gauge // of calls that wait; nil: nobody counts them
-	logged  bool             // an entry will be written for it
+	incoming *server.Incoming
+	started  time.Time
+	watch    waiting.Watch
+	waiting  prometheus.Gauge // of calls that wait; nil: nobody counts them
+	logged   bool             // an entry will be written for it
 
-	mu       sync.Mutex
-	id       string // of the request, once it is known
-	flow     string
-	round    int
-	asked    *askedFields  // what it asked, when its own entry says so
-	waits    time.Time     // since when it waits for a person, zero: it does not
-	waited   time.Duration // before that
-	timedOut bool
-	over     bool
+	mu         sync.Mutex
+	id         string // of the request, once it is known
+	flow       string
+	round      int
+	asked      *askedFields  // what it asked, when its own entry says so
+	waitsSince time.Time     // since when it waits for a person, zero: it does not
+	waited     time.Duration // before that
+	timedOut   bool
+	ended      bool
 }
 
 // legContext is a context that carries a leg, in one allocation.
@@ -51,13 +51,13 @@ func (c *legContext) Value(key any) any {
 }
 
 // withLeg returns the leg of in and a context that carries it. The outermost
-// middleware makes it. A server that is called in process by a handler of
-// another one, under its context, has legs of its own.
+// middleware makes the leg. When a handler calls another server in process, under
+// its context, the leg of the outer request is not used.
 func withLeg(ctx context.Context, in *server.Incoming) (context.Context, *leg) {
-	if l := legFrom(ctx); l != nil && l.in == in {
+	if l := legFrom(ctx); l != nil && l.incoming == in {
 		return ctx, l
 	}
-	c := &legContext{Context: ctx, leg: leg{in: in, started: time.Now()}}
+	c := &legContext{Context: ctx, leg: leg{incoming: in, started: time.Now()}}
 	c.leg.watch.Init(ctx, &c.leg)
 	return c, &c.leg
 }
@@ -67,9 +67,9 @@ func (l *leg) SetWaiting(waiting bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.over:
+	case l.ended:
 	case waiting:
-		l.waits = time.Now()
+		l.waitsSince = time.Now()
 		l.addWaitingLocked(1)
 	default:
 		l.endWaitLocked()
@@ -77,9 +77,9 @@ func (l *leg) SetWaiting(waiting bool) {
 }
 
 func (l *leg) endWaitLocked() {
-	if !l.waits.IsZero() {
-		l.waited += time.Since(l.waits)
-		l.waits = time.Time{}
+	if !l.waitsSince.IsZero() {
+		l.waited += time.Since(l.waitsSince)
+		l.waitsSince = time.Time{}
 		l.addWaitingLocked(-1)
 	}
 }
@@ -90,17 +90,18 @@ func (l *leg) addWaitingLocked(n float64) {
 	}
 }
 
-// end returns how long the leg took: the work, and the time that it waited for
-// people. A goroutine that waits on after the handler has returned does not count.
-func (l *leg) end() (work, waited time.Duration) {
+// endLeg returns how long the leg worked, and how long it waited for people. The
+// wait of a goroutine that the handler left behind does not count. It may be
+// called by several middlewares.
+func (l *leg) endLeg() (work, waited time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.endWaitLocked()
-	l.over = true
+	l.ended = true
 	return time.Since(l.started) - l.waited, l.waited
 }
 
-// countWaiting has the leg counted in a gauge while it waits.
+// countWaiting makes the leg count in a gauge while it waits.
 func (l *leg) countWaiting(gauge prometheus.Gauge) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,15 +123,16 @@ func (l *leg) RequestID() string {
 
 func (l *leg) requestIDLocked() string {
 	if l.id == "" {
-		if l.id = l.in.RequestID; l.id == "" {
+		if l.id = l.incoming.RequestID; l.id == "" {
 			l.id = requestid.New()
 		}
 	}
 	return l.id
 }
 
-// follow notes which flow and round a leg turned out to belong to.
-func (l *leg) follow(where roundtrip.Where) {
+// noteWhere keeps the flow and the round of the leg, which events tell. l may be
+// nil.
+func (l *leg) noteWhere(where roundtrip.Where) {
 	if l == nil {
 		return
 	}
@@ -142,16 +144,15 @@ func (l *leg) follow(where roundtrip.Where) {
 	l.round = max(l.round, where.Round)
 }
 
-// describe notes in the entry of the leg what it turned out to be: which request,
-// of which flow, in which round, and what it asked, nil where an entry of its own
-// says so.
-func (l *leg) describe(e *requestEntry) {
+// fillEntry completes the entry of the leg with the request, its flow and round,
+// and its questions unless an entry of their own has them.
+func (l *leg) fillEntry(e *requestEntry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.request, e.flow, e.round, e.asked = l.requestIDLocked(), l.flow, l.round, l.asked
 }
 
-// noteAsked notes what the leg asked, for its entry.
+// noteAsked keeps the questions of the leg for its entry.
 func (l *leg) noteAsked(asked *askedFields) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,9 +171,9 @@ func (l *leg) isTimedOut() bool {
 	return l.timedOut
 }
 
-// whereOf returns which request an event is about. It reports false for events
-// that are about none, or of a type that is not known here.
-func whereOf(event roundtrip.Event) (roundtrip.Where, bool) {
+// whereOfEvent returns the request that an event is about. It reports false for
+// events about none, and for types that are not known here.
+func whereOfEvent(event roundtrip.Event) (roundtrip.Where, bool) {
 	switch e := event.(type) {
 	case roundtrip.StateRejected:
 		return e.Where, true
@@ -212,7 +213,7 @@ func whereOf(event roundtrip.Event) (roundtrip.Where, bool) {
 	return roundtrip.Where{}, false
 }
 
-// where tells observers which request an event is about.
-func where(in *server.Incoming) roundtrip.Where {
+// whereOfIncoming describes a request in events.
+func whereOfIncoming(in *server.Incoming) roundtrip.Where {
 	return roundtrip.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target, Request: in.RequestID}
 }

@@ -92,15 +92,16 @@ func Limit(opts *LimitOptions) server.Middleware {
 			if limit := pool.Take(in.Principal, 1); limit != quota.None {
 				return nil, quota.Refuse(limit, o.RetryAfter, "too many requests at once; try again in %s", o.RetryAfter)
 			}
-			s := &slot{Context: ctx, pool: pool, who: in.Principal, held: true}
-			defer s.release()
+			s := &callSlot{Context: ctx, pool: pool, who: in.Principal, held: true}
+			defer s.releaseSlot()
 			s.watch.Init(ctx, s)
 			return next(s, in)
 		}
 	}
 }
 
-// orDefault leaves negative numbers alone: they turn a limit off.
+// orDefault returns the default for 0. Negative numbers stay: they turn a limit
+// off.
 func orDefault(n, byDefault int) int {
 	if n == 0 {
 		return byDefault
@@ -117,21 +118,21 @@ func newSlots(limit, byDefault, limitEach, eachByDefault int) *slots {
 	})
 }
 
-// A slot is the context of a request that runs, with the slot that it has while
-// it does not wait for a person.
-type slot struct {
+// A callSlot is the context of a request that runs, with the slot that it holds
+// except while it waits for a person.
+type callSlot struct {
 	context.Context
 	watch waiting.Watch
 	pool  *slots
 	who   roundtrip.Principal
 
-	mu   sync.Mutex
-	held bool
-	over bool // the request has been answered; a goroutine of its may still wait
+	mu    sync.Mutex
+	held  bool
+	ended bool // the request has been answered; a goroutine of its may still wait
 }
 
 // Value implements context.Context.
-func (s *slot) Value(key any) any {
+func (s *callSlot) Value(key any) any {
 	if key == waiting.Key() {
 		return &s.watch
 	}
@@ -139,11 +140,11 @@ func (s *slot) Value(key any) any {
 }
 
 // SetWaiting implements [waiting.Listener].
-func (s *slot) SetWaiting(waiting bool) {
+func (s *callSlot) SetWaiting(waiting bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.over || s.held != waiting:
+	case s.ended || s.held != waiting:
 	case waiting:
 		s.pool.Give(s.who, 1)
 		s.held = false
@@ -153,12 +154,12 @@ func (s *slot) SetWaiting(waiting bool) {
 	}
 }
 
-// release ends the request.
-func (s *slot) release() {
+// releaseSlot gives the slot back when the request has been served.
+func (s *callSlot) releaseSlot() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.held {
 		s.pool.Give(s.who, 1)
 	}
-	s.held, s.over = false, true
+	s.held, s.ended = false, true
 }

@@ -2,8 +2,10 @@ package middleware
 
 import (
 	"context"
+	"strings"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -105,16 +107,16 @@ func (l *Log) Wrap(next server.Handler) server.Handler {
 		leg.logged = l.logger.Core().Enabled(l.opts.Level)
 		outcome := outcomePanic
 		// Deferred, so that a panic is logged on its way to who recovers it.
-		defer func() { l.request(leg, outcome, err) }()
+		defer func() { l.logRequest(leg, outcome, err) }()
 		result, err = next(ctx, in)
 		outcome = outcomeOf(ctx, leg, result, err)
 		return result, err
 	}
 }
 
-// request writes the entry of one leg.
-func (l *Log) request(leg *leg, outcome string, err error) {
-	work, waited := leg.end()
+// logRequest writes the entry of one leg.
+func (l *Log) logRequest(leg *leg, outcome string, err error) {
+	work, waited := leg.endLeg()
 	level := l.opts.Level
 	if outcome == outcomeInternalError || outcome == outcomePanic {
 		level = max(level, zapcore.WarnLevel)
@@ -123,10 +125,10 @@ func (l *Log) request(leg *leg, outcome string, err error) {
 	if entry == nil {
 		return
 	}
-	in := leg.in
+	in := leg.incoming
 	e := &requestEntry{
 		method: in.Request.Method, target: in.Target, era: in.Version.Era(), version: string(in.Version),
-		principal: principalKind(in.Principal), subject: l.subject(in.Principal), outcome: outcome, work: work, waited: waited,
+		principal: principalKind(in.Principal), subject: l.subjectOf(in.Principal), outcome: outcome, work: work, waited: waited,
 	}
 	if l.opts.RemoteAddr {
 		e.remoteAddr = in.RemoteAddr
@@ -134,7 +136,7 @@ func (l *Log) request(leg *leg, outcome string, err error) {
 	if l.opts.TraceID {
 		e.traceID = traceID(in)
 	}
-	leg.describe(e)
+	leg.fillEntry(e)
 	if failure, ok := protocol.AsError(err); ok {
 		e.failed, e.code = true, failure.Code
 		// The text of a plain error has an entry of its own.
@@ -146,8 +148,8 @@ func (l *Log) request(leg *leg, outcome string, err error) {
 	entry.Write(e.field[:]...)
 }
 
-// subject names an authenticated principal, if that is wanted.
-func (l *Log) subject(p roundtrip.Principal) string {
+// subjectOf names an authenticated principal, if that is wanted.
+func (l *Log) subjectOf(p roundtrip.Principal) string {
 	if l.opts.Subject == nil || principalKind(p) != "authenticated" {
 		return ""
 	}
@@ -164,4 +166,38 @@ func principalKind(p roundtrip.Principal) string {
 		return "anonymous"
 	}
 	return "authenticated"
+}
+
+// traceID returns the id of the trace that a request says it belongs to, empty
+// if it names none in the form of W3C Trace Context. _meta goes first: a header
+// may be that of a proxy, which knows of one request and not of the call.
+func traceID(in *server.Incoming) string {
+	if in.Meta != nil && len(in.Meta.Extra) > 0 {
+		var parent string
+		_ = jsonx.Members([]byte(in.Meta.Extra), func(key, value []byte) error {
+			if string(key) == protocol.MetaTraceParent {
+				parent, _ = jsonx.Text(value)
+			}
+			return nil
+		})
+		if id := traceIDOf(parent); id != "" {
+			return id
+		}
+	}
+	return traceIDOf(in.TraceParent)
+}
+
+// traceIDOf reads "00-<32 hex digits>-<16 hex digits>-<flags>".
+func traceIDOf(parent string) string {
+	version, rest, ok := strings.Cut(parent, "-")
+	id, rest, more := strings.Cut(rest, "-")
+	span, _, _ := strings.Cut(rest, "-")
+	if !ok || !more || len(version) != 2 || len(id) != 32 || len(span) != 16 || !isHex(version+id+span) || strings.Trim(id, "0") == "" {
+		return ""
+	}
+	return id
+}
+
+func isHex(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }) < 0
 }

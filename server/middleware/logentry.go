@@ -30,11 +30,11 @@ type requestEntry struct {
 
 // MarshalLogObject implements [zapcore.ObjectMarshaler].
 func (e *requestEntry) MarshalLogObject(out zapcore.ObjectEncoder) error {
-	out.AddString("request", safe(e.request, maxKey))
-	out.AddString("method", safe(e.method, maxText))
-	out.AddString("target", target(e.target))
+	out.AddString("request", escapeText(e.request, maxKey))
+	out.AddString("method", escapeText(e.method, maxText))
+	out.AddString("target", escapeTarget(e.target))
 	out.AddString("era", e.era.String())
-	out.AddString("version", safe(e.version, maxText))
+	out.AddString("version", escapeText(e.version, maxText))
 	out.AddString("principal", e.principal)
 	addNonEmpty(out, "subject", e.subject)
 	addNonEmpty(out, "remote_addr", e.remoteAddr)
@@ -60,21 +60,21 @@ func (e *requestEntry) MarshalLogObject(out zapcore.ObjectEncoder) error {
 
 func addNonEmpty(out zapcore.ObjectEncoder, key, value string) {
 	if value != "" {
-		out.AddString(key, safe(value, maxText))
+		out.AddString(key, escapeText(value, maxText))
 	}
 }
 
-// eventHead is what the entries of events begin with.
+// An eventHead holds the first fields of the entry of an event.
 type eventHead struct {
 	roundtrip.Where
-	leg bool // method and version stand in the entry of the leg
+	inLegEntry bool // method and version stand in the entry of the leg
 }
 
 // headOf returns the head of the entry of an event that is observed under ctx.
 func headOf(ctx context.Context, where roundtrip.Where) eventHead {
 	h := eventHead{Where: where}
 	if leg := legFrom(ctx); leg != nil {
-		h.Request, h.leg = leg.RequestID(), leg.logged
+		h.Request, h.inLegEntry = leg.RequestID(), leg.logged
 	}
 	return h
 }
@@ -82,11 +82,11 @@ func headOf(ctx context.Context, where roundtrip.Where) eventHead {
 // addTo writes the head.
 func (h *eventHead) addTo(out zapcore.ObjectEncoder) {
 	addNonEmpty(out, "request", h.Request)
-	if !h.leg {
-		out.AddString("method", safe(h.Method, maxText))
-		out.AddString("version", safe(string(h.Version), maxText))
+	if !h.inLegEntry {
+		out.AddString("method", escapeText(h.Method, maxText))
+		out.AddString("version", escapeText(string(h.Version), maxText))
 	}
-	out.AddString("target", target(h.Target))
+	out.AddString("target", escapeTarget(h.Target))
 	if h.Round > 0 {
 		out.AddInt("round", h.Round)
 	}
@@ -99,7 +99,7 @@ func (h *eventHead) MarshalLogObject(out zapcore.ObjectEncoder) error {
 	return nil
 }
 
-// askedFields say what a leg asked.
+// askedFields are the fields about the questions of a leg.
 type askedFields struct {
 	kinds      inputKinds
 	questions  askedQuestions
@@ -132,7 +132,7 @@ func (e *inputRequiredEntry) MarshalLogObject(out zapcore.ObjectEncoder) error {
 	return e.askedFields.addTo(out)
 }
 
-// answeredEntry is the entry of what a person decided.
+// An answeredEntry is the entry of an answer.
 type answeredEntry struct {
 	eventHead
 	key, kind, outcome, principal, subject string
@@ -145,8 +145,8 @@ type answeredEntry struct {
 // MarshalLogObject implements [zapcore.ObjectMarshaler].
 func (e *answeredEntry) MarshalLogObject(out zapcore.ObjectEncoder) error {
 	e.eventHead.addTo(out)
-	out.AddString("key", safe(e.key, maxKey))
-	out.AddString("kind", safe(e.kind, maxKey))
+	out.AddString("key", escapeText(e.key, maxKey))
+	out.AddString("kind", escapeText(e.kind, maxKey))
 	out.AddString("outcome", e.outcome)
 	out.AddString("principal", e.principal)
 	addNonEmpty(out, "subject", e.subject)

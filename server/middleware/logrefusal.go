@@ -23,20 +23,20 @@ const (
 	maxCause = 512
 )
 
-// refusalLog bounds the lines about refused requests. What is beyond the bound is
-// told in one line within a second.
+// A refusalLog limits the rate of entries about refused requests. It writes one
+// summary of the omitted ones within a second.
 type refusalLog struct {
 	logger *zap.Logger
 
 	mu      sync.Mutex
 	last    [maxRefusalLines]time.Time // when the last lines were logged, a ring
 	oldest  int                        // of them
-	beyond  map[string]int             // how many were left out since the last summary, by reason
+	omitted map[string]int             // how many were left out since the last summary, by reason
 	summary *time.Timer                // writes it; nil: nothing was left out
 }
 
-// admit reports whether one more line may be logged now, and counts it if not.
-func (l *refusalLog) admit(reason string) bool {
+// admitLine reports whether one more line may be logged now, and counts it if not.
+func (l *refusalLog) admitLine(reason string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := time.Now(); now.Sub(l.last[l.oldest]) >= refusalWindow {
@@ -44,10 +44,10 @@ func (l *refusalLog) admit(reason string) bool {
 		l.oldest = (l.oldest + 1) % maxRefusalLines
 		return true
 	}
-	if l.beyond == nil {
-		l.beyond = map[string]int{}
+	if l.omitted == nil {
+		l.omitted = map[string]int{}
 	}
-	l.beyond[reason]++
+	l.omitted[reason]++
 	if l.summary == nil {
 		l.summary = time.AfterFunc(refusalWindow, l.writeSummary)
 	}
@@ -57,8 +57,8 @@ func (l *refusalLog) admit(reason string) bool {
 // writeSummary logs how many lines have been left out.
 func (l *refusalLog) writeSummary() {
 	l.mu.Lock()
-	beyond := l.beyond
-	l.beyond, l.summary = nil, nil
+	beyond := l.omitted
+	l.omitted, l.summary = nil, nil
 	l.mu.Unlock()
 	total := 0
 	reasons := make([]string, 0, len(beyond))
@@ -70,38 +70,41 @@ func (l *refusalLog) writeSummary() {
 	l.logger.Warn("mcp.requests_refused", zap.Int("count", total), zap.Strings("reasons", reasons))
 }
 
-// refused logs a request that no middleware has seen.
-func (l *Log) refused(e roundtrip.RequestRefused) {
+// logRefused logs a request that was refused before any middleware saw it.
+//
+//go:noinline
+func (l *Log) logRefused(event roundtrip.Event) {
+	e := event.(roundtrip.RequestRefused)
 	reason := refusalReason(e.Reason)
 	level := refusalLevel(e.Reason)
-	if !l.logger.Core().Enabled(level) || !l.refusals.admit(reason) {
+	if !l.logger.Core().Enabled(level) || !l.refusals.admitLine(reason) {
 		return
 	}
 	fields := make([]zap.Field, 0, 8)
 	fields = append(fields, zap.String("reason", reason), zap.Int64("code", e.Code))
 	if e.Transport != "" {
-		fields = append(fields, zap.String("transport", safe(e.Transport, maxKey)))
+		fields = append(fields, zap.String("transport", escapeText(e.Transport, maxKey)))
 	}
 	if e.Status != 0 {
 		fields = append(fields, zap.Int("status", e.Status))
 	}
 	if e.RequestID != "" {
-		fields = append(fields, zap.String("id", safe(e.RequestID, maxKey)))
+		fields = append(fields, zap.String("id", escapeText(e.RequestID, maxKey)))
 	}
 	if e.RemoteAddr != "" {
-		fields = append(fields, zap.String("remote_addr", safe(e.RemoteAddr, maxText)))
+		fields = append(fields, zap.String("remote_addr", escapeText(e.RemoteAddr, maxText)))
 	}
 	if !e.Principal.Anonymous() {
 		fields = append(fields, zap.String("principal", principalKind(e.Principal)))
 	}
 	if e.Err != nil && !l.opts.OmitMessages {
-		fields = append(fields, zap.String("error", safe(withoutQuery(e.Err.Error()), maxCause)))
+		fields = append(fields, zap.String("error", escapeText(cutQuery(e.Err.Error()), maxCause)))
 	}
 	l.logger.Log(level, "mcp.request_refused", fields...)
 }
 
-// refusalLevel is info for what every endpoint on a network sees all day, and a
-// warning for what is likely to be wrong with the configuration, or to need more
+// refusalLevel returns info for refusals that every endpoint on a network sees all
+// day, and warning for those that point to a wrong configuration or a lack of
 // room.
 func refusalLevel(reason roundtrip.RefusalReason) zapcore.Level {
 	switch reason {

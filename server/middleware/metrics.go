@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"runtime/debug"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -87,11 +89,11 @@ type MetricsOptions struct {
 //
 // Place it below [Log] and above [Recover].
 type Metrics struct {
-	legs     legSeries
-	inFlight prometheus.Gauge
-	waiting  prometheus.Gauge
-	wraps    atomic.Bool // it is a middleware, which knows who waits
-	events   eventMetrics
+	legs          legSeries
+	inFlight      prometheus.Gauge
+	waiting       prometheus.Gauge
+	wrapsRequests atomic.Bool // it is a middleware, which knows who waits
+	events        eventMetrics
 }
 
 // NewMetrics registers the metrics with registerer. Metrics of a second server
@@ -131,7 +133,7 @@ func NewMetrics(registerer prometheus.Registerer, opts *MetricsOptions) (*Metric
 	m.events = newEventMetrics(r)
 	registerBuildInfo(r)
 	if r.err != nil {
-		r.undo()
+		r.unregisterAll()
 		return nil, fmt.Errorf("middleware: metrics: %w", r.err)
 	}
 	return m, nil
@@ -145,16 +147,16 @@ func durationBuckets() []float64 {
 
 // Wrap is the [server.Middleware] that counts and times each leg.
 func (m *Metrics) Wrap(next server.Handler) server.Handler {
-	m.wraps.Store(true)
+	m.wrapsRequests.Store(true)
 	return func(ctx context.Context, in *server.Incoming) (result protocol.Result, err error) {
 		ctx, leg := withLeg(ctx, in)
 		outcome := outcomePanic
 		m.inFlight.Inc()
 		leg.countWaiting(m.waiting)
 		defer func() {
-			work, waited := leg.end()
+			work, waited := leg.endLeg()
 			m.inFlight.Dec()
-			series := m.legs.of(in, outcome)
+			series := m.legs.seriesOf(in, outcome)
 			series.requests.Inc()
 			series.durations.Observe(work.Seconds())
 			if waited > 0 {
@@ -167,7 +169,8 @@ func (m *Metrics) Wrap(next server.Handler) server.Handler {
 	}
 }
 
-// methodLabel keeps peers from making up series.
+// methodLabel returns "other" for methods that are not the protocol's, so that
+// peers cannot create series.
 func methodLabel(method string) string {
 	switch method {
 	case protocol.MethodDiscover, protocol.MethodListTools, protocol.MethodCallTool,
@@ -178,11 +181,11 @@ func methodLabel(method string) string {
 		protocol.MethodSubscribe, protocol.MethodUnsubscribe:
 		return method
 	}
-	return other
+	return otherLabel
 }
 
-// other is the label of all that has no series of its own.
-const other = "other"
+// otherLabel is the label value of everything that has no series of its own.
+const otherLabel = "other"
 
 // registration registers collectors until the first error.
 type registration struct {
@@ -192,7 +195,7 @@ type registration struct {
 	err        error
 }
 
-// register returns c, or what is registered in its place already.
+// register returns c, or the collector that is registered in its place already.
 func register[C prometheus.Collector](r *registration, name string, c C) C {
 	if r.registerer == nil || r.err != nil {
 		return c
@@ -212,26 +215,55 @@ func register[C prometheus.Collector](r *registration, name string, c C) C {
 	return c
 }
 
-func (r *registration) counters(name, help string, labels ...string) *prometheus.CounterVec {
+func (r *registration) newCounters(name, help string, labels ...string) *prometheus.CounterVec {
 	return register(r, name, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: r.namespace, Name: name, Help: help,
 	}, labels))
 }
 
-func (r *registration) counter(name, help string) prometheus.Counter {
+func (r *registration) newCounter(name, help string) prometheus.Counter {
 	return register(r, name, prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: r.namespace, Name: name, Help: help,
 	}))
 }
 
-func (r *registration) histogram(name, help string, buckets []float64) prometheus.Histogram {
+func (r *registration) newHistogram(name, help string, buckets []float64) prometheus.Histogram {
 	return register(r, name, prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: r.namespace, Name: name, Help: help, Buckets: buckets,
 	}))
 }
 
-func (r *registration) undo() {
+func (r *registration) unregisterAll() {
 	for _, c := range r.added {
 		r.registerer.Unregister(c)
 	}
+}
+
+// modulePath is that of this module.
+const modulePath = "github.com/rondo-mcp/rondo"
+
+// registerBuildInfo registers a gauge that is always 1 and whose labels say what
+// runs: the release of this module, that of Go, and the revision of the program
+// where the toolchain has recorded one.
+func registerBuildInfo(r *registration) {
+	version, revision := "unknown", "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if info.Main.Path == modulePath && info.Main.Version != "" {
+			version = info.Main.Version
+		}
+		for _, dependency := range info.Deps {
+			if dependency.Path == modulePath {
+				version = dependency.Version
+			}
+		}
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				revision = setting.Value
+			}
+		}
+	}
+	register(r, "build_info", prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: r.namespace, Name: "build_info", Help: "Always 1; the labels say what runs.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version(), "revision": revision},
+	}, func() float64 { return 1 }))
 }

@@ -69,7 +69,7 @@ func Payload(opts *PayloadOptions) server.Middleware {
 			if err != nil {
 				return result, err
 			}
-			if n := resultSize(result); over(n, o.Result) {
+			if n := resultSize(result); exceedsLimit(n, o.Result) {
 				return nil, protocol.Errorf(protocol.CodeInternalError,
 					"the result of %d bytes is over the server's limit of %d; ask for less at a time", n, o.Result)
 			}
@@ -78,7 +78,7 @@ func Payload(opts *PayloadOptions) server.Middleware {
 	}
 }
 
-func over(n, limit int) bool { return limit >= 0 && n > limit }
+func exceedsLimit(n, limit int) bool { return limit >= 0 && n > limit }
 
 func (o *PayloadOptions) checkRequest(params protocol.Params) *protocol.Error {
 	var retry protocol.Retry
@@ -93,11 +93,11 @@ func (o *PayloadOptions) checkRequest(params protocol.Params) *protocol.Error {
 	case *protocol.CompleteParams:
 		arguments, name = completionSize(p), "argument and context"
 	}
-	if over(arguments, o.Arguments) {
+	if exceedsLimit(arguments, o.Arguments) {
 		return protocol.Errorf(protocol.CodeInvalidParams,
 			"invalid params: %s: %d bytes are over the server's limit of %d; send less", name, arguments, o.Arguments)
 	}
-	if n := len(retry.InputResponses); over(n, o.Answers) {
+	if n := len(retry.InputResponses); exceedsLimit(n, o.Answers) {
 		return protocol.Errorf(protocol.CodeInvalidParams,
 			"invalid params: inputResponses: %d answers are over the server's limit of %d; send only those that were asked for", n, o.Answers)
 	}
@@ -105,7 +105,7 @@ func (o *PayloadOptions) checkRequest(params protocol.Params) *protocol.Error {
 	for _, r := range retry.InputResponses {
 		answers += len(r.Key) + len(r.Result)
 	}
-	if over(answers, o.AnswerBytes) {
+	if exceedsLimit(answers, o.AnswerBytes) {
 		return protocol.Errorf(protocol.CodeInvalidParams,
 			"invalid params: inputResponses: %d bytes are over the server's limit of %d; send shorter ones", answers, o.AnswerBytes)
 	}

@@ -27,7 +27,7 @@ func Recover(observer roundtrip.Observer) server.Middleware {
 				}
 				result, err = nil, internalError()
 				if observer != nil {
-					observer.Observe(ctx, roundtrip.HandlerPanicked{Where: where(in), Value: v, Stack: debug.Stack()})
+					observer.Observe(ctx, roundtrip.HandlerPanicked{Where: whereOfIncoming(in), Value: v, Stack: debug.Stack()})
 				}
 			}()
 			return next(ctx, in)
@@ -35,7 +35,7 @@ func Recover(observer roundtrip.Observer) server.Middleware {
 	}
 }
 
-// internalError is what a client learns of a server's mistake.
+// internalError returns the error that a client gets for a mistake of the server.
 func internalError() *protocol.Error {
 	return protocol.Errorf(protocol.CodeInternalError, "internal error")
 }

@@ -19,11 +19,11 @@ const (
 	maxKey = 64
 )
 
-// safe makes a text that a peer may have chosen fit for a log: what does not
-// print is escaped, so that it forges no lines and hides no others, and no more
-// than limit bytes of it are kept.
-func safe(s string, limit int) string {
-	if len(s) <= limit && plain(s) {
+// escapeText makes a text that a peer may have chosen safe to log: unprintable
+// characters are escaped, so that the text can neither forge nor hide lines, and
+// at most limit bytes are kept.
+func escapeText(s string, limit int) string {
+	if len(s) <= limit && isPrintable(s) {
 		return s
 	}
 	var b strings.Builder
@@ -47,7 +47,7 @@ func safe(s string, limit int) string {
 	return b.String()
 }
 
-func plain(s string) bool {
+func isPrintable(s string) bool {
 	ascii := 0
 	for ascii < len(s) && s[ascii]-' ' < 0x7f-' ' {
 		ascii++
@@ -60,12 +60,12 @@ func plain(s string) bool {
 	return true
 }
 
-// withoutQuery cuts a text where the query or the fragment of a URI in it
+// cutQuery cuts a text where the query or the fragment of a URI in it
 // begins, and hides the user name and password of one: these are where secrets
 // are put. What follows a query is not kept either, since where it ends cannot
 // be told. A number sign after a space or a quote begins no fragment; it is how
 // issues and parts of schemas are named.
-func withoutQuery(s string) string {
+func cutQuery(s string) string {
 	for i := 0; i < len(s)-1; i++ {
 		if s[i] == '?' || s[i] == '#' && i > 0 && s[i-1] != ' ' && s[i-1] != '"' {
 			s = s[:i+1] + "…"
@@ -93,20 +93,20 @@ func withoutQuery(s string) string {
 // log. Those about resources are likely to quote the URI.
 func errorMessage(method, s string) string {
 	if method == protocol.MethodReadResource {
-		return target(s)
+		return escapeTarget(s)
 	}
-	return safe(withoutQuery(s), maxText)
+	return escapeText(cutQuery(s), maxText)
 }
 
-// target makes the name of a tool or prompt, or a URI, fit for a log.
-func target(s string) string {
+// escapeTarget makes the name of a tool or prompt, or a URI, fit for a log.
+func escapeTarget(s string) string {
 	if len(s) <= maxText && isName(s) {
 		return s
 	}
 	if i := strings.IndexAny(s, "?#"); i >= 0 && i < len(s)-1 {
 		s = s[:i+1] + "…"
 	}
-	return safe(withoutQuery(s), maxText)
+	return escapeText(cutQuery(s), maxText)
 }
 
 // isName reports whether s is spelled as the names of nearly all tools are, in

@@ -57,28 +57,28 @@ func Timeout(limit time.Duration) server.Middleware {
 				return next(ctx, in)
 			}
 			c := startClock(ctx, limit)
-			defer c.stop()
+			defer c.stopClock()
 			result, err := next(c, in)
 			if context.Cause(c) != errTimedOut {
 				return result, err
 			}
-			return timedOut(ctx, limit, result, err)
+			return applyTimeout(ctx, limit, result, err)
 		}
 	}
 }
 
-// A workClock is the context of a request that ends when the request has run for
-// long enough.
+// A workClock is the context of a request. It ends when the request has worked for
+// the limit; the timer is stopped while the call waits for a person.
 type workClock struct {
 	context.Context // ended by cancel
 	cancel          context.CancelCauseFunc
 	watch           waiting.Watch
 
-	mu    sync.Mutex
-	timer *time.Timer
-	left  time.Duration // as of since, or of when the call began to wait
-	since time.Time     // zero: the call waits
-	over  bool
+	mu      sync.Mutex
+	timer   *time.Timer
+	left    time.Duration // as of since, or of when the call began to wait
+	since   time.Time     // zero: the call waits
+	stopped bool
 }
 
 func startClock(ctx context.Context, limit time.Duration) *workClock {
@@ -87,14 +87,14 @@ func startClock(ctx context.Context, limit time.Duration) *workClock {
 	c.watch.Init(ctx, c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.timer = time.AfterFunc(limit, c.expire)
+	c.timer = time.AfterFunc(limit, c.expireClock)
 	return c
 }
 
-// expire is what the timer calls. It may come late, after the call began to wait.
-func (c *workClock) expire() {
+// expireClock is called by the timer, possibly after the call began to wait.
+func (c *workClock) expireClock() {
 	c.mu.Lock()
-	passed := !c.over && !c.since.IsZero() && time.Since(c.since) >= c.left
+	passed := !c.stopped && !c.since.IsZero() && time.Since(c.since) >= c.left
 	c.mu.Unlock()
 	if passed {
 		c.cancel(errTimedOut)
@@ -106,7 +106,7 @@ func (c *workClock) SetWaiting(waiting bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.over || waiting == c.since.IsZero():
+	case c.stopped || waiting == c.since.IsZero():
 	case waiting:
 		c.timer.Stop()
 		c.left -= time.Since(c.since)
@@ -117,10 +117,10 @@ func (c *workClock) SetWaiting(waiting bool) {
 	}
 }
 
-// stop ends the request.
-func (c *workClock) stop() {
+// stopClock ends the context when the request has been served.
+func (c *workClock) stopClock() {
 	c.mu.Lock()
-	c.over = true
+	c.stopped = true
 	c.timer.Stop()
 	c.mu.Unlock()
 	c.cancel(nil)
@@ -143,8 +143,8 @@ func (c *workClock) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// timedOut says of a failure that it came after the limit.
-func timedOut(ctx context.Context, limit time.Duration, result protocol.Result, err error) (protocol.Result, error) {
+// applyTimeout marks a failure after the limit as a timeout.
+func applyTimeout(ctx context.Context, limit time.Duration, result protocol.Result, err error) (protocol.Result, error) {
 	text := fmt.Sprintf("timed out after %s", limit)
 	if err != nil {
 		late := timeoutError(text, limit, err)
@@ -164,8 +164,8 @@ func timedOut(ctx context.Context, limit time.Duration, result protocol.Result, 
 	return &late, nil
 }
 
-// timeoutError returns what the client gets instead of err, nil when err says
-// something that the time limit does not explain.
+// timeoutError returns the error that replaces err, nil when the time limit does
+// not explain err.
 func timeoutError(text string, limit time.Duration, err error) *protocol.Error {
 	data := struct {
 		TimeoutMs int64  `json:"timeoutMs"`
@@ -182,8 +182,8 @@ func timeoutError(text string, limit time.Duration, err error) *protocol.Error {
 	return protocol.Errorf(protocol.CodeTimeout, "%s", text).WithData(data)
 }
 
-// noteTimeout tells [Log] and [Metrics], for whom a tool's error result would
-// look like any other.
+// noteTimeout marks the leg as timed out for [Log] and [Metrics], which cannot
+// tell from a tool's error result.
 func noteTimeout(ctx context.Context) {
 	if l := legFrom(ctx); l != nil {
 		l.setTimedOut()

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/internal/replay"
 	"github.com/rondo-mcp/rondo/internal/stack"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -17,7 +18,7 @@ import (
 // comes back ("Resumability and Redelivery"). Only the client's cancellation, the
 // end of the session and a shutdown cancel it.
 type call struct {
-	task
+	task   inflight.Request
 	in     *server.Incoming
 	done   func() // called when it has been answered
 	stream *replay.Stream
@@ -46,9 +47,9 @@ func (h *Handler) beginCalls(ctx context.Context, s *session, requests []*protoc
 	calls := make([]call, len(requests))
 	for i := range calls {
 		calls[i].sessions, calls[i].session = h.sessions, s
-		if _, ok := h.running.begin(ctx, &calls[i].task, &calls[i]); !ok {
+		if _, ok := h.beginRequest(ctx, &calls[i].task, &calls[i]); !ok {
 			for begun := range i {
-				h.running.end(&calls[begun].task)
+				h.endRequest(&calls[begun].task)
 			}
 			return nil, false
 		}
@@ -82,7 +83,7 @@ func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log,
 					response = &protocol.Response{ID: call.in.Request.ID, Error: internalError()}
 				}
 				call.sendResponse(response) // before a shutdown finds that nothing runs any more
-				h.running.end(&call.task)
+				h.endRequest(&call.task)
 				call.in, call.text = nil, nil // the others of a batch may go on for long
 				call.done()
 			}()
@@ -96,7 +97,7 @@ func (h *Handler) runCalls(rw *responseWriter, r *http.Request, log *replay.Log,
 // serveCall returns the response to a call, nil when it must not be answered.
 func (h *Handler) serveCall(c *call) *protocol.Response {
 	c.in.Panicked = logPanic
-	response := h.srv.Serve(&c.ctx, c.in)
+	response := h.srv.Serve(c.task.Context(), c.in)
 	if c.in.Abandoned() {
 		return nil
 	}
@@ -155,8 +156,7 @@ func (b statelessChannel) sendMessage(ctx context.Context, m protocol.Message) e
 	return b.stream.Send(ctx, message)
 }
 
-// SendTransient sends a notification that is not kept for a client that is away; see
-// package server.
+// SendTransient implements [server.TransientSender].
 func (b statelessChannel) SendTransient(ctx context.Context, n *protocol.Notification) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -173,8 +173,10 @@ func (b statelessChannel) SendTransient(ctx context.Context, n *protocol.Notific
 type sessionChannel struct{ statelessChannel }
 
 var (
-	_ server.BackSender   = sessionChannel{}
-	_ server.StreamCloser = sessionChannel{}
+	_ server.BackSender      = sessionChannel{}
+	_ server.TextSender      = sessionChannel{}
+	_ server.StreamCloser    = sessionChannel{}
+	_ server.TransientSender = statelessChannel{}
 )
 
 // Send sends any message but a response. A request that the client can never
@@ -183,7 +185,7 @@ func (b sessionChannel) Send(ctx context.Context, m protocol.Message) error {
 	return b.sendMessage(ctx, m)
 }
 
-// SendText sends a request that is encoded already; see package server.
+// SendText implements [server.TextSender].
 func (b sessionChannel) SendText(ctx context.Context, request []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -2,13 +2,11 @@ package serverhttp
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/errprefix"
-	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/internal/waiting"
-	"github.com/rondo-mcp/rondo/server"
 )
 
 // errPrefix is what every error of this package begins with, once.
@@ -30,82 +28,23 @@ func (e *shutdownError) Is(target error) bool { return target == waiting.ErrClos
 // say. Handlers that watch their context need milliseconds.
 const cancelGrace = time.Second
 
-// A task is a request that runs.
-type task struct {
-	ctx     lazyctx.Context // it runs under it, once it has begun
-	watch   waiting.Watch   // in ctx
-	endless bool            // it ends only when one side wants it to
-}
-
-// running is the set of requests that are being served.
-type running struct {
-	mu      sync.Mutex
-	tasks   map[*task]struct{}
-	closing bool
-	idle    chan struct{} // closed once nothing runs, made by close
-}
-
-// begin adds t. It returns the context to run it under, or false when no more
-// are taken. listener hears when the task waits for a person, nil: nobody does.
-func (r *running) begin(ctx context.Context, t *task, listener waiting.Listener) (context.Context, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closing {
+// beginRequest adds a request to those in flight, until endRequest, and returns the
+// context to serve it under. It reports false when the handler is shutting down.
+// listener, which may be nil, hears when the request waits for a person.
+func (h *Handler) beginRequest(
+	ctx context.Context, task *inflight.Request, listener waiting.Listener,
+) (context.Context, bool) {
+	ctx = task.Start(ctx, listener)
+	if h.requests.Begin(task, task) != nil {
+		task.Cancel(nil)
 		return nil, false
 	}
-	if r.tasks == nil {
-		r.tasks = make(map[*task]struct{})
-	}
-	t.watch.Init(ctx, listener)
-	t.ctx.Init(ctx)
-	t.ctx.SetValue(waiting.Key(), &t.watch)
-	r.tasks[t] = struct{}{}
-	return &t.ctx, true
+	return ctx, true
 }
 
-func (r *running) end(t *task) {
-	t.ctx.Cancel(nil)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.tasks, t)
-	if r.closing && len(r.tasks) == 0 {
-		close(r.idle)
-	}
-}
-
-// close takes no more requests and ends those that would run for ever, or wait
-// for people, unless people are waited for. The channel is closed once none is
-// left.
-func (r *running) close(people bool) <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.closing {
-		r.closing = true
-		r.idle = make(chan struct{})
-		for t := range r.tasks {
-			if t.endless {
-				t.ctx.Cancel(server.ErrClosed) // which is answered with a result
-			}
-			if !people {
-				t.watch.End(waiting.ErrClosing)
-			}
-		}
-		if len(r.tasks) == 0 {
-			close(r.idle)
-		}
-	}
-	return r.idle
-}
-
-// cancel cancels what runs and returns how much that is.
-func (r *running) cancel(cause error) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for t := range r.tasks {
-		t.watch.End(waiting.ErrClosing)
-		t.ctx.Cancel(cause)
-	}
-	return len(r.tasks)
+func (h *Handler) endRequest(task *inflight.Request) {
+	task.Cancel(nil)
+	h.requests.End(task, task)
 }
 
 // Shutdown ends the handler: from now on requests get 503, those that run are
@@ -117,7 +56,7 @@ func (r *running) cancel(cause error) int {
 // Shutdown should follow, and the [server.Server] to its owner. It may be
 // called more than once.
 func (h *Handler) Shutdown(ctx context.Context) error {
-	idle := h.running.close(h.srv.ShutdownWaitsForPeople())
+	idle := h.requests.Drain(h.srv.ShutdownWaitsForPeople())
 	h.sessions.closeForNew()
 	defer h.sessions.endAll()
 	select {
@@ -130,7 +69,7 @@ func (h *Handler) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	cancelled := h.running.cancel(ErrShutdown)
+	cancelled := h.requests.Abort(ErrShutdown)
 	timer := time.NewTimer(cancelGrace)
 	defer timer.Stop()
 	select {

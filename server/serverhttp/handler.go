@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/rondo-mcp/rondo/internal/expiry"
+	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
@@ -16,14 +17,14 @@ import (
 // A Handler is the HTTP endpoint of a server. All methods may be called
 // concurrently.
 type Handler struct {
-	srv     *server.Server
-	opts    Options
-	origins map[string]bool
-	hosts   map[string]bool
-	running running
-	buffers sync.Pool                    // of *[]byte, for what is written
-	pieces  sync.Pool                    // of *piece, for what is read
-	bodies  *expiry.Queue[*bodyDeadline] // that are being read
+	srv      *server.Server
+	opts     Options
+	origins  map[string]bool
+	hosts    map[string]bool
+	requests inflight.Set[*inflight.Request] // that are served
+	buffers  sync.Pool                       // of *[]byte, for what is written
+	pieces   sync.Pool                       // of *piece, for what is read
+	bodies   *expiry.Queue[*bodyDeadline]    // that are being read
 
 	legacy   bool // legacy revisions are served, too
 	sessions *sessionTable
@@ -136,17 +137,18 @@ func undecodableMessage(message protocol.Message, err error) *fault {
 
 // serveModern answers a request of the modern era.
 func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *protocol.Request, principal roundtrip.Principal) {
-	if rw.endless = request.Method == protocol.MethodListen; rw.endless {
+	if request.Method == protocol.MethodListen {
+		rw.task.DrainCause = server.ErrClosed // which is answered with a result
 		request = withoutBody(request)
 	}
-	ctx, ok := h.running.begin(r.Context(), &rw.task, nil)
+	ctx, ok := h.beginRequest(r.Context(), &rw.task, nil)
 	if !ok {
 		f := shutdownFault()
 		f.id = request.ID
 		rw.refuse(f)
 		return
 	}
-	defer h.endRequest(rw)
+	defer h.endModern(rw)
 	rw.id = request.ID
 	in := h.srv.Admit(request)
 	in.Principal = principal // what may be said about a tool depends on who asks
@@ -173,12 +175,12 @@ func (h *Handler) serveModern(rw *responseWriter, r *http.Request, request *prot
 	}
 }
 
-// endRequest is deferred by serveModern: neither keep-alive comments nor the buffer
+// endModern is deferred by serveModern: neither keep-alive comments nor the buffer
 // may outlive the request.
-func (h *Handler) endRequest(rw *responseWriter) {
+func (h *Handler) endModern(rw *responseWriter) {
 	rw.returnLoan()
 	rw.closeStream()
-	h.running.end(&rw.task)
+	h.endRequest(&rw.task)
 }
 
 // withoutBody returns a copy of a request that stays for long. Params alias the

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/envelope"
+	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/internal/sse"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/server"
@@ -40,9 +41,9 @@ type responseWriter struct {
 	h            *Handler
 	r            *http.Request // that it answers
 	deadline     connDeadlines
-	body         bodyDeadline  // of the request
-	task                       // the request that it answers
-	streamWriter *streamWriter // that writes it instead, of legacy clients; nil: none
+	body         bodyDeadline     // of the request
+	task         inflight.Request // the request that it answers
+	streamWriter *streamWriter    // that writes it instead, of legacy clients; nil: none
 	loan
 
 	mu             sync.Mutex // guards what follows, and writing
@@ -135,7 +136,7 @@ func (rw *responseWriter) giveUpLocked() {
 		rw.streamWriter.reader.Wake()
 		return
 	}
-	rw.ctx.Cancel(rw.err) // work for a client that is gone is wasted
+	rw.task.Cancel(rw.err) // work for a client that is gone is wasted
 }
 
 // hasFailed reports whether a write failed.

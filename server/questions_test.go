@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -11,9 +12,6 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/server"
 )
-
-// The tests of this file are named after defects that were found in servers of
-// other makes: G by the one, M by the other. Each says what must happen instead.
 
 type confirmation struct {
 	OK bool `json:"ok"`
@@ -41,17 +39,7 @@ func asksCount(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcom
 	return roundtrip.InputRequired(roundtrip.Elicit[count]("n", "How many?")), nil
 }
 
-// answerCount asks for the count and answers it with raw.
-func answerCount(t *testing.T, raw string) (*harness, reply) {
-	t.Helper()
-	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "ask"}, asksCount)
-	first := h.call("ask", "")
-	first.asks("n")
-	return h, h.call("ask", "", answers(raw), first.state())
-}
-
-func TestG1RequestStateOnly(t *testing.T) {
+func TestHandlersMayReturnStateWithoutQuestions(t *testing.T) {
 	h := newHarness(t, nil)
 	later := func() *protocol.InputRequiredResult { return roundtrip.InputRequired(roundtrip.WithState(7)) }
 	server.AddRawTool(h.Server, server.Tool{Name: "later"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
@@ -71,7 +59,7 @@ func TestG1RequestStateOnly(t *testing.T) {
 	prompt.state()
 }
 
-func TestG2TypedRequestStateOnly(t *testing.T) {
+func TestTypedToolsMayReturnStateWithoutQuestions(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddToolOut(h.Server, server.Tool{Name: "later"}, func(context.Context, *server.ToolCall, none) (count, error) {
 		return count{}, &server.InputRequiredError{Result: roundtrip.InputRequired(roundtrip.WithState(7))}
@@ -81,7 +69,7 @@ func TestG2TypedRequestStateOnly(t *testing.T) {
 	first.state()
 }
 
-func TestG3EmptyInputRequests(t *testing.T) {
+func TestResultsWithoutQuestionsAndStateAreBugs(t *testing.T) {
 	empty := &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{}}
 	h := askers(t, empty)
 	for _, send := range askingMethods {
@@ -111,7 +99,7 @@ var askingMethods = []func(h *harness) reply{
 	func(h *harness) reply { return h.send(protocol.MethodReadResource, `"uri":"x:"`) },
 }
 
-func TestG4CapabilityGate(t *testing.T) {
+func TestQuestionsNeedTheirCapability(t *testing.T) {
 	form := roundtrip.Elicit[count]("n", "How many?")
 	url := roundtrip.ElicitURL("u", "Sign in", "https://example.com")
 	sample := roundtrip.CreateMessage("s", &protocol.CreateMessage{
@@ -147,7 +135,7 @@ func TestG4CapabilityGate(t *testing.T) {
 	}
 }
 
-func TestG5NoNullContentBesideQuestions(t *testing.T) {
+func TestQuestionsCarryNoNulls(t *testing.T) {
 	h := askers(t, roundtrip.InputRequired(roundtrip.Elicit[count]("n", "How many?")))
 	for _, send := range askingMethods {
 		r := send(h)
@@ -164,14 +152,14 @@ type forged struct {
 	InputRequests protocol.InputRequests
 }
 
-func TestG6NoErrorFlagBesideQuestions(t *testing.T) {
+func TestForgedOutcomesAreBugs(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(&forged{CallToolResult: server.ErrorText("no")}, nil))
 	h.call("x", "").refused(protocol.CodeInternalError)
 	h.wantBug("forged")
 }
 
-func TestG7NilEntry(t *testing.T) {
+func TestInvalidQuestionsAreBugs(t *testing.T) {
 	for name, question := range map[string]protocol.InputRequest{
 		"nil": nil, "typed nil": (*protocol.ElicitForm)(nil), "invalid schema": &protocol.ElicitForm{Message: "m", Schema: json.RawMessage(`{`)},
 	} {
@@ -185,7 +173,7 @@ func TestG7NilEntry(t *testing.T) {
 	}
 }
 
-func TestG8URLElicitationError(t *testing.T) {
+func TestURLElicitationErrorsBecomeQuestions(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(nil, &protocol.URLElicitationRequiredError{
 		Elicitations: []*protocol.ElicitURL{{Message: "Sign in", URL: "https://example.com/1", ElicitationID: "e1"}},
@@ -197,130 +185,20 @@ func TestG8URLElicitationError(t *testing.T) {
 	}
 }
 
-func TestG9MalformedAnswers(t *testing.T) {
-	for name, answer := range map[string]string{
-		"unknown": `"other":{"action":"accept","content":{"n":1}}`,
-		"wrapped": `"n":{"method":"elicitation/create","result":{"action":"accept","content":{"n":1}}}`,
-		"null":    `"n":null`,
-		"list":    `"n":[]`,
-		"string":  `"n":"accept"`,
-		"nothing": ``,
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, second := answerCount(t, answer)
-			second.asks("n")
-		})
-	}
-	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "ask"}, asksCount)
-	for _, state := range []string{`5`, `null`, `{}`, `["x"]`} {
-		h.call("ask", "", `"requestState":`+state).refused(protocol.CodeInvalidParams, "requestState")
-	}
-}
-
-func TestG10NoCacheHintsBesideQuestions(t *testing.T) {
+func TestQuestionsCarryNoCacheHints(t *testing.T) {
 	h := askers(t, roundtrip.InputRequired(roundtrip.Elicit[count]("n", "How many?")))
 	r := h.send(protocol.MethodReadResource, `"uri":"x:"`)
 	r.asks("n") // and nothing but what input_required may carry
 }
 
-func TestG11ResourceStateOnly(t *testing.T) {
+func TestResourcesMayReturnStateWithoutQuestions(t *testing.T) {
 	h := askers(t, roundtrip.InputRequired(roundtrip.WithState("s")))
 	r := h.send(protocol.MethodReadResource, `"uri":"x:"`)
 	r.asks()
 	r.state()
 }
 
-func TestG12AnswersAreValidated(t *testing.T) {
-	for _, content := range []string{`{"n":"not a number","evil":1}`, `{"n":1.5}`, `{"n":null}`, `{}`, `[]`} {
-		_, second := answerCount(t, `"n":{"action":"accept","content":`+content+`}`)
-		second.asks("n")
-	}
-	_, second := answerCount(t, `"n":{"action":"accept","content":{"n":1}}`)
-	second.text(`{"n":1}`)
-}
-
-func TestG13AcceptWithoutContent(t *testing.T) {
-	_, second := answerCount(t, `"n":{"action":"accept"}`)
-	second.asks("n")
-}
-
-func TestG14SmuggledActions(t *testing.T) {
-	_, second := answerCount(t, `"n":{"action":"decline","Action":"accept","content":{"n":1}}`)
-	second.text("declined")
-	for _, answer := range []string{
-		`"n":{"ACTION":"accept","content":{"n":1}}`,
-		`"n":{"action":"accept","Content":{"n":1}}`,
-	} {
-		_, second := answerCount(t, answer)
-		second.asks("n")
-	}
-	// The same member twice is no JSON that anyone should act upon.
-	_, second = answerCount(t, `"n":{"action":"decline","action":"accept","content":{"n":1}}`)
-	second.refused(protocol.CodeParseError)
-}
-
-func TestG15BogusAction(t *testing.T) {
-	for _, action := range []string{`"bogus"`, `"Accept"`, `""`, `true`, `null`} {
-		_, second := answerCount(t, `"n":{"action":`+action+`,"content":{"n":1}}`)
-		second.asks("n")
-	}
-}
-
-func TestG16KindFollowsTheQuestion(t *testing.T) {
-	_, second := answerCount(t, `"n":{"action":"accept","content":{"n":4},"roots":[],"role":"user"}`)
-	second.text(`{"n":4}`)
-}
-
-func TestG17HostileAnswersDoNotCrash(t *testing.T) {
-	// The guard of the examples that crashed: any answer at all, then a read.
-	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "greet"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		if name, ok := roundtrip.AcceptedContent[struct {
-			Name string `json:"name"`
-		}](ctx, "user_name"); ok {
-			return server.Text("hello " + name.Name), nil
-		}
-		return roundtrip.InputRequired(roundtrip.Elicit[struct {
-			Name string `json:"name"`
-		}]("user_name", "Who are you?")), nil
-	})
-	for _, answer := range []string{
-		`"user_name":{"action":"accept","content":{"name":5}}`,
-		`"unrelated":{"action":"accept"}`,
-		`"user_name":{"roots":[]}`,
-		`"user_name":{"role":"assistant","content":{"type":"text","text":"x"},"model":"m"}`,
-	} {
-		first := h.call("greet", "")
-		h.call("greet", "", answers(answer), first.state()).asks("user_name")
-	}
-	first := h.call("greet", "")
-	h.call("greet", "", answers(`"user_name":{"action":"decline"}`), first.state()).failed("declined: user_name")
-	first = h.call("greet", "")
-	h.call("greet", "", answers(`"user_name":{"action":"accept","content":{"name":"Ann"}}`), first.state()).text("hello Ann")
-	if h.events.panicked() {
-		t.Error("a handler panicked")
-	}
-}
-
-func TestG18UnsolicitedAnswers(t *testing.T) {
-	h := newHarness(t, nil)
-	var dropped []roundtrip.Dropped
-	server.AddRawTool(h.Server, server.Tool{Name: "ask"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		dropped = roundtrip.DroppedAnswers(ctx)
-		return asksCount(ctx, call)
-	})
-	forged := answers(`"n":{"action":"accept","content":{"n":1}}`)
-	h.call("ask", "", forged).asks("n")
-	if want := (roundtrip.Dropped{Key: "n", Reason: roundtrip.DropUnsolicited}); len(dropped) != 1 || dropped[0] != want {
-		t.Errorf("dropped answers are %v, want %v", dropped, want)
-	}
-	// A tool may accept them for clients that lose the state.
-	server.AddRawTool(h.Server, server.Tool{Name: "cold", AcceptCold: true}, asksCount)
-	h.call("cold", "", forged).text(`{"n":1}`)
-}
-
-func TestM1NothingRequired(t *testing.T) {
+func TestInputRequiredWithoutInputIsABug(t *testing.T) {
 	h := askers(t, roundtrip.InputRequired())
 	for _, send := range askingMethods {
 		send(h).refused(protocol.CodeInternalError)
@@ -328,7 +206,7 @@ func TestM1NothingRequired(t *testing.T) {
 	h.wantBug("at least one")
 }
 
-func TestM2ResultTypeCannotBeForgotten(t *testing.T) {
+func TestResultTypeIsAddedToQuestions(t *testing.T) {
 	h := askers(t, &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{
 		{Key: "r", Request: &protocol.ListRoots{}},
 	}})
@@ -337,7 +215,7 @@ func TestM2ResultTypeCannotBeForgotten(t *testing.T) {
 	}
 }
 
-func TestM3NoContentBesideQuestions(t *testing.T) {
+func TestOutputSchemaDoesNotApplyToQuestions(t *testing.T) {
 	h := newHarness(t, nil)
 	schema := json.RawMessage(`{"type":"object","required":["n"]}`)
 	server.AddRawTool(h.Server, server.Tool{Name: "x", OutputSchema: schema},
@@ -345,7 +223,7 @@ func TestM3NoContentBesideQuestions(t *testing.T) {
 	h.call("x", "").asks("n")
 }
 
-func TestM4CapabilityGateOfSampling(t *testing.T) {
+func TestSamplingNeedsItsCapability(t *testing.T) {
 	h := askers(t, roundtrip.InputRequired(roundtrip.CreateMessage("s", &protocol.CreateMessage{
 		MaxTokens: 1,
 		Messages:  []protocol.SamplingMessage{{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "hi"}}}},
@@ -359,7 +237,7 @@ func TestM4CapabilityGateOfSampling(t *testing.T) {
 	}
 }
 
-func TestM5InvalidEntryIsAnswered(t *testing.T) {
+func TestInvalidKeysAreBugs(t *testing.T) {
 	bad := &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{
 		{Key: "", Request: &protocol.ListRoots{}},
 	}}
@@ -375,7 +253,7 @@ func TestM5InvalidEntryIsAnswered(t *testing.T) {
 	}
 }
 
-func TestM6URLElicitationsAreKept(t *testing.T) {
+func TestURLElicitationErrorsKeepEachURL(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(nil, &protocol.URLElicitationRequiredError{
 		Elicitations: []*protocol.ElicitURL{
@@ -393,7 +271,7 @@ func TestM6URLElicitationsAreKept(t *testing.T) {
 	h.call("none", "").refused(protocol.CodeInternalError)
 }
 
-func TestM7HandlersCapabilityError(t *testing.T) {
+func TestCapabilityErrorsOfHandlersReachTheClient(t *testing.T) {
 	h := newHarness(t, nil)
 	missing := protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}
 	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(nil, protocol.MissingCapabilities(missing)))
@@ -404,39 +282,7 @@ func TestM7HandlersCapabilityError(t *testing.T) {
 	}
 }
 
-func TestM8WhatIsNoAnswer(t *testing.T) {
-	for _, answer := range []string{`null`, `{"foo":1}`, `{"result":{"action":"accept","content":{"n":1}}}`, `{}`} {
-		_, second := answerCount(t, `"n":`+answer)
-		second.asks("n")
-	}
-}
-
-func TestM9WrongCaseState(t *testing.T) {
-	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "ask"}, asksCount)
-	first := h.call("ask", "")
-	wrong := strings.Replace(first.state(), "requestState", "RequestState", 1)
-	h.call("ask", "", answers(`"n":{"action":"accept","content":{"n":1}}`), wrong).asks("n")
-}
-
-func TestM10AnswersAreValidated(t *testing.T) {
-	for _, answer := range []string{
-		`{"action":"accept","content":{"n":"x"}}`, `{"action":"accept"}`, `{"action":"bogus","content":{"n":1}}`,
-	} {
-		_, second := answerCount(t, `"n":`+answer)
-		second.asks("n")
-	}
-}
-
-func TestM11WrongTypes(t *testing.T) {
-	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "ask"}, asksCount)
-	for _, member := range []string{`"inputResponses":[]`, `"inputResponses":"x"`, `"inputResponses":null`, `"requestState":1`} {
-		h.call("ask", "", member).refused(protocol.CodeInvalidParams, strings.Split(member, `"`)[1])
-	}
-}
-
-func TestM12ResourcesAndTypedToolsCanAsk(t *testing.T) {
+func TestResourcesAndTypedToolsCanAsk(t *testing.T) {
 	h := newHarness(t, nil)
 	server.AddResource(h.Server, server.Resource{URI: "x:", Name: "x"}, func(ctx context.Context, _ *server.ResourceCall) (protocol.ReadResourceOutcome, error) {
 		if a, ok := roundtrip.AcceptedContent[confirmation](ctx, "ok"); ok && a.OK {
@@ -463,23 +309,6 @@ func TestM12ResourcesAndTypedToolsCanAsk(t *testing.T) {
 	if at(second.result, "structuredContent", "n") != 4.0 {
 		t.Errorf("structuredContent is %v", second.result["structuredContent"])
 	}
-}
-
-func TestM13Panic(t *testing.T) {
-	h := newHarness(t, nil)
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
-		panic("secret of the server")
-	})
-	server.AddRawTool(h.Server, server.Tool{Name: "y"}, outcome(server.Text("alive"), nil))
-	r := h.call("x", "")
-	r.refused(protocol.CodeInternalError)
-	if strings.Contains(r.raw, "secret") {
-		t.Errorf("the client learns what a panic says: %s", r.raw)
-	}
-	if !h.events.panicked() {
-		t.Error("the observer is not told")
-	}
-	h.call("y", "").text("alive")
 }
 
 func TestNilOutcomes(t *testing.T) {
@@ -513,68 +342,120 @@ func TestNilOutcomes(t *testing.T) {
 	}
 }
 
-func TestDeclineThenCancel(t *testing.T) {
-	h := newHarness(t, nil)
-	runs := 0
-	question := roundtrip.MustQuestion[confirmation]("ok")
-	server.AddRawTool(h.Server, server.Tool{Name: "nag"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		runs++
-		if a, ok := question.AcceptedContent(ctx); ok && a.OK {
-			return server.Text("done"), nil
-		}
-		return roundtrip.InputRequired(question.Elicit("Go on?")), nil
-	})
-	for action, refusal := range map[string]string{"decline": "declined: ok", "cancel": "cancelled: ok"} {
-		runs = 0
-		first := h.call("nag", "")
-		first.asks("ok")
-		h.call("nag", "", answers(`"ok":{"action":"`+action+`"}`), first.state()).failed(refusal)
-		if runs != 2 {
-			t.Errorf("%s: the handler ran %d times, want once a leg", action, runs)
-		}
+// TestMiddlewareCannotAsk: its questions would pass the capability gate by, and
+// without a state their answers would never count.
+func TestMiddlewareCannotAsk(t *testing.T) {
+	drafted := roundtrip.InputRequired(roundtrip.Elicit[count]("n", "How many?"))
+	built := &protocol.InputRequiredResult{InputRequests: drafted.InputRequests, RequestState: protocol.StateText("x")}
+	for _, tc := range []struct {
+		name         string
+		capabilities string
+		result       *protocol.InputRequiredResult
+		bug          string
+	}{
+		{"drafted", allCapabilities, drafted, "not by middleware"},
+		{"built by hand", `{}`, built, "does not support: elicitation.form"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := newHarness(t, &server.Options{Middleware: []server.Middleware{func(server.Handler) server.Handler {
+				return func(context.Context, *server.Incoming) (protocol.Result, error) { return tc.result, nil }
+			}}})
+			server.AddRawTool(h.Server, server.Tool{Name: "t"}, asksCount)
+			h.capabilities = tc.capabilities
+			h.call("t", "").refused(protocol.CodeInternalError)
+			h.wantBug(tc.bug)
+		})
 	}
 }
 
-func TestDeclineIsRemembered(t *testing.T) {
-	h := newHarness(t, nil)
-	var seen []string
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
-		a, b := roundtrip.Answer[confirmation](ctx, "a"), roundtrip.Answer[count](ctx, "b")
-		seen = append(seen, a.Outcome.String()+"/"+b.Outcome.String())
-		switch {
-		case a.Outcome == roundtrip.Missing:
-			return roundtrip.InputRequired(roundtrip.Elicit[confirmation]("a", "Really?")), nil
-		case b.Outcome == roundtrip.Missing:
-			return roundtrip.InputRequired(roundtrip.Elicit[count]("b", "How many?")), nil
+// TestOptionalQuestions: in flow style the same question ends the call, or is done
+// without, in every era; CanAsk says before which it will be.
+func TestOptionalQuestions(t *testing.T) {
+	for _, optional := range []bool{false, true} {
+		h := newHarness(t, nil)
+		var can bool
+		server.AddRawTool(h.Server, server.Tool{Name: "t"}, func(ctx context.Context, _ *server.ToolCall) (protocol.CallToolOutcome, error) {
+			can = roundtrip.CanAsk(ctx, protocol.KindElicitForm)
+			var opts []roundtrip.AskOption
+			if optional {
+				opts = append(opts, roundtrip.IfPossible())
+			}
+			answer, err := roundtrip.Ask[Reason](ctx, "sure", "Sure?", opts...)
+			if _, cannot := errors.AsType[*roundtrip.PushError](err); cannot && optional {
+				return server.Text("without"), nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			return server.Text("because " + answer.Reason), nil
+		})
+		unable := h.enter(protocol.V20251125, "{}").call("t", "{}")
+		if can || optional && unable != "without" || !optional && !strings.Contains(unable, "the client does not support: elicitation") {
+			t.Errorf("optional %v, legacy, unable: got %q, can %v", optional, unable, can)
 		}
-		return server.Text("done"), nil
-	})
-	first := h.call("x", "")
-	first.asks("a")
-	second := h.call("x", "", answers(`"a":{"action":"decline"}`), first.state())
-	second.asks("b")
-	third := h.call("x", "", answers(`"b":{"action":"accept","content":{"n":1}}`), second.state())
-	third.text("done")
-	if got, want := strings.Join(seen, " "), "missing/missing declined/missing declined/accepted"; got != want {
-		t.Errorf("the handler saw %q, want %q", got, want)
+		c := h.enter(protocol.V20251125, allCapabilities)
+		c.answer = answerAll
+		if got := c.call("t", "{}"); got != "because now" || !can {
+			t.Errorf("optional %v, legacy: got %q, can %v", optional, got, can)
+		}
+		h.call("t", "{}").asks("sure")
+		h.capabilities = "{}"
+		if r := h.call("t", "{}"); optional {
+			r.text("without")
+		} else {
+			r.refused(protocol.CodeMissingRequiredClientCapability)
+		}
+		if n := len(failedPushes(h.events)); optional && n != 2 || !optional && n != 0 {
+			t.Errorf("optional %v: %d events", optional, n)
+		}
+	}
+	if roundtrip.CanAsk(t.Context(), protocol.KindElicitForm) {
+		t.Error("somebody can be asked outside of a handler")
 	}
 }
 
-func TestPushedRequestsFail(t *testing.T) {
-	h := newHarness(t, nil)
-	var failures []error
-	server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(ctx context.Context, call *server.ToolCall) (protocol.CallToolOutcome, error) {
-		_, form := call.Elicit(ctx, &protocol.ElicitForm{})
-		_, url := call.ElicitURL(ctx, &protocol.ElicitURL{})
-		_, sample := call.CreateMessage(ctx, &protocol.CreateMessage{})
-		_, roots := call.ListRoots(ctx)
-		failures = []error{form, url, sample, roots}
-		return server.Text("deleted"), nil
+// TestURLErrorsOfMiddlewareAreChecked: they do not come from the handler, but go
+// to the same person.
+func TestURLErrorsOfMiddlewareAreChecked(t *testing.T) {
+	link := ""
+	h := newHarness(t, &server.Options{
+		Roundtrip: roundtrip.Options{AllowURL: func(u *url.URL) error {
+			if u.Hostname() == "blocked.example" {
+				return errors.New("not on the list")
+			}
+			return nil
+		}},
+		Middleware: []server.Middleware{func(next server.Handler) server.Handler {
+			return func(ctx context.Context, in *server.Incoming) (protocol.Result, error) {
+				if in.Request.Method != protocol.MethodCallTool {
+					return next(ctx, in)
+				}
+				e, err := (&protocol.URLElicitationRequiredError{Elicitations: []*protocol.ElicitURL{
+					{Message: "Sign in", URL: link, ElicitationID: "login"},
+				}}).Legacy()
+				return nil, errors.Join(err, e)
+			}
+		}},
 	})
-	h.call("x", "").failed("nobody could be asked")
-	for i, err := range failures {
-		if _, ok := errors.AsType[*roundtrip.PushError](err); !ok {
-			t.Errorf("push %d: error is %v, want a *roundtrip.PushError", i, err)
+	server.AddRawTool(h.Server, server.Tool{Name: "x"}, outcome(server.Text("never"), nil))
+	c := h.enter(protocol.V20251125, allCapabilities)
+	for _, tt := range []struct {
+		link string
+		code int64
+	}{
+		{"https://id.example/", protocol.CodeURLElicitationRequired},
+		{"http://127.0.0.1:8080/", protocol.CodeURLElicitationRequired},
+		{"javascript:alert(1)", protocol.CodeInternalError},
+		{"https://blocked.example/", protocol.CodeInternalError},
+	} {
+		link = tt.link
+		r := c.request(protocol.MethodCallTool, `{"name":"x"}`)
+		if r.Error == nil || r.Error.Code != tt.code {
+			t.Fatalf("%s: got %v, %s, want %d", link, r.Error, r.Result, tt.code)
+		}
+		if named := strings.Contains(r.Error.Message, `"login"`); named != (tt.code == protocol.CodeInternalError) {
+			t.Errorf("%s: the client gets %v", link, r.Error)
 		}
 	}
+	h.wantBug("not on the list")
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -15,10 +16,10 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// noisy is an observer that should not have been written.
-type noisy struct{}
+// panickingObserver is an observer that should not have been written.
+type panickingObserver struct{}
 
-func (noisy) Observe(_ context.Context, event roundtrip.Event) {
+func (panickingObserver) Observe(_ context.Context, event roundtrip.Event) {
 	if _, ok := event.(roundtrip.HandlerPanicked); ok {
 		panic("in the observer")
 	}
@@ -32,7 +33,7 @@ func (f observing) Observe(_ context.Context, event roundtrip.Event) { f(event) 
 // TestStdioPanicOutsideHandlers: what panics beside handlers ends its request
 // and not the process, which has other clients.
 func TestStdioPanicOutsideHandlers(t *testing.T) {
-	srv, err := server.New(&server.Options{Observer: noisy{}})
+	srv, err := server.New(&server.Options{Observer: panickingObserver{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +136,7 @@ func TestPanicOutsideHandlers(t *testing.T) {
 // TestPanicOfTheTransport: what Panicked panics with goes on to the caller of
 // Serve, and the server is rid of the request.
 func TestPanicOfTheTransport(t *testing.T) {
-	srv, err := server.New(&server.Options{Observer: noisy{}})
+	srv, err := server.New(&server.Options{Observer: panickingObserver{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,5 +214,40 @@ func TestSessionNewsOutliveTheTransport(t *testing.T) {
 	server.AddRawTool(h.Server, server.Tool{Name: "c"}, tool)
 	if got := <-sent; got != protocol.NotifyToolsChanged {
 		t.Errorf("sent %s, want %s", got, protocol.NotifyToolsChanged)
+	}
+}
+
+func TestPanicsOfHandlersStayWithTheObserver(t *testing.T) {
+	h := newHarness(t, nil)
+	server.AddRawTool(h.Server, server.Tool{Name: "x"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+		panic("secret of the server")
+	})
+	server.AddRawTool(h.Server, server.Tool{Name: "y"}, outcome(server.Text("alive"), nil))
+	r := h.call("x", "")
+	r.refused(protocol.CodeInternalError)
+	if strings.Contains(r.raw, "secret") {
+		t.Errorf("the client learns what a panic says: %s", r.raw)
+	}
+	if !h.events.panicked() {
+		t.Error("the observer is not told")
+	}
+	h.call("y", "").text("alive")
+}
+
+// TestHandlerThatEndsItsGoroutine: the client of a line stream gets a response
+// even so, and the id is free again.
+func TestHandlerThatEndsItsGoroutine(t *testing.T) {
+	h := newHarness(t, nil)
+	server.AddRawTool(h.Server, server.Tool{Name: "leave"}, func(context.Context, *server.ToolCall) (protocol.CallToolOutcome, error) {
+		runtime.Goexit()
+		return nil, nil
+	})
+	w := h.serve(t.Context(), &server.StreamOptions{MaxInFlight: 1})
+	for range 2 {
+		w.send(callLine("1", "leave"))
+		w.fails("1", protocol.CodeInternalError)
+	}
+	if err := w.end(); err != nil {
+		t.Error(err)
 	}
 }

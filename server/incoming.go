@@ -1,9 +1,11 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 
+	"github.com/rondo-mcp/rondo/internal/inflight"
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
@@ -72,17 +74,17 @@ type Incoming struct {
 	// see [Options].
 	DraftErrorCodes bool
 
-	opens   bool // an initialize that opened session
-	copied  bool // Params and Meta hold nothing of a long body
-	server  *Server
-	leg     *leg // that it lies in, nil: none, or it has been served
-	refusal *protocol.Error
-	checked json.RawMessage // the arguments of a tools/call as they came, strict JSON
-	session *Session        // nil: the request is stateless
-	running *sessionRequest // in session, once it is served
-	pusher  *pusher         // nil where the client cannot be asked
-	outlet  *outlet         // Back for handlers, closed when the request is answered
-	encoded *page           // the page that was dispatched, if its encoding may be reused
+	opensSession     bool // an initialize that opened session
+	bodyCopied       bool // Params and Meta hold nothing of a long body
+	server           *Server
+	active           *activeRequest // that it lies in, nil: none, or it has been served
+	refusal          *protocol.Error
+	checkedArguments json.RawMessage   // the arguments of a tools/call as they came, strict JSON
+	era              era               // chosen by Server.Admit or Session.Admit
+	task             *inflight.Request // once it is served
+	pusher           *pusher           // nil where the client cannot be asked
+	channel          *requestChannel   // Back for handlers, closed when the request is answered
+	encodedPage      *page             // the page that was dispatched, if its encoding may be reused
 }
 
 // Refuse answers the request with e instead of dispatching it. Middleware still
@@ -108,18 +110,31 @@ func (in *Incoming) CheckParamHeaders(lines func(name string) []string) error {
 	if !ok || in.server == nil {
 		return nil
 	}
-	t, ok := in.server.tools.snapshot().index[p.Name]
-	if !ok || !in.server.visible(in, protocol.MethodListTools, p.Name) {
+	t, ok := in.server.tools.loadSnapshot().index[p.Name]
+	if !ok || !in.server.isVisible(in, protocol.MethodListTools, p.Name) {
 		return nil // the call will be refused, in words that are the same for both
 	}
-	if in.session != nil {
-		return t.headers.CheckGiven(p.Arguments, lines)
+	if in.era.hasParamHeaders() {
+		return t.headers.Check(p.Arguments, lines)
 	}
-	return t.headers.Check(p.Arguments, lines)
+	return t.headers.CheckGiven(p.Arguments, lines)
 }
 
-// where tells observers which request an event is about.
-func (in *Incoming) where() roundtrip.Where {
+// Session returns the session that the request belongs to, nil for requests of
+// revisions without sessions.
+func (in *Incoming) Session() *Session {
+	x, _ := in.era.(*Session)
+	return x
+}
+
+// Abandoned reports whether the client cancelled the request, which runs or ran
+// in a session, with notifications/cancelled: its response must not be sent.
+func (in *Incoming) Abandoned() bool {
+	return in.Session() != nil && in.task != nil && in.task.IsCancelled()
+}
+
+// eventWhere describes the request in events.
+func (in *Incoming) eventWhere() roundtrip.Where {
 	return roundtrip.Where{Version: in.Version, Method: in.Request.Method, Target: in.Target, Request: in.RequestID}
 }
 
@@ -137,4 +152,83 @@ func principalFrom(ctx context.Context) roundtrip.Principal {
 		return p
 	}
 	return roundtrip.Local()
+}
+
+// An activeRequest is all that one request needs from its arrival to its response,
+// allocated together.
+type activeRequest struct {
+	incoming Incoming
+	task     inflight.Request // in the set of the server, and maybe in that of a session
+	channel  requestChannel
+	response protocol.Response
+	// inSession says that task is in the set of the session, too.
+	inSession bool
+	// unfollow is set for a request of a session that has the id of another: it is
+	// not in the session's set and follows the end of the session by itself.
+	unfollow func() bool
+}
+
+// newActiveRequest returns a request that lies in an activeRequest.
+func newActiveRequest() *Incoming {
+	l := &activeRequest{}
+	l.incoming.active = l
+	return &l.incoming
+}
+
+// takeActive returns the memory to serve the request with, once. A request that no
+// server admitted, or that is served again, gets new memory.
+func (in *Incoming) takeActive() *activeRequest {
+	l := in.active
+	if in.active = nil; l == nil {
+		l = &activeRequest{}
+	}
+	return l
+}
+
+// maxBodySlack is how many bytes of a body a waiting call may hold that its
+// handler has not been given. Copying costs more than a few hundred bytes are
+// worth.
+const maxBodySlack = 1 << 10
+
+// copyFromBody copies the parts of the body that the handler of a session's
+// request is given, arguments and _meta, so that a call that waits for a person
+// does not hold the rest. The retry members do not exist in these revisions.
+// Modern requests do not wait.
+func (in *Incoming) copyFromBody(meta *protocol.RequestMeta) {
+	if len(in.Request.Params) <= maxBodySlack {
+		return
+	}
+	given := len(meta.Extra)
+	switch p := in.Params.(type) {
+	case *protocol.CallToolParams:
+		given += len(p.Arguments)
+	case *protocol.GetPromptParams:
+		given += len(p.Arguments)
+	case *protocol.ReadResourceParams:
+	default:
+		return
+	}
+	if len(in.Request.Params)-given <= maxBodySlack {
+		return
+	}
+	meta.Extra = bytes.Clone(meta.Extra)
+	// What the client can do is the session's, in whichever spelling it came.
+	own := protocol.RequestMeta{ProgressToken: meta.ProgressToken, Extra: meta.Extra}
+	switch p := in.Params.(type) {
+	case *protocol.CallToolParams:
+		p.Arguments, p.Retry, p.RequestMeta = bytes.Clone(p.Arguments), protocol.Retry{}, own
+	case *protocol.GetPromptParams:
+		p.Arguments, p.Retry, p.RequestMeta = bytes.Clone(p.Arguments), protocol.Retry{}, own
+	case *protocol.ReadResourceParams:
+		p.Retry, p.RequestMeta = protocol.Retry{}, own
+	}
+	in.bodyCopied = true
+}
+
+// releaseBody drops the body before the handler runs, which may wait for a person
+// for long.
+func (in *Incoming) releaseBody() {
+	if in.bodyCopied {
+		in.Request = &protocol.Request{ID: in.Request.ID, Method: in.Request.Method}
+	}
 }

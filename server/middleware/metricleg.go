@@ -11,9 +11,9 @@ import (
 	"github.com/rondo-mcp/rondo/server"
 )
 
-// legSeries are the series that legs are counted in. Which ones a leg belongs to
-// is looked up in a table that is only ever copied and replaced: finding a series
-// by its labels costs more than counting.
+// legSeries are the series that legs are counted in. A copy-on-write table maps
+// labels to series: looking a series up by its labels in the client library costs
+// more than counting.
 type legSeries struct {
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
@@ -37,7 +37,7 @@ type boundSeries struct {
 	waits     waitSeries
 }
 
-// waitSeries makes its series with the first observation: most legs never wait.
+// A waitSeries creates its series at the first observation: most legs never wait.
 type waitSeries struct {
 	vec    *prometheus.HistogramVec
 	labels []string
@@ -57,7 +57,7 @@ func newLegSeries(r *registration, o MetricsOptions) legSeries {
 		}
 		countLabels, timeLabels = append(countLabels, "target"), append(timeLabels, "target")
 	}
-	s.requests = r.counters("requests_total", "Requests answered, each leg of a flow for itself.", countLabels...)
+	s.requests = r.newCounters("requests_total", "Requests answered, each leg of a flow for itself.", countLabels...)
 	s.durations = register(r, "request_duration_seconds", prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: r.namespace, Name: "request_duration_seconds",
 		Help:    "Time from the arrival of a request to its answer, less that for which it waited for people, each leg of a flow for itself.",
@@ -71,8 +71,8 @@ func newLegSeries(r *registration, o MetricsOptions) legSeries {
 	return s
 }
 
-// of returns the series of a leg.
-func (s *legSeries) of(in *server.Incoming, outcome string) boundSeries {
+// seriesOf returns the series of a leg.
+func (s *legSeries) seriesOf(in *server.Incoming, outcome string) boundSeries {
 	labels := legLabels{methodLabel(in.Request.Method), outcome, s.targetLabel(in.Target), in.Version.Era()}
 	if series, ok := (*s.found.Load())[labels]; ok {
 		return series
@@ -88,7 +88,7 @@ func (s *legSeries) of(in *server.Incoming, outcome string) boundSeries {
 	return series
 }
 
-// timeLabels are the values of the labels of what is timed.
+// timeLabels returns the label values of a duration.
 func (s *legSeries) timeLabels(labels legLabels) []string {
 	values := []string{labels.method, labels.era.String()}
 	if s.targets != nil {
@@ -97,13 +97,14 @@ func (s *legSeries) timeLabels(labels legLabels) []string {
 	return values
 }
 
-// ofWait returns the series of a wait that no leg is known of.
-func (s *legSeries) ofWait(where roundtrip.Where) waitSeries {
+// seriesOfWait returns the series of a wait that is known from events alone.
+func (s *legSeries) seriesOfWait(where roundtrip.Where) waitSeries {
 	labels := legLabels{methodLabel(where.Method), "", s.targetLabel(where.Target), where.Version.Era()}
 	return waitSeries{s.waits, s.timeLabels(labels)}
 }
 
-// targetLabel keeps peers from making up series.
+// targetLabel returns "other" for targets that are not listed, so that peers
+// cannot create series.
 func (s *legSeries) targetLabel(target string) string {
 	if s.targets == nil || target == "" {
 		return ""
@@ -111,5 +112,5 @@ func (s *legSeries) targetLabel(target string) string {
 	if s.targets[target] {
 		return target
 	}
-	return other
+	return otherLabel
 }

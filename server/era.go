@@ -1,0 +1,47 @@
+package server
+
+import (
+	"context"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// An era is what differs between requests of revision 2026-07-28, which stand for
+// themselves ([modernEra]), and requests of older revisions, which belong to a
+// session ([*Session]). It is chosen once, when a request is admitted: by the
+// transport, which calls [Server.Admit] or [Session.Admit]. Everything else asks the
+// era and does not test for a session.
+type era interface {
+	// beginRequest is called before the middleware, endRequest after the response has
+	// been made, with the id that the request began with.
+	beginRequest(l *activeRequest, in *Incoming)
+	endRequest(l *activeRequest, id protocol.ID)
+	// newPusher returns what asks the client while the request runs, nil where
+	// questions are returned instead or there is no way to send one.
+	newPusher(in *Incoming) *pusher
+	// sessionKey names the session to the funnel, nil: there is none.
+	sessionKey() any
+	// answerOwnMethod answers the methods that this era alone has. It reports false
+	// for others.
+	answerOwnMethod(ctx context.Context, in *Incoming) (protocol.Result, error, bool)
+	// logLevel returns the least severe level that the client wants, empty for none.
+	logLevel(meta *protocol.RequestMeta) protocol.LoggingLevel
+	// hasParamHeaders reports whether arguments must be mirrored into headers. Where they
+	// need not be, those that are there must agree all the same.
+	hasParamHeaders() bool
+	// refuseCapabilities returns the error for a client that lacks capabilities.
+	refuseCapabilities(missing protocol.ClientCapabilities) error
+	// refuseTool returns the answer to a call whose tool the client cannot use.
+	refuseTool(err error) (protocol.Result, error)
+	// namesServer reports whether results carry the name of the server in _meta.
+	namesServer() bool
+	// spellError returns an error as this era has it on the wire. e may be nil.
+	spellError(ctx context.Context, in *Incoming, e *protocol.Error) *protocol.Error
+	// revertFailedOpen undoes what the admission of a request did that failed with err.
+	revertFailedOpen(in *Incoming, err error)
+}
+
+var (
+	_ era = modernEra{}
+	_ era = (*Session)(nil)
+)

@@ -1,0 +1,121 @@
+package server
+
+import (
+	"context"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// Admit decodes the parameters of a request and checks what can be checked
+// before anything is dispatched: that the request declares its version and
+// capabilities, that the version is supported, and that the method exists and
+// is offered. It never fails: a request that may not pass carries its refusal.
+// The message must have been read by [protocol.DecodeMessage].
+func (s *Server) Admit(req *protocol.Request) *Incoming { return s.admitRequest(req, nil) }
+
+func (s *Server) admitRequest(req *protocol.Request, malformed *protocol.Error) *Incoming {
+	in := newActiveRequest()
+	in.Request, in.Version, in.Principal, in.server = req, protocol.Latest, roundtrip.Local(), s
+	in.era = modernEra{s}
+	in.DraftErrorCodes = s.opts.DraftErrorCodes
+	if req == nil {
+		in.Request = &protocol.Request{}
+		malformed = protocol.Errorf(protocol.CodeInvalidRequest, "invalid request: nil")
+	}
+	in.Refuse(malformed)
+	params, err := protocol.DecodeParams(in.Request.Method, in.Request.Params)
+	if err == nil {
+		in.Params, in.Target, in.Meta = params, targetOf(params), params.RequestMetadata()
+		in.Refuse(s.checkRequest(in.Request.Method, in.Meta))
+		return in
+	}
+	// What cannot be read may have a version that explains why. The parameters
+	// of discover are nothing but _meta.
+	meta, metaErr := protocol.DecodeParams(protocol.MethodDiscover, in.Request.Params)
+	if metaErr != nil && in.Request.Method != protocol.MethodInitialize {
+		in.Meta = &protocol.RequestMeta{}
+		in.Refuse(asError(metaErr))
+		return in
+	}
+	in.Meta = meta.RequestMetadata()
+	in.Refuse(s.checkRequest(in.Request.Method, in.Meta))
+	in.Refuse(asError(err))
+	return in
+}
+
+// supportedVersions are the revisions that this server speaks.
+func supportedVersions() []protocol.Version { return []protocol.Version{protocol.V20260728} }
+
+// checkRequest returns why a request may not be dispatched, nil if it may. The
+// version comes first: what a method or a key means depends on it.
+func (s *Server) checkRequest(method string, meta *protocol.RequestMeta) *protocol.Error {
+	switch {
+	case method == protocol.MethodInitialize:
+		return refuseInitialize()
+	case meta.Version == "":
+		return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: _meta: %s: must be present", protocol.MetaProtocolVersion)
+	case meta.Version != protocol.V20260728:
+		return protocol.UnsupportedVersion(string(meta.Version), supportedVersions())
+	case !s.offersMethod(method):
+		return protocol.Errorf(protocol.CodeMethodNotFound, "method not found: %s", clipQuoted(method))
+	case meta.Capabilities == nil:
+		return protocol.Errorf(protocol.CodeInvalidParams, "invalid params: _meta: %s: must be present", protocol.MetaClientCapabilities)
+	}
+	return nil
+}
+
+// refuseInitialize is the one thing that a legacy client can be told where there
+// are no sessions (basic/versioning).
+func refuseInitialize() *protocol.Error {
+	e := protocol.Errorf(protocol.CodeMethodNotFound, "method not found: initialize; this server supports %v", supportedVersions())
+	return e.WithData(struct {
+		Supported []protocol.Version `json:"supported"`
+	}{supportedVersions()})
+}
+
+// modernEra is the era of revision 2026-07-28: each request stands for itself, and
+// questions are returned.
+type modernEra struct{ server *Server }
+
+func (modernEra) beginRequest(*activeRequest, *Incoming) {}
+
+func (modernEra) endRequest(*activeRequest, protocol.ID) {}
+
+func (modernEra) newPusher(*Incoming) *pusher { return nil }
+
+func (modernEra) sessionKey() any { return nil }
+
+func (m modernEra) answerOwnMethod(
+	ctx context.Context, in *Incoming,
+) (protocol.Result, error, bool) {
+	switch p := in.Params.(type) {
+	case *protocol.DiscoverParams:
+		return m.server.answerDiscover(in), nil, true
+	case *protocol.ListenParams:
+		result, err := m.server.answerListen(ctx, in, p)
+		return result, err, true
+	}
+	return nil, nil, false
+}
+
+func (modernEra) logLevel(meta *protocol.RequestMeta) protocol.LoggingLevel { return meta.LogLevel }
+
+func (modernEra) hasParamHeaders() bool { return true }
+
+func (modernEra) refuseCapabilities(missing protocol.ClientCapabilities) error {
+	return protocol.MissingCapabilities(missing)
+}
+
+func (modernEra) refuseTool(err error) (protocol.Result, error) { return nil, err }
+
+func (modernEra) namesServer() bool { return true }
+
+func (m modernEra) spellError(_ context.Context, _ *Incoming, e *protocol.Error) *protocol.Error {
+	if e != nil && m.server.opts.DraftErrorCodes {
+		return e.Draft()
+	}
+	return e
+}
+
+func (modernEra) revertFailedOpen(*Incoming, error) {}

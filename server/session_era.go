@@ -1,0 +1,330 @@
+package server
+
+import (
+	"context"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/internal/revision"
+	"github.com/rondo-mcp/rondo/internal/urlrule"
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// openLocked opens the session for an initialize that is being admitted.
+func (x *Session) openLocked(in *Incoming, p *protocol.InitializeParams) {
+	x.version = negotiateVersion(p.ProtocolVersion)
+	capabilities, info := limitDeclared(p.Capabilities, p.ClientInfo)
+	x.client.Capabilities, x.client.ClientInfo = &capabilities, &info
+	in.Version = x.version
+	in.Meta.Capabilities, in.Meta.ClientInfo = x.client.Capabilities, x.client.ClientInfo
+	in.opensSession = true
+}
+
+// revertFailedOpen implements [era]: it undoes openLocked when initialize failed.
+func (x *Session) revertFailedOpen(in *Incoming, err error) {
+	if !in.opensSession || err == nil {
+		return
+	}
+	x.server.hub.removeSubscriber(x.announcements)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.version, x.client = "", protocol.RequestMeta{}
+}
+
+// offersMethod is [Server.offersMethod] for sessions.
+func (x *Session) offersMethod(method string) bool {
+	s := x.server
+	switch method {
+	case protocol.MethodDiscover, protocol.MethodListen:
+		return false
+	case protocol.MethodPing, protocol.MethodSetLevel:
+		return true
+	case protocol.MethodSubscribe, protocol.MethodUnsubscribe:
+		return x.sendUnrelated != nil && s.offersMethod(protocol.MethodReadResource)
+	}
+	return s.offersMethod(method)
+}
+
+// answerOwnMethod implements [era].
+func (x *Session) answerOwnMethod(_ context.Context, in *Incoming) (protocol.Result, error, bool) {
+	switch p := in.Params.(type) {
+	case *protocol.InitializeParams:
+		return x.answerInitialize(in), nil, true
+	case *protocol.PingParams:
+		return &protocol.EmptyResult{}, nil, true
+	case *protocol.SetLevelParams:
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.level = p.Level
+		return &protocol.EmptyResult{}, nil, true
+	case *protocol.SubscribeParams:
+		if in.Request.Method == protocol.MethodSubscribe {
+			if err := x.subscribeResource(p.URI); err != nil {
+				return nil, err, true
+			}
+		} else {
+			x.unsubscribeResource(p.URI)
+		}
+		return &protocol.EmptyResult{}, nil, true
+	}
+	return nil, nil, false
+}
+
+// answerInitialize answers initialize, and subscribes the session to the changes
+// that the answer promises.
+func (x *Session) answerInitialize(in *Incoming) *protocol.InitializeResult {
+	c := legacyCapabilities(x.server.declaredCapabilities(), in.Version)
+	if x.sendUnrelated == nil {
+		c = withoutAnnouncements(c)
+	}
+	if x.stateless {
+		c.Logging = nil // the level could not be kept
+	}
+	x.followLists(protocol.SubscriptionFilter{
+		ToolsListChanged:     c.Tools != nil && c.Tools.ListChanged,
+		PromptsListChanged:   c.Prompts != nil && c.Prompts.ListChanged,
+		ResourcesListChanged: c.Resources != nil && c.Resources.ListChanged,
+	})
+	return &protocol.InitializeResult{
+		ProtocolVersion: in.Version,
+		Capabilities:    c,
+		ServerInfo:      legacyInfo(x.server.opts.Info, in.Version),
+		Instructions:    x.server.opts.Instructions,
+	}
+}
+
+// legacyCapabilities leaves out the capabilities that revision v does not have.
+func legacyCapabilities(c protocol.ServerCapabilities, v protocol.Version) protocol.ServerCapabilities {
+	c.Extensions = nil
+	if v < protocol.V20250326 {
+		c.Completions = nil
+	}
+	return c
+}
+
+// withoutAnnouncements leaves out the promises to announce changes.
+func withoutAnnouncements(c protocol.ServerCapabilities) protocol.ServerCapabilities {
+	if c.Tools != nil {
+		c.Tools = &protocol.ListCapability{}
+	}
+	if c.Prompts != nil {
+		c.Prompts = &protocol.ListCapability{}
+	}
+	if c.Resources != nil {
+		c.Resources = &protocol.ResourcesCapability{}
+	}
+	return c
+}
+
+// legacyInfo leaves out the members that revision v does not have.
+func legacyInfo(info protocol.Implementation, v protocol.Version) protocol.Implementation {
+	if v < protocol.V20251125 {
+		info.Description, info.WebsiteURL, info.Icons = "", "", nil
+	}
+	if v < protocol.V20250618 {
+		info.Title = ""
+	}
+	return info
+}
+
+// subscribeResource subscribes the session to changes of the resource at uri. It
+// does not reveal whether there is one. The number of URIs and their size are
+// limited: they are held as long as the session.
+func (x *Session) subscribeResource(uri string) error {
+	hub := x.server.hub
+	hub.mu.Lock()
+	defer hub.mu.Unlock()
+	if _, twice := x.announcements.resources[uri]; twice {
+		return nil
+	}
+	if len(x.announcements.resources) >= MaxSubscribedResources || x.uriBytes+len(uri) > MaxListenBytes {
+		return quota.Refuse("session", subscriptionRetry, "too many resources are subscribed to; unsubscribe from some")
+	}
+	x.announcements.resources[uri] = struct{}{}
+	x.uriBytes += len(uri)
+	return nil
+}
+
+func (x *Session) unsubscribeResource(uri string) {
+	hub := x.server.hub
+	hub.mu.Lock()
+	defer hub.mu.Unlock()
+	if _, ok := x.announcements.resources[uri]; ok {
+		delete(x.announcements.resources, uri)
+		x.uriBytes -= len(uri)
+		x.announcements.forgetUpdate(uri)
+	}
+}
+
+// noteInitialized lets announcements out: a server may send nothing but pings and
+// logs before notifications/initialized (basic/lifecycle, "Initialization").
+func (x *Session) noteInitialized() {
+	x.mu.Lock()
+	x.clientReady = x.version != ""
+	x.mu.Unlock()
+	x.startAnnouncing()
+}
+
+// startAnnouncing starts the goroutine that announces pending changes, unless it
+// runs. However many changes there are meanwhile, there is one goroutine, and none
+// while nothing changes.
+func (x *Session) startAnnouncing() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.clientReady || x.announcing || x.closed || x.sendUnrelated == nil {
+		return
+	}
+	x.announcing = true
+	go func() {
+		for x.announceChanges() {
+		}
+	}()
+}
+
+// announceChanges sends the pending changes. It reports false when there were
+// none, and the goroutine ends.
+func (x *Session) announceChanges() bool {
+	x.mu.Lock()
+	lists, updated := x.announcements.takeDue()
+	if x.closed || len(lists)+len(updated) == 0 {
+		x.announcing = false
+		x.mu.Unlock()
+		return false
+	}
+	x.mu.Unlock()
+	l := &announcer{server: x.server, in: &Incoming{Principal: x.principal, Back: announcementChannel{x}}}
+	for _, method := range lists {
+		x.announceOne(l, method, "")
+	}
+	for _, uri := range updated {
+		x.announceOne(l, protocol.NotifyResourceUpdated, uri)
+	}
+	return true
+}
+
+// announceOne announces that a list changed, or the resource at uri. It recovers
+// panics of Visible and of the transport.
+func (x *Session) announceOne(l *announcer, method, uri string) {
+	defer x.server.recoverAndReport(x.lifetime, roundtrip.Where{Version: x.Version(), Method: method, Target: uri})
+	if uri != "" {
+		_ = l.sendDue(x.lifetime, nil, []string{uri})
+	} else {
+		_ = l.sendDue(x.lifetime, []string{method}, nil)
+	}
+}
+
+// An announcementChannel sends messages that relate to no request. They are lost
+// when no client is connected, which is no error.
+type announcementChannel struct{ session *Session }
+
+// Notify implements [protocol.Back].
+func (b announcementChannel) Notify(ctx context.Context, n *protocol.Notification) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	_ = b.session.sendUnrelated(ctx, n)
+	return nil
+}
+
+// sendNow sends one message that relates to no request.
+func (x *Session) sendNow(ctx context.Context, m protocol.Message) error {
+	if x.lifetime.Err() != nil {
+		return ErrSessionClosed
+	}
+	if x.sendUnrelated == nil {
+		return ErrEnded
+	}
+	return x.sendUnrelated(ctx, m)
+}
+
+// followLists subscribes the session to changes from now on, unless it is closed.
+func (x *Session) followLists(filter protocol.SubscriptionFilter) {
+	x.server.hub.joinSession(x.announcements, filter)
+	x.mu.Lock()
+	closed := x.closed
+	x.mu.Unlock()
+	if closed {
+		x.server.hub.removeSubscriber(x.announcements)
+	}
+}
+
+// newPusher implements [era]. Questions go out on the channel of the request.
+func (x *Session) newPusher(in *Incoming) *pusher {
+	back, ok := in.Back.(BackSender)
+	if !ok {
+		return nil
+	}
+	return &pusher{session: x, version: in.Version, channel: in.channel, back: back}
+}
+
+func (x *Session) sessionKey() any { return x }
+
+// logLevel returns the level that the client chose with logging/setLevel.
+func (x *Session) logLevel(*protocol.RequestMeta) protocol.LoggingLevel {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.level
+}
+
+func (x *Session) hasParamHeaders() bool { return false }
+
+func (x *Session) refuseCapabilities(missing protocol.ClientCapabilities) error {
+	return protocol.Errorf(protocol.CodeCannotAsk,
+		"the client does not support: %s; use a client that does", missing)
+}
+
+// refuseTool tells the model, which reads results and not errors.
+func (x *Session) refuseTool(err error) (protocol.Result, error) {
+	if e, ok := protocol.AsError(err); ok {
+		return ErrorText(e.Message), nil
+	}
+	return nil, err
+}
+
+// namesServer is false: the answer to initialize has named the server.
+func (x *Session) namesServer() bool { return false }
+
+// spellError implements [era]. Codes that the revision does not have are kept off its
+// wire, and a resource that is not found has a code of its own there (server/resources,
+// "Error Handling"). URLs in an error of middleware are checked here, since they have
+// not passed the funnel.
+func (x *Session) spellError(
+	ctx context.Context, in *Incoming, e *protocol.Error,
+) *protocol.Error {
+	spelled, err := revision.SpellError(in.Version, e)
+	switch {
+	case err != nil:
+		return x.server.reportBug(ctx, in, err)
+	case spelled == nil:
+		return nil
+	case spelled.Code == protocol.CodeURLElicitationRequired:
+		hook := urlrule.Hook(x.server.opts.Roundtrip.AllowURL)
+		if refusal := hook.RefuseRequired(spelled); refusal != nil {
+			_ = x.server.reportBug(ctx, in, refusal)
+			return refusal.Wire()
+		}
+	case spelled.Code == protocol.CodeInvalidParams && isMissingResource(in, spelled):
+		c := *spelled
+		c.Code = protocol.CodeResourceNotFound
+		return &c
+	}
+	return spelled
+}
+
+// isMissingResource recognises what [protocol.ResourceNotFound] returns: an answer
+// about a resource whose data is its URI and nothing else.
+func isMissingResource(in *Incoming, e *protocol.Error) bool {
+	switch in.Request.Method {
+	case protocol.MethodReadResource, protocol.MethodSubscribe:
+	default:
+		return false
+	}
+	members, uri := 0, false
+	err := jsonx.Members(e.Data, func(key, value []byte) error {
+		members++
+		uri = string(key) == "uri" && jsonx.KindOf(value) == jsonx.String
+		return nil
+	})
+	return err == nil && members == 1 && uri
+}
