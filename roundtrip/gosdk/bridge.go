@@ -8,21 +8,21 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// errBridged stops the SDK from putting returned questions to a legacy client.
-var errBridged = errors.New("the funnel puts the questions to the client")
+// errBridgeStopped stops the SDK from putting returned questions to a legacy client.
+var errBridgeStopped = errors.New("the funnel puts the questions to the client")
 
-// bridge is the function of the SDK that puts one returned question to a legacy
+// bridgeFunction is the function of the SDK that puts one returned question to a legacy
 // client. What a handler pushes itself does not pass it, and is let through.
-const bridge = "github.com/modelcontextprotocol/go-sdk/mcp.fulfillServerInputRequest"
+const bridgeFunction = "github.com/modelcontextprotocol/go-sdk/mcp.fulfillServerInputRequest"
 
-// bridging reports whether the SDK's bridge is among the callers: nothing in
+// calledByBridge reports whether the SDK's bridge is among the callers: nothing in
 // what it sends tells.
-func bridging() bool {
+func calledByBridge() bool {
 	callers := make([]uintptr, 32)
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
 	for {
 		frame, more := frames.Next()
-		if frame.Function == bridge {
+		if frame.Function == bridgeFunction {
 			return true
 		}
 		if !more {
@@ -39,16 +39,16 @@ const (
 	bridgeUnread = "read handler returned nil information"
 )
 
-// bridgeFailed reports whether err is of the bridge and not of the handler. To
+// isBridgeError reports whether err is of the bridge and not of the handler. To
 // be wrong costs a run of the handler.
-func (c *call) bridgeFailed(err error) bool {
+func (c *call) isBridgeError(err error) bool {
 	switch {
 	case err == nil:
 		return false
-	case errors.Is(err, errBridged):
+	case errors.Is(err, errBridgeStopped):
 		return true
 	case c.method == protocol.MethodReadResource && strings.HasSuffix(err.Error(), bridgeUnread):
-		return c.Version.Era() == protocol.Legacy || c.disguise() != ""
+		return c.Version.Era() == protocol.Legacy || c.shadowVersion() != ""
 	}
 	return strings.HasPrefix(err.Error(), bridgeError) || err.Error() == bridgeBusy
 }

@@ -25,7 +25,7 @@ import (
 // apart by something else, say so with [WithPrincipal].
 func PrincipalOf(req mcp.Request) roundtrip.Principal {
 	extra := req.GetExtra()
-	if extra == nil || extra.Header == nil || extra.Header[localKey] != nil {
+	if extra == nil || extra.Header == nil || extra.Header[streamHeader] != nil {
 		return roundtrip.Local()
 	}
 	if extra.TokenInfo == nil || extra.TokenInfo.UserID == "" {
@@ -44,22 +44,22 @@ type call struct {
 	session *mcp.ServerSession // the client's
 	next    mcp.MethodHandler
 	client  *mcp.Implementation
-	// said is what the client declared, as the SDK keeps it.
-	said *mcp.ClientCapabilities
+	// declared is what the client declared, as the SDK keeps it.
+	declared *mcp.ClientCapabilities
 
 	// complete is what the handler answered, and placeholder what stands for it
 	// in the funnel, which needs to know little of it.
 	complete    mcp.Result
 	placeholder protocol.Result
-	// failure is the error that the SDK has made complete of, for a typed tool.
-	failure error
-	pushed  atomic.Bool // a question was put to a legacy client
-	// misled says that the session is of an older revision and that the SDK
+	// toolError is the error that the SDK has made complete of, for a typed tool.
+	toolError   error
+	askedByPush atomic.Bool // a question was put to a legacy client
+	// sdkSaysModern says that the session is of an older revision and that the SDK
 	// takes it for modern, since that is what the client asked for at first.
-	misled bool
-	// returns says that the handler returns its questions and that the SDK
+	sdkSaysModern bool
+	// returnsQuestions says that the handler returns its questions and that the SDK
 	// would put them to a legacy client itself.
-	returns bool
+	returnsQuestions bool
 }
 
 // newCall reads a request. An error is one of the client's.
@@ -77,7 +77,7 @@ func (a *adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 		c.Target, c.Arguments = r.Params.Name, r.Params.Arguments
 		answers, state = r.Params.InputResponses, r.Params.RequestState
 		c.session = r.Session
-		c.describe(r.Params.Meta, r.ProtocolVersion(), r.ClientCapabilities(), r.ClientInfo())
+		c.readClient(r.Params.Meta, r.ProtocolVersion(), r.ClientCapabilities(), r.ClientInfo())
 	case *mcp.GetPromptRequest:
 		c.Target = r.Params.Name
 		if r.Params.Arguments != nil {
@@ -85,12 +85,12 @@ func (a *adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 		}
 		answers, state = r.Params.InputResponses, r.Params.RequestState
 		c.session = r.Session
-		c.describe(r.Params.Meta, r.ProtocolVersion(), r.ClientCapabilities(), r.ClientInfo())
+		c.readClient(r.Params.Meta, r.ProtocolVersion(), r.ClientCapabilities(), r.ClientInfo())
 	case *mcp.ReadResourceRequest:
 		c.Target = r.Params.URI
 		answers, state = r.Params.InputResponses, r.Params.RequestState
 		c.session = r.Session
-		c.describe(r.Params.Meta, r.ProtocolVersion(), r.ClientCapabilities(), r.ClientInfo())
+		c.readClient(r.Params.Meta, r.ProtocolVersion(), r.ClientCapabilities(), r.ClientInfo())
 	default:
 		return nil, fmt.Errorf("%s: the request is a %T", method, req)
 	}
@@ -98,26 +98,26 @@ func (a *adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 		return nil, fmt.Errorf("%s: the request has no session", method)
 	}
 	c.Session = c.session
-	if retry, ok := asSent(method, req.GetExtra()); ok {
+	if retry, ok := readRetry(method, req.GetExtra()); ok {
 		c.Responses, c.State, c.Lossy = retry.InputResponses, retry.RequestState, false
 		return c, nil
 	}
 	c.State = protocol.StateText(state)
-	return c, c.read(answers)
+	return c, c.readAnswers(answers)
 }
 
-// describe fills in what the client said of itself. A request that names a
+// readClient fills in what the client said of itself. A request that names a
 // modern revision in its _meta is of that revision whatever the session is; in
 // sessions the SDK keeps what the client asked for at first, which may be newer
 // than what it was given.
-func (c *call) describe(meta mcp.Meta, version string, said *mcp.ClientCapabilities, client *mcp.Implementation) {
+func (c *call) readClient(meta mcp.Meta, version string, said *mcp.ClientCapabilities, client *mcp.Implementation) {
 	c.Version = protocol.Version(version)
 	if namedRevision(meta) == "" && (c.Version == "" || c.Version.Era() != protocol.Legacy) {
-		c.misled = c.Version != ""
+		c.sdkSaysModern = c.Version != ""
 		c.Version = protocol.V20251125
 	}
-	c.said, c.client = said, client
-	c.Capabilities = capabilities(said)
+	c.declared, c.client = said, client
+	c.Capabilities = decodeCapabilities(said)
 	if c.Version.Era() == protocol.Legacy {
 		c.Push = pusher{c}
 	}
@@ -130,8 +130,8 @@ func namedRevision(meta mcp.Meta) string {
 	return named
 }
 
-// inSession reports whether a request is of an older revision.
-func inSession(req mcp.Request) bool {
+// isLegacySession reports whether a request is of an older revision.
+func isLegacySession(req mcp.Request) bool {
 	session, ok := req.GetSession().(*mcp.ServerSession)
 	if !ok || session.InitializeParams() == nil {
 		return false
@@ -144,8 +144,8 @@ func inSession(req mcp.Request) bool {
 	return protocol.Version(session.InitializeParams().ProtocolVersion).Era() == protocol.Legacy
 }
 
-// read takes the answers over that the SDK has decoded. Their order is lost.
-func (c *call) read(answers mcp.InputResponseMap) error {
+// readAnswers takes the answers over that the SDK has decoded. Their order is lost.
+func (c *call) readAnswers(answers mcp.InputResponseMap) error {
 	if answers == nil {
 		return nil
 	}
@@ -160,9 +160,9 @@ func (c *call) read(answers mcp.InputResponseMap) error {
 	return nil
 }
 
-// capabilities reads what the SDK has decoded; encoding it would declare roots
+// decodeCapabilities reads what the SDK has decoded; encoding it would declare roots
 // for everybody.
-func capabilities(said *mcp.ClientCapabilities) (c protocol.ClientCapabilities) {
+func decodeCapabilities(said *mcp.ClientCapabilities) (c protocol.ClientCapabilities) {
 	if said == nil {
 		return c
 	}

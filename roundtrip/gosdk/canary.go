@@ -60,7 +60,7 @@ func canaries() []canary {
 func tryMarks() error {
 	for _, r := range []mcp.Result{&mcp.CallToolResult{}, &mcp.GetPromptResult{}, &mcp.ReadResourceResult{}} {
 		for _, modern := range []bool{true, false} {
-			stamped, err := restamped(r, modern)
+			stamped, err := withResultType(r, modern)
 			if err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ func tryMarks() error {
 	for text, r := range map[string]interface {
 		mcp.Result
 		NeedsInput() bool
-	}{markedTool: &mcp.CallToolResult{}, markedPrompt: &mcp.GetPromptResult{}, markedResource: &mcp.ReadResourceResult{}} {
+	}{askingToolJSON: &mcp.CallToolResult{}, askingPromptJSON: &mcp.GetPromptResult{}, askingResourceJSON: &mcp.ReadResourceResult{}} {
 		if err := json.Unmarshal([]byte(text), r); err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func tryMarks() error {
 func tryEmbedding() error {
 	const text = `{"resultType":"input_required"}`
 	for _, r := range []mcp.Result{&mcp.CallToolResult{}, &mcp.GetPromptResult{}, &mcp.ReadResourceResult{}} {
-		written, err := json.Marshal(&exact{r, json.RawMessage(text)})
+		written, err := json.Marshal(&exactResult{r, json.RawMessage(text)})
 		if err != nil || string(written) != text {
 			return fmt.Errorf("%T is written as %s, %v", r, written, err)
 		}
@@ -122,7 +122,7 @@ func runTrial(ctx context.Context, version protocol.Version, tool mcp.ToolHandle
 			t.seen = req
 			return tool(ctx, req)
 		})
-	t.server.AddSendingMiddleware(t.adapter.send)
+	t.server.AddSendingMiddleware(t.adapter.sendToClient)
 	t.server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		wrapped := middleware(t)(next)
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
@@ -191,12 +191,12 @@ func tryReplacing(ctx context.Context) error {
 		return func(next mcp.MethodHandler) mcp.MethodHandler {
 			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 				r := req.(*mcp.CallToolRequest)
-				l := &leg{ctx: ctx, call: &call{adapter: t.adapter, session: r.Session, said: r.ClientCapabilities(), client: r.ClientInfo()}}
-				session, err := t.adapter.shadow(l, protocol.V20251125)
+				run := &handlerRun{ctx: ctx, call: &call{adapter: t.adapter, session: r.Session, declared: r.ClientCapabilities(), client: r.ClientInfo()}}
+				session, err := t.adapter.connectShadow(run, protocol.V20251125)
 				if err != nil {
 					return nil, err
 				}
-				defer t.adapter.end(session)
+				defer t.adapter.closeShadow(session)
 				shown = session
 				params := *r.Params
 				params.RequestState = "replaced"
@@ -239,12 +239,12 @@ func tryReturned(ctx context.Context) error {
 }
 
 // withLeg runs the rest in a leg, and keeps what came of it.
-func withLeg(l *leg, failure *error) func(*trial) mcp.Middleware {
+func withLeg(run *handlerRun, failure *error) func(*trial) mcp.Middleware {
 	return func(t *trial) mcp.Middleware {
 		return func(next mcp.MethodHandler) mcp.MethodHandler {
 			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-				l.ctx, l.call = ctx, &call{adapter: t.adapter}
-				result, err := next(context.WithValue(ctx, legKey{}, l), method, req)
+				run.ctx, run.call = ctx, &call{adapter: t.adapter}
+				result, err := next(context.WithValue(ctx, handlerRunKey{}, run), method, req)
 				if *failure = err; err != nil {
 					return &mcp.CallToolResult{Content: []mcp.Content{}}, nil
 				}
@@ -257,31 +257,31 @@ func withLeg(l *leg, failure *error) func(*trial) mcp.Middleware {
 // tryBridge: in a session the SDK asks what a handler has returned through the
 // sending middleware, which recognises it and stops it.
 func tryBridge(ctx context.Context) error {
-	var l leg
+	var run handlerRun
 	var failure error
-	t, err := runTrial(ctx, protocol.V20251125, trialReturned, withLeg(&l, &failure))
+	t, err := runTrial(ctx, protocol.V20251125, trialReturned, withLeg(&run, &failure))
 	if err != nil {
 		return err
 	}
-	if !l.wasBridged() || !l.call.bridgeFailed(failure) || t.pushed != 0 {
-		return fmt.Errorf("stopped %t with %v, after %d questions", l.wasBridged(), failure, t.pushed)
+	if !run.wasBridged() || !run.call.isBridgeError(failure) || t.pushed != 0 {
+		return fmt.Errorf("stopped %t with %v, after %d questions", run.wasBridged(), failure, t.pushed)
 	}
 	return nil
 }
 
 // tryPush: what the handler pushes itself is let through.
 func tryPush(ctx context.Context) error {
-	var l leg
+	var run handlerRun
 	var failure error
 	t, err := runTrial(ctx, protocol.V20251125, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		_, _ = req.Session.Elicit(ctx, trialQuestion())
 		return trialDone(ctx, req)
-	}, withLeg(&l, &failure))
+	}, withLeg(&run, &failure))
 	if err != nil {
 		return err
 	}
-	if l.wasBridged() || failure != nil || t.pushed != 1 {
-		return fmt.Errorf("stopped %t with %v, after %d questions", l.wasBridged(), failure, t.pushed)
+	if run.wasBridged() || failure != nil || t.pushed != 1 {
+		return fmt.Errorf("stopped %t with %v, after %d questions", run.wasBridged(), failure, t.pushed)
 	}
 	return nil
 }
@@ -291,7 +291,7 @@ func tryErrors(ctx context.Context) error {
 	_, err := runTrial(ctx, protocol.V20260728, trialDone, func(*trial) mcp.Middleware {
 		return func(mcp.MethodHandler) mcp.MethodHandler {
 			return func(context.Context, string, mcp.Request) (mcp.Result, error) {
-				return nil, wireError(protocol.MissingCapabilities(protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}))
+				return nil, encodeError(protocol.MissingCapabilities(protocol.ClientCapabilities{Roots: &protocol.RootsCapability{}}))
 			}
 		}
 	})

@@ -33,7 +33,7 @@ func TestInstallSaysWhatIsDifferent(t *testing.T) {
 // The words and functions that are looked for are those of the SDK's bridge:
 // without them its questions would be taken for the handler's.
 func TestBridgeIsNamed(t *testing.T) {
-	if gosdk.Bridging() {
+	if gosdk.CalledByBridge() {
 		t.Error("a test is taken for the SDK's bridge")
 	}
 }

@@ -47,14 +47,14 @@ import (
 // [Install] it is session.Elicit, and nothing else, except that a URL that nobody
 // may be sent to is refused there, too.
 func Elicit(ctx context.Context, session *mcp.ServerSession, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	return ask(ctx, session, params, session.Elicit)
+	return askOrCall(ctx, session, params, session.Elicit)
 }
 
 // TryElicit is [Elicit] for handlers that can do without an answer: where the
 // client cannot be asked it returns a [*roundtrip.PushError], and the call goes
 // on. In a session so does any other failure to ask.
 func TryElicit(ctx context.Context, session *mcp.ServerSession, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	return ask(ctx, session, params, session.Elicit, roundtrip.IfPossible())
+	return askOrCall(ctx, session, params, session.Elicit, roundtrip.IfPossible())
 }
 
 // CreateMessage asks the client's model, in place of session.CreateMessage, as
@@ -69,12 +69,12 @@ func TryCreateMessage(ctx context.Context, session *mcp.ServerSession, params *m
 }
 
 func createMessage(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageParams, opts ...roundtrip.AskOption) (*mcp.CreateMessageResult, error) {
-	l := legOf(ctx, session)
-	if l == nil {
+	run := findRun(ctx, session)
+	if run == nil {
 		return session.CreateMessage(ctx, params)
 	}
 	all, result := &mcp.CreateMessageWithToolsResult{}, &mcp.CreateMessageResult{}
-	if err := l.ask(ctx, params, all, opts...); err != nil {
+	if err := run.askAndDecode(ctx, params, all, opts...); err != nil {
 		return result, err
 	}
 	if len(all.Content) > 1 {
@@ -90,42 +90,42 @@ func createMessage(ctx context.Context, session *mcp.ServerSession, params *mcp.
 // CreateMessageWithTools asks the client's model, in place of
 // session.CreateMessageWithTools, as [Elicit] does.
 func CreateMessageWithTools(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
-	return ask(ctx, session, params, session.CreateMessageWithTools)
+	return askOrCall(ctx, session, params, session.CreateMessageWithTools)
 }
 
 // TryCreateMessageWithTools is [CreateMessageWithTools] as [TryElicit] is Elicit.
 func TryCreateMessageWithTools(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
-	return ask(ctx, session, params, session.CreateMessageWithTools, roundtrip.IfPossible())
+	return askOrCall(ctx, session, params, session.CreateMessageWithTools, roundtrip.IfPossible())
 }
 
 // ListRoots asks which directories the client exposes, in place of
 // session.ListRoots, as [Elicit] does.
 func ListRoots(ctx context.Context, session *mcp.ServerSession, params *mcp.ListRootsParams) (*mcp.ListRootsResult, error) {
-	return ask(ctx, session, params, session.ListRoots)
+	return askOrCall(ctx, session, params, session.ListRoots)
 }
 
 // TryListRoots is [ListRoots] as [TryElicit] is Elicit.
 func TryListRoots(ctx context.Context, session *mcp.ServerSession, params *mcp.ListRootsParams) (*mcp.ListRootsResult, error) {
-	return ask(ctx, session, params, session.ListRoots, roundtrip.IfPossible())
+	return askOrCall(ctx, session, params, session.ListRoots, roundtrip.IfPossible())
 }
 
-// ask puts a question through the round that ctx is of, or, where there is none,
+// askOrCall puts a question through the round that ctx is of, or, where there is none,
 // live.
-func ask[P mcp.InputRequest, R any](ctx context.Context, session *mcp.ServerSession, params P, live func(context.Context, P) (*R, error), opts ...roundtrip.AskOption) (*R, error) {
-	l := legOf(ctx, session)
-	if l == nil {
-		if refusal := refuseVisit(nil, params); refusal != nil {
+func askOrCall[P mcp.InputRequest, R any](ctx context.Context, session *mcp.ServerSession, params P, live func(context.Context, P) (*R, error), opts ...roundtrip.AskOption) (*R, error) {
+	run := findRun(ctx, session)
+	if run == nil {
+		if refusal := refuseURL(nil, params); refusal != nil {
 			return new(R), refusal
 		}
 		return live(ctx, params)
 	}
 	result := new(R)
-	return result, l.ask(ctx, params, result, opts...)
+	return result, run.askAndDecode(ctx, params, result, opts...)
 }
 
-// refuseVisit refuses a URL that nobody may be sent to, where no funnel does. The
+// refuseURL refuses a URL that nobody may be sent to, where no funnel does. The
 // refusal names the elicitation, for such questions have no key.
-func refuseVisit(hook urlrule.Hook, params any) *urlrule.Refusal {
+func refuseURL(hook urlrule.Hook, params any) *urlrule.Refusal {
 	visit, ok := params.(*mcp.ElicitParams)
 	if !ok || visit == nil || visit.Mode == "form" || visit.Mode == "" && visit.URL == "" && visit.ElicitationID == "" {
 		return nil
@@ -142,38 +142,38 @@ func WithKey(ctx context.Context, key string) context.Context {
 
 type questionKey struct{}
 
-// legOf returns the run of the handler that asks, nil outside of one.
-func legOf(ctx context.Context, session *mcp.ServerSession) *leg {
-	if l := legFrom(ctx); l != nil && (session == l.shown || session == l.call.session) {
-		return l
+// findRun returns the run of the handler that asks, nil outside of one.
+func findRun(ctx context.Context, session *mcp.ServerSession) *handlerRun {
+	if run := runFrom(ctx); run != nil && (session == run.visible || session == run.call.session) {
+		return run
 	}
 	return nil
 }
 
-// ask asks one question and decodes the answer into result.
-func (l *leg) ask(ctx context.Context, params mcp.InputRequest, result any, opts ...roundtrip.AskOption) error {
-	asked, err := question(params)
+// askAndDecode asks one question and decodes the answer into result.
+func (run *handlerRun) askAndDecode(ctx context.Context, params mcp.InputRequest, result any, opts ...roundtrip.AskOption) error {
+	asked, err := decodeQuestion(params)
 	if err != nil {
 		return fmt.Errorf("gosdk: %w", err)
 	}
-	raw, err := l.put(ctx, asked, opts)
+	raw, err := run.askUnderKey(ctx, asked, opts)
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(raw, result)
 }
 
-// answer answers what an unmodified handler pushes over a shadow.
-func (l *leg) answer(ctx context.Context, method string, params mcp.Params) (mcp.Result, error) {
+// answerPush answers what an unmodified handler pushes over a shadow.
+func (run *handlerRun) answerPush(ctx context.Context, method string, params mcp.Params) (mcp.Result, error) {
 	if roundtrip.Number(ctx) == 0 {
 		// The handler asks with a context of its own.
-		ctx = l.ctx
+		ctx = run.ctx
 	}
 	asked, ok := params.(mcp.InputRequest)
 	if !ok {
 		return nil, fmt.Errorf("gosdk: %s with a %T", method, params)
 	}
-	if err := l.checkDeclared(ctx, asked); err != nil {
+	if err := run.checkDeclared(ctx, asked); err != nil {
 		return nil, err
 	}
 	var result mcp.Result
@@ -185,5 +185,5 @@ func (l *leg) answer(ctx context.Context, method string, params mcp.Params) (mcp
 	default:
 		result = &mcp.ListRootsResult{}
 	}
-	return result, l.ask(ctx, asked, result)
+	return result, run.askAndDecode(ctx, asked, result)
 }

@@ -23,17 +23,17 @@ func TryOne(name string, err error) error {
 	return tryAll([]canary{{name, func(context.Context) error { return err }}})
 }
 
-// Bridging is whether the caller is taken for the SDK's bridge.
-func Bridging() bool { return bridging() }
+// CalledByBridge is whether the caller is taken for the SDK's bridge.
+func CalledByBridge() bool { return calledByBridge() }
 
-// TakeOut takes answers and state out of parameters, and reads what was handed
+// ExtractRetry takes answers and state out of parameters, and reads what was handed
 // over.
-func TakeOut(method string, params json.RawMessage) (json.RawMessage, protocol.Retry, *protocol.Error) {
-	rest, text, err := takeOut(method, params)
+func ExtractRetry(method string, params json.RawMessage) (json.RawMessage, protocol.Retry, *protocol.Error) {
+	rest, text, err := extractRetry(method, params)
 	if err != nil {
 		return nil, protocol.Retry{}, err
 	}
-	retry, ok := asSent(method, &mcp.RequestExtra{Header: map[string][]string{sentKey: {text}}})
+	retry, ok := readRetry(method, &mcp.RequestExtra{Header: map[string][]string{retryHeader: {text}}})
 	if !ok {
 		panic("what was handed over cannot be read")
 	}

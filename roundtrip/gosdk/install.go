@@ -102,8 +102,8 @@ func install(server *mcp.Server, opts ...Option) (*adapter, error) {
 		return nil, fmt.Errorf("install: %w", err)
 	}
 	a.through = funnel
-	server.AddReceivingMiddleware(a.receive)
-	server.AddSendingMiddleware(a.send)
+	server.AddReceivingMiddleware(a.receiveRequest)
+	server.AddSendingMiddleware(a.sendToClient)
 	return a, nil
 }
 
@@ -114,51 +114,51 @@ type adapter struct {
 	through *roundtrip.Funnel
 	// shadows holds the legs behind the sessions that stand in for a client's.
 	shadows sync.Map // *mcp.ServerSession → *leg
-	// waiting holds what to do when the client reports progress on a question.
-	waiting sync.Map // progress token → func()
+	// extendByToken holds what to do when the client reports progress on a question.
+	extendByToken sync.Map // progress token → func()
 	// reports holds what goes out on the progress tokens of calls.
 	reports sync.Map // reportsKey → *reports
 }
 
-// receive is the receiving middleware.
-func (a *adapter) receive(next mcp.MethodHandler) mcp.MethodHandler {
+// receiveRequest is the receiving middleware.
+func (a *adapter) receiveRequest(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if method == protocol.NotifyProgress {
-			a.progressed(req)
+			a.extendQuestion(req)
 		}
 		if !protocol.MultiRoundTrip(method) {
-			return a.single(ctx, method, req, next)
+			return a.serveSingleLeg(ctx, method, req, next)
 		}
-		if legFrom(ctx) != nil {
-			a.observe(ctx, roundtrip.ServerBug{Err: errors.New("gosdk.Install was called twice on one server")})
-			return nil, wireError(nil)
+		if runFrom(ctx) != nil {
+			a.reportEvent(ctx, roundtrip.ServerBug{Err: errors.New("gosdk.Install was called twice on one server")})
+			return nil, encodeError(nil)
 		}
 		c, err := a.newCall(method, req, next)
 		if err != nil {
-			return nil, wireError(err)
+			return nil, encodeError(err)
 		}
-		defer c.followProgress(tokenOf(req))()
-		result, err := a.through.Do(ctx, c.Call, c.run)
+		defer c.followProgress(progressToken(req))()
+		result, err := a.through.Do(ctx, c.Call, c.runHandler)
 		if err != nil {
-			return nil, wireError(err)
+			return nil, encodeError(err)
 		}
-		return c.answer(result)
+		return c.encodeResult(result)
 	}
 }
 
-// single serves a request that has one leg.
-func (a *adapter) single(ctx context.Context, method string, req mcp.Request, next mcp.MethodHandler) (mcp.Result, error) {
+// serveSingleLeg serves a request that has one leg.
+func (a *adapter) serveSingleLeg(ctx context.Context, method string, req mcp.Request, next mcp.MethodHandler) (mcp.Result, error) {
 	result, err := next(ctx, method, req)
 	if err != nil || !a.exact || result == nil {
 		return result, err
 	}
-	if hinted, ok := result.(mcp.CacheableResult); ok && inSession(req) {
-		return hintless(hinted)
+	if hinted, ok := result.(mcp.CacheableResult); ok && isLegacySession(req) {
+		return withoutCacheHints(hinted)
 	}
 	return result, nil
 }
 
-func (a *adapter) observe(ctx context.Context, event roundtrip.Event) {
+func (a *adapter) reportEvent(ctx context.Context, event roundtrip.Event) {
 	if a.funnel.Observer != nil {
 		a.funnel.Observer.Observe(ctx, event)
 	}

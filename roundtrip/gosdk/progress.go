@@ -36,7 +36,7 @@ func (c *call) followProgress(token any) (end func()) {
 		return func() {}
 	}
 	r := &reports{session: c.session, token: token}
-	c.Heartbeat = r.beat
+	c.Heartbeat = r.sendHeartbeat
 	key := reportsKey{c.session, token}
 	c.adapter.reports.Store(key, r)
 	return func() {
@@ -53,8 +53,8 @@ func (r *reports) stopBeats() {
 	r.over = true
 }
 
-// beat sends a heartbeat. A client that is gone finds out by itself.
-func (r *reports) beat(ctx context.Context) {
+// sendHeartbeat sends a heartbeat. A client that is gone finds out by itself.
+func (r *reports) sendHeartbeat(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.over {
@@ -69,8 +69,8 @@ func (r *reports) beat(ctx context.Context) {
 	})
 }
 
-// notify sends what a handler reports, above the heartbeats that went before.
-func (r *reports) notify(params *mcp.ProgressNotificationParams, send func(mcp.Params) (mcp.Result, error)) (mcp.Result, error) {
+// sendReport sends what a handler reports, above the heartbeats that went before.
+func (r *reports) sendReport(params *mcp.ProgressNotificationParams, send func(mcp.Params) (mcp.Result, error)) (mcp.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	value, ok := r.values.Relay(params.Progress, params.Total)
@@ -85,15 +85,15 @@ func (r *reports) notify(params *mcp.ProgressNotificationParams, send func(mcp.P
 	return send(&raised)
 }
 
-// reportsOf returns the reports that a notification is one of, nil for everything
+// findReports returns the reports that a notification is one of, nil for everything
 // else.
-func (a *adapter) reportsOf(ctx context.Context, method string, req mcp.Request, session *mcp.ServerSession) (*reports, *mcp.ProgressNotificationParams) {
+func (a *adapter) findReports(ctx context.Context, method string, req mcp.Request, session *mcp.ServerSession) (*reports, *mcp.ProgressNotificationParams) {
 	params, ok := req.GetParams().(*mcp.ProgressNotificationParams)
 	if !ok || params == nil || method != protocol.NotifyProgress || ctx.Value(heartbeatKey{}) != nil {
 		return nil, nil
 	}
 	if behind, shadow := a.shadows.Load(session); shadow {
-		session = behind.(*leg).call.session
+		session = behind.(*handlerRun).call.session
 	}
 	if !isToken(params.ProgressToken) {
 		return nil, nil
@@ -103,9 +103,9 @@ func (a *adapter) reportsOf(ctx context.Context, method string, req mcp.Request,
 	return found, params
 }
 
-// tokenOf returns the progress token of a request, nil for none. The SDK hands on
+// progressToken returns the progress token of a request, nil for none. The SDK hands on
 // whatever JSON the client sent; what is no token counts as none.
-func tokenOf(req mcp.Request) any {
+func progressToken(req mcp.Request) any {
 	with, ok := req.GetParams().(mcp.RequestParams)
 	if !ok {
 		return nil

@@ -54,14 +54,14 @@ func (c strictConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 		if !ok || !req.IsCall() || !protocol.MultiRoundTrip(req.Method) {
 			return message, nil
 		}
-		params, text, refused := takeOut(req.Method, req.Params)
+		params, text, refused := extractRetry(req.Method, req.Params)
 		if refused == nil {
 			strict := *req
 			strict.Params = params
-			strict.Extra = &mcp.RequestExtra{Header: http.Header{sentKey: {text}, localKey: {""}}}
+			strict.Extra = &mcp.RequestExtra{Header: http.Header{retryHeader: {text}, streamHeader: {""}}}
 			return &strict, nil
 		}
-		no := &jsonrpc.Response{ID: req.ID, Error: wireError(refused)}
+		no := &jsonrpc.Response{ID: req.ID, Error: encodeError(refused)}
 		if err := c.Connection.Write(ctx, no); err != nil {
 			return nil, err
 		}

@@ -20,33 +20,33 @@ import (
 
 // checkDeclared returns that error for a question that such a handler pushes, nil
 // if it is to be asked. The SDK itself checks forms and visits only.
-func (l *leg) checkDeclared(ctx context.Context, params mcp.InputRequest) error {
-	a := l.call.adapter
-	asked, err := question(params)
+func (run *handlerRun) checkDeclared(ctx context.Context, params mcp.InputRequest) error {
+	a := run.call.adapter
+	asked, err := decodeQuestion(params)
 	if err != nil || !a.unmodified || a.mustAsk || roundtrip.CanAsk(ctx, asked.Kind()) {
 		return nil // who asks says what is wrong
 	}
 	err = fmt.Errorf("client does not support %s", asked.Kind().Method())
-	a.through.NoteFailedPush(ctx, l.call.Call, asked.Kind(), err, true)
+	a.through.NoteFailedPush(ctx, run.call.Call, asked.Kind(), err, true)
 	return err
 }
 
-// noteFailed tells the funnel of a question that the SDK has put to the client of
+// reportFailedPush tells the funnel of a question that the SDK has put to the client of
 // an older revision, and that failed: the handler may drop the error.
-func (a *adapter) noteFailed(ctx context.Context, params mcp.Params, err error) {
-	l := legFrom(ctx)
+func (a *adapter) reportFailedPush(ctx context.Context, params mcp.Params, err error) {
+	run := runFrom(ctx)
 	request, ok := params.(mcp.InputRequest)
-	if !ok || l == nil || !a.unmodified {
+	if !ok || run == nil || !a.unmodified {
 		return
 	}
-	asked, unreadable := question(request)
+	asked, unreadable := decodeQuestion(request)
 	if unreadable != nil {
 		return
 	}
 	if e, ok := errors.AsType[*jsonrpc.Error](err); ok && e.Code != 0 {
 		err = &protocol.Error{Code: e.Code, Message: e.Message, Data: e.Data}
 	}
-	a.through.NoteFailedPush(ctx, l.call.Call, asked.Kind(), err, !roundtrip.CanAsk(ctx, asked.Kind()))
+	a.through.NoteFailedPush(ctx, run.call.Call, asked.Kind(), err, !roundtrip.CanAsk(ctx, asked.Kind()))
 }
 
 // sdkRefusals are how the SDK refuses, without a message, to put a question to a
@@ -55,9 +55,9 @@ func sdkRefusals() []string {
 	return []string{"client does not support elicitation", `client does not support "form" elicitation`, `client does not support "url" elicitation`}
 }
 
-// noteUnasked tells the observer of a handler that fails because the SDK refused
+// reportUnasked tells the observer of a handler that fails because the SDK refused
 // to ask. One that drops the error is not noticed; see [WithMustAsk].
-func (c *call) noteUnasked(ctx context.Context, result mcp.Result, err error) {
+func (c *call) reportUnasked(ctx context.Context, result mcp.Result, err error) {
 	if !c.adapter.unmodified || c.Capabilities.Elicitation != nil && c.Capabilities.Elicitation.Form && c.Capabilities.Elicitation.URL {
 		return
 	}

@@ -25,7 +25,7 @@ func addMistakes(s *server.MCPServer) {
 	add := func(name string, wrong func() (*mcp.CallToolResult, error)) {
 		s.AddTool(mcp.NewTool(name), func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			if answer := server.ElicitationResponse(r.Params.InputResponses, "confirm"); answer != nil {
-				return mcp.NewToolResultText(said(answer)), nil
+				return mcp.NewToolResultText(handlerOutcome(answer)), nil
 			}
 			return wrong()
 		})
@@ -195,7 +195,7 @@ func TestM12WhoCouldNotAsk(t *testing.T) {
 				if err != nil {
 					return result{}, err
 				}
-				return result{Zeal: said(answer)}, nil
+				return result{Zeal: handlerOutcome(answer)}, nil
 			}))
 	}
 	over(t, nil, add, func(t *testing.T, send sender) {

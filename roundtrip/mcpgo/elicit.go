@@ -33,7 +33,7 @@ import (
 // it is RequestElicitation and nothing else, except that a URL that nobody may be
 // sent to is refused there, too.
 func Elicit(ctx context.Context, key string, request mcp.ElicitationRequest, opts ...roundtrip.AskOption) (*mcp.ElicitationResult, error) {
-	if s := roundless(ctx); s != nil {
+	if s := serverOutsideRound(ctx); s != nil {
 		if visit := request.Params; visit.Mode == mcp.ElicitationModeURL {
 			if refusal := urlrule.Hook(nil).Refuse(key, visit.URL); refusal != nil {
 				return nil, refusal
@@ -41,11 +41,11 @@ func Elicit(ctx context.Context, key string, request mcp.ElicitationRequest, opt
 		}
 		return s.RequestElicitation(ctx, request)
 	}
-	raw, err := askHost(ctx, key, elicitInput(request), opts)
+	raw, err := askInRound(ctx, key, elicitInput(request), opts)
 	if err != nil {
 		return nil, err
 	}
-	result, ok := decoded[mcp.ElicitationResult](raw)
+	result, ok := decodeJSON[mcp.ElicitationResult](raw)
 	if !ok {
 		return nil, fmt.Errorf("question %q: the answer is none of mcp-go's", key)
 	}
@@ -55,15 +55,15 @@ func Elicit(ctx context.Context, key string, request mcp.ElicitationRequest, opt
 // Sample takes the place of RequestSampling, as [Elicit] does of
 // RequestElicitation. The request must be the same each time the handler runs.
 func Sample(ctx context.Context, key string, request mcp.CreateMessageRequest, opts ...roundtrip.AskOption) (*mcp.CreateMessageResult, error) {
-	if s := roundless(ctx); s != nil {
+	if s := serverOutsideRound(ctx); s != nil {
 		//lint:ignore SA1019 sampling is deprecated, and supported for as long as it exists
 		return s.RequestSampling(ctx, request)
 	}
-	raw, err := askHost(ctx, key, mcp.NewSamplingInputRequest(request.CreateMessageParams), opts)
+	raw, err := askInRound(ctx, key, mcp.NewSamplingInputRequest(request.CreateMessageParams), opts)
 	if err != nil {
 		return nil, err
 	}
-	result, err := hostMessage(raw)
+	result, err := decodeMessage(raw)
 	if err != nil {
 		return nil, fmt.Errorf("question %q: %w", key, err)
 	}
@@ -73,23 +73,23 @@ func Sample(ctx context.Context, key string, request mcp.CreateMessageRequest, o
 // ListRoots takes the place of RequestRoots, as [Elicit] does of
 // RequestElicitation.
 func ListRoots(ctx context.Context, key string, opts ...roundtrip.AskOption) (*mcp.ListRootsResult, error) {
-	if s := roundless(ctx); s != nil {
+	if s := serverOutsideRound(ctx); s != nil {
 		return s.RequestRoots(ctx, mcp.ListRootsRequest{})
 	}
-	raw, err := askHost(ctx, key, mcp.NewRootsInputRequest(), opts)
+	raw, err := askInRound(ctx, key, mcp.NewRootsInputRequest(), opts)
 	if err != nil {
 		return nil, err
 	}
-	result, ok := decoded[mcp.ListRootsResult](raw)
+	result, ok := decodeJSON[mcp.ListRootsResult](raw)
 	if !ok {
 		return nil, fmt.Errorf("question %q: the answer is none of mcp-go's", key)
 	}
 	return &result, nil
 }
 
-// roundless returns the server whose request is served without a round, nil
+// serverOutsideRound returns the server whose request is served without a round, nil
 // where there is one, or no request.
-func roundless(ctx context.Context) *server.MCPServer {
+func serverOutsideRound(ctx context.Context) *server.MCPServer {
 	if roundtrip.Number(ctx) > 0 {
 		return nil
 	}
@@ -100,9 +100,9 @@ func elicitInput(request mcp.ElicitationRequest) mcp.InputRequest {
 	return mcp.NewElicitationInputRequest(request.Params)
 }
 
-// askHost asks a question given in mcp-go's types.
-func askHost(ctx context.Context, key string, q mcp.InputRequest, opts []roundtrip.AskOption) (json.RawMessage, error) {
-	request, err := requestOf(q)
+// askInRound asks a question given in mcp-go's types.
+func askInRound(ctx context.Context, key string, q mcp.InputRequest, opts []roundtrip.AskOption) (json.RawMessage, error) {
+	request, err := decodeQuestion(q)
 	if err != nil {
 		return nil, fmt.Errorf("question %q: %w", key, err)
 	}

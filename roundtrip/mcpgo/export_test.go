@@ -48,7 +48,7 @@ func CheckHost(b BrokenHost) error {
 	return h.check()
 }
 
-// Strict reads a message as Handler does, and Listen with an empty header.
-func Strict(message []byte, header string) ([]byte, json.RawMessage, *protocol.Error) {
-	return strict(message, header)
+// CleanMessage reads a message as Handler does, and Listen with an empty header.
+func CleanMessage(message []byte, header string) ([]byte, json.RawMessage, *protocol.Error) {
+	return cleanMessage(message, header)
 }

@@ -149,14 +149,14 @@ func serveHTTP(t *testing.T, a *mcpgo.Adapter, s *server.MCPServer) (endpoint st
 		h = a.Handler(h)
 	}
 	log := &wiretest.Log{}
-	behind := httptest.NewUnstartedServer(recorded(log, h))
+	behind := httptest.NewUnstartedServer(decodeHostResult(log, h))
 	behind.Start()
 	t.Cleanup(behind.Close)
 	return behind.URL + "/mcp", log.Messages
 }
 
-// recorded writes down what a handler reads and says, JSON and events alike.
-func recorded(log *wiretest.Log, next http.Handler) http.Handler {
+// decodeHostResult writes down what a handler reads and says, JSON and events alike.
+func decodeHostResult(log *wiretest.Log, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			body, err := io.ReadAll(r.Body)

@@ -92,8 +92,8 @@ func (h host) checkTool() error {
 	var seen error
 	s := server.NewMCPServer("probe", "1", server.WithToolHandlerMiddleware(func(server.ToolHandlerFunc) server.ToolHandlerFunc {
 		return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			seen = probeArrival(ctx, toolArrival(r), `{"n":9007199254740993}`)
-			result, _, err := toolFamily{}.questions(&protocol.InputRequiredResult{
+			seen = checkRequest(ctx, readToolRequest(r), `{"n":9007199254740993}`)
+			result, _, err := toolFamily{}.encodeAsks(&protocol.InputRequiredResult{
 				InputRequests: protocol.InputRequests{{Key: "k", Request: &protocol.ElicitForm{Message: "?", Schema: json.RawMessage(probeSchema)}}},
 				RequestState:  protocol.StateText("next"),
 			})
@@ -117,7 +117,7 @@ func (h host) checkTool() error {
 func (h host) checkPrompt() error {
 	s := server.NewMCPServer("probe", "1", server.WithPromptHandlerMiddleware(func(server.PromptHandlerFunc) server.PromptHandlerFunc {
 		return func(_ context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-			result, _, err := promptFamily{}.questions(&protocol.InputRequiredResult{RequestState: protocol.StateText(r.Params.RequestState)})
+			result, _, err := promptFamily{}.encodeAsks(&protocol.InputRequiredResult{RequestState: protocol.StateText(r.Params.RequestState)})
 			return result, err
 		}
 	}))
@@ -165,8 +165,8 @@ func (h host) checkPush() error {
 	session.SetClientCapabilities(mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}})
 	s := server.NewMCPServer("probe", "1")
 	s.AddTool(mcp.NewTool("probe"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		version, declared := eraOf(ctx, nil)
-		p := pusherOf(ctx, version)
+		version, declared := readClient(ctx, nil)
+		p := newPusher(ctx, version)
 		if p == nil || declared.Elicitation == nil {
 			return nil, errors.New("the session is not there, or forgets what its client can do")
 		}
@@ -237,14 +237,14 @@ func (h host) said(s *server.MCPServer, ctx context.Context, message string) (r 
 	return r, json.Unmarshal(raw, &r)
 }
 
-// probeArrival checks what a middleware is handed.
-func probeArrival(ctx context.Context, in arrival, arguments string) error {
+// checkRequest checks what a middleware is handed.
+func checkRequest(ctx context.Context, in hostRequest, arguments string) error {
 	info := server.RequestProtocolInfoFromContext(ctx)
-	answers, err := responsesOf(in.again.InputResponses)
+	answers, err := encodeResponses(in.retry.InputResponses)
 	if err != nil {
 		return err
 	}
-	args, err := argumentsOf(in.arguments)
+	args, err := encodeArguments(in.arguments)
 	if err != nil {
 		return err
 	}
@@ -254,7 +254,7 @@ func probeArrival(ctx context.Context, in arrival, arguments string) error {
 	case info == nil || !info.Modern || info.ClientCapabilities == nil || info.ClientCapabilities.Elicitation == nil:
 		return errors.New("the context does not say what the client can do")
 	}
-	got := strings.Join([]string{in.target, string(args), in.again.RequestState, string(answers.Get("k"))}, " ")
+	got := strings.Join([]string{in.target, string(args), in.retry.RequestState, string(answers.Get("k"))}, " ")
 	return same(got, `probe `+arguments+` state {"action":"decline"}`)
 }
 

@@ -36,10 +36,10 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 		case r.Method == http.MethodPost && r.Body != nil:
 			a.servePost(next, w, r)
 		case r.Method == http.MethodGet && r.Header.Get(server.HeaderKeySessionID) != "":
-			out := a.response(next, w, r)
-			defer out.endEvents()
-			next.ServeHTTP(out.writer(), r)
-			out.finish()
+			out := a.newResponse(next, w, r)
+			defer out.stopHeartbeats()
+			next.ServeHTTP(out.withFlusher(), r)
+			out.sendHeld()
 		default:
 			next.ServeHTTP(w, r)
 		}
@@ -49,7 +49,7 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 func (a *Adapter) servePost(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(a.opts.MaxMessageBytes)))
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		a.writeRefusal(w, r, refusal{http.StatusRequestEntityTooLarge, roundtrip.RefusedTooLarge, []byte("null"), tooLong(a.opts.MaxMessageBytes)})
+		a.writeRefusal(w, r, refusal{http.StatusRequestEntityTooLarge, roundtrip.RefusedTooLarge, []byte("null"), newTooLongError(a.opts.MaxMessageBytes)})
 		return
 	}
 	if err != nil {
@@ -57,25 +57,25 @@ func (a *Adapter) servePost(next http.Handler, w http.ResponseWriter, r *http.Re
 			protocol.Errorf(protocol.CodeParseError, "the body could not be read")})
 		return
 	}
-	clean, id, refused := strict(body, r.Header.Get(mcp.HeaderProtocolVersion))
+	clean, id, refused := cleanMessage(body, r.Header.Get(mcp.HeaderProtocolVersion))
 	if refused != nil {
 		a.writeRefusal(w, r, refusal{http.StatusBadRequest, roundtrip.RefusedMalformed, id, refused})
 		return
 	}
-	out := a.response(next, w, r)
-	leg := r.WithContext(withWire(r.Context(), out.wire))
+	out := a.newResponse(next, w, r)
+	leg := r.WithContext(withRewriter(r.Context(), out.rewriter))
 	leg.Body, leg.ContentLength = io.NopCloser(bytes.NewReader(clean)), int64(len(clean))
-	defer out.endEvents()
-	next.ServeHTTP(out.writer(), leg)
-	out.finish()
+	defer out.stopHeartbeats()
+	next.ServeHTTP(out.withFlusher(), leg)
+	out.sendHeld()
 }
 
-// response returns what the request r is answered on.
-func (a *Adapter) response(next http.Handler, w http.ResponseWriter, r *http.Request) *response {
+// newResponse returns what the request r is answered on.
+func (a *Adapter) newResponse(next http.Handler, w http.ResponseWriter, r *http.Request) *response {
 	out := &response{ResponseWriter: w, adapter: a, ctx: r.Context()}
 	out.modern = mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion))
-	out.wire = &wire{session: r.Header.Get(server.HeaderKeySessionID), out: out}
-	out.wire.answer = func(id json.RawMessage, e *protocol.Error) { go answerQuestion(next, r, id, e) }
+	out.rewriter = &rewriter{session: r.Header.Get(server.HeaderKeySessionID), heartbeats: out}
+	out.rewriter.answerQuestion = func(id json.RawMessage, e *protocol.Error) { go answerQuestion(next, r, id, e) }
 	return out
 }
 
@@ -85,49 +85,49 @@ func (a *Adapter) response(next http.Handler, w http.ResponseWriter, r *http.Req
 func answerQuestion(next http.Handler, r *http.Request, id json.RawMessage, e *protocol.Error) {
 	defer func() { _ = recover() }() // of what is between the adapter and mcp-go
 	answer := r.Clone(context.WithoutCancel(r.Context()))
-	body := errorResponse(id, e)
+	body := encodeErrorResponse(id, e)
 	answer.Method, answer.Body, answer.ContentLength = http.MethodPost, io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	answer.Header.Set("Content-Type", "application/json")
-	next.ServeHTTP(discarded{http.Header{}}, answer)
+	next.ServeHTTP(discardResponse{http.Header{}}, answer)
 }
 
-// discarded is a response that nobody reads.
-type discarded struct{ header http.Header }
+// discardResponse is a response that nobody reads.
+type discardResponse struct{ header http.Header }
 
-func (d discarded) Header() http.Header       { return d.header }
-func (discarded) Write(p []byte) (int, error) { return len(p), nil }
-func (discarded) WriteHeader(int)             {}
+func (d discardResponse) Header() http.Header       { return d.header }
+func (discardResponse) Write(p []byte) (int, error) { return len(p), nil }
+func (discardResponse) WriteHeader(int)             {}
 
 // response passes a response on, and holds one back that has to be changed. Like
 // any ResponseWriter it is for one goroutine at a time, but for heartbeats.
 type response struct {
 	http.ResponseWriter
-	adapter *Adapter
-	ctx     context.Context // of the request, for what is observed
-	wire    *wire
-	modern  bool
-	status  int          // 0 until the head is written
-	body    bytes.Buffer // what is held back: a JSON body, or the beginning of an event
-	foreign bool         // an event stream that mcp-go does not write
-	sent    bool         // the head has gone out
+	adapter  *Adapter
+	ctx      context.Context // of the request, for what is observed
+	rewriter *rewriter
+	modern   bool
+	status   int          // 0 until the head is written
+	body     bytes.Buffer // what is held back: a JSON body, or the beginning of an event
+	foreign  bool         // an event stream that mcp-go does not write
+	sent     bool         // the head has gone out
 
 	mu     sync.Mutex // held while something is sent
 	events bool       // an event stream is being sent
 }
 
-// writer returns the response with exactly the abilities of what it wraps:
+// withFlusher returns the response with exactly the abilities of what it wraps:
 // mcp-go streams only where it can flush.
-func (w *response) writer() http.ResponseWriter {
+func (w *response) withFlusher() http.ResponseWriter {
 	if _, ok := w.ResponseWriter.(http.Flusher); ok {
-		return flushing{w}
+		return flushableResponse{w}
 	}
 	return w
 }
 
-type flushing struct{ *response }
+type flushableResponse struct{ *response }
 
 // Flush sends what is not held back.
-func (w flushing) Flush() {
+func (w flushableResponse) Flush() {
 	if w.sent {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -138,7 +138,7 @@ func (w flushing) Flush() {
 // Unwrap serves http.ResponseController.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (w *response) stream() bool {
+func (w *response) isEventStream() bool {
 	return w.Header().Get("Content-Type") == "text/event-stream"
 }
 
@@ -148,16 +148,16 @@ func (w *response) WriteHeader(status int) {
 		return
 	}
 	w.status = status
-	if w.wire.idle() || w.stream() {
-		w.send(status)
+	if w.rewriter.isIdle() || w.isEventStream() {
+		w.sendHead(status)
 	}
 }
 
-func (w *response) send(status int) {
+func (w *response) sendHead(status int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sent = true
-	w.events = status == http.StatusOK && w.stream()
+	w.events = status == http.StatusOK && w.isEventStream()
 	w.ResponseWriter.WriteHeader(status)
 }
 
@@ -167,18 +167,18 @@ func (w *response) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	stream := w.stream()
+	stream := w.isEventStream()
 	if w.foreign || w.sent && !stream {
-		return w.write(p)
+		return w.writeThrough(p)
 	}
 	w.body.Write(p)
 	if !w.sent {
 		return len(p), nil
 	}
 	if bytes.IndexByte(p, '\r') >= 0 { // mcp-go's lines end otherwise
-		w.endEvents()
+		w.stopHeartbeats()
 		w.foreign = true
-		_, err := w.write(w.body.Next(w.body.Len()))
+		_, err := w.writeThrough(w.body.Next(w.body.Len()))
 		return len(p), err
 	}
 	for {
@@ -192,7 +192,7 @@ func (w *response) Write(p []byte) (int, error) {
 	}
 }
 
-func (w *response) write(p []byte) (int, error) {
+func (w *response) writeThrough(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.ResponseWriter.Write(p)
@@ -206,16 +206,16 @@ func (w *response) writeEvent(event []byte) error {
 	at := 0
 	if !bytes.HasPrefix(event, []byte(dataPrefix)) {
 		if at = bytes.Index(event, []byte("\n"+dataPrefix)) + 1; at == 0 { // a comment
-			_, err := w.write(event)
+			_, err := w.writeThrough(event)
 			return err
 		}
 	}
 	at += len(dataPrefix)
 	data, rest, _ := bytes.Cut(event[at:], []byte("\n"))
-	err := w.adapter.writeMessage(w.ctx, w.wire, data, func(message []byte) error {
+	err := w.adapter.writeMessage(w.ctx, w.rewriter, data, func(message []byte) error {
 		out := make([]byte, 0, len(event)+len(message)-len(data))
 		out = append(append(append(append(out, event[:at]...), message...), '\n'), rest...)
-		_, err := w.write(out)
+		_, err := w.writeThrough(out)
 		return err
 	})
 	if _, refused := protocol.AsError(err); refused {
@@ -239,16 +239,16 @@ func (w *response) writeHeartbeat(message []byte, over *atomic.Bool) {
 	}
 }
 
-// endEvents lets no more heartbeats out.
-func (w *response) endEvents() {
+// stopHeartbeats lets no more heartbeats out.
+func (w *response) stopHeartbeats() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.events = false
 }
 
-// finish sends what was held back.
-func (w *response) finish() {
-	w.endEvents()
+// sendHeld sends what was held back.
+func (w *response) sendHeld() {
+	w.stopHeartbeats()
 	if w.status == 0 {
 		return
 	}
@@ -259,11 +259,11 @@ func (w *response) finish() {
 		return
 	}
 	message := bytes.TrimRight(w.body.Bytes(), "\n")
-	message, said := w.wire.rewrite(message)
+	message, said := w.rewriter.rewriteResponse(message)
 	if said != nil && w.modern && said.Code == protocol.CodeMissingRequiredClientCapability {
 		w.status = http.StatusBadRequest
 	}
 	w.Header().Del("Content-Length")
-	w.send(w.status)
+	w.sendHead(w.status)
 	_, _ = w.ResponseWriter.Write(append(append([]byte(nil), message...), '\n'))
 }

@@ -103,17 +103,17 @@ func Install(s *server.MCPServer, opts *Options) (*Adapter, error) {
 // templates.
 func (a *Adapter) Option() server.ServerOption {
 	return func(s *server.MCPServer) {
-		server.WithToolHandlerMiddleware(a.tool)(s)
-		server.WithPromptHandlerMiddleware(a.prompt)(s)
-		server.WithResourceHandlerMiddleware(a.resource)(s)
+		server.WithToolHandlerMiddleware(a.wrapTool)(s)
+		server.WithPromptHandlerMiddleware(a.wrapPrompt)(s)
+		server.WithResourceHandlerMiddleware(a.wrapResource)(s)
 	}
 }
 
-// tool is the middleware of tools/call.
-func (a *Adapter) tool(next server.ToolHandlerFunc) server.ToolHandlerFunc {
+// wrapTool is the middleware of tools/call.
+func (a *Adapter) wrapTool(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 	return func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		in := toolArrival(request)
-		return pass(a, ctx, in, toolFamily{}, func(ctx context.Context, again mcp.MultiRoundTripParams) (*mcp.CallToolResult, error) {
+		in := readToolRequest(request)
+		return serveRequest(a, ctx, in, toolFamily{}, func(ctx context.Context, again mcp.MultiRoundTripParams) (*mcp.CallToolResult, error) {
 			leg := request
 			leg.Params.MultiRoundTripParams = again
 			return next(ctx, leg)
@@ -121,11 +121,11 @@ func (a *Adapter) tool(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 	}
 }
 
-// prompt is the middleware of prompts/get.
-func (a *Adapter) prompt(next server.PromptHandlerFunc) server.PromptHandlerFunc {
+// wrapPrompt is the middleware of prompts/get.
+func (a *Adapter) wrapPrompt(next server.PromptHandlerFunc) server.PromptHandlerFunc {
 	return func(ctx context.Context, request mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-		in := promptArrival(request)
-		return pass(a, ctx, in, promptFamily{}, func(ctx context.Context, again mcp.MultiRoundTripParams) (*mcp.GetPromptResult, error) {
+		in := readPromptRequest(request)
+		return serveRequest(a, ctx, in, promptFamily{}, func(ctx context.Context, again mcp.MultiRoundTripParams) (*mcp.GetPromptResult, error) {
 			leg := request
 			leg.Params.MultiRoundTripParams = again
 			return next(ctx, leg)
@@ -133,11 +133,11 @@ func (a *Adapter) prompt(next server.PromptHandlerFunc) server.PromptHandlerFunc
 	}
 }
 
-// resource is the middleware of resources/read.
-func (a *Adapter) resource(next server.ResourceHandlerFunc) server.ResourceHandlerFunc {
+// wrapResource is the middleware of resources/read.
+func (a *Adapter) wrapResource(next server.ResourceHandlerFunc) server.ResourceHandlerFunc {
 	return func(ctx context.Context, request mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
-		in := resourceArrival(request)
-		return pass(a, ctx, in, resourceFamily{}, func(ctx context.Context, again mcp.MultiRoundTripParams) ([]mcp.ResourceContents, error) {
+		in := readResourceRequest(request)
+		return serveRequest(a, ctx, in, resourceFamily{}, func(ctx context.Context, again mcp.MultiRoundTripParams) ([]mcp.ResourceContents, error) {
 			leg := request
 			leg.Params.MultiRoundTripParams = again
 			return next(ctx, leg)

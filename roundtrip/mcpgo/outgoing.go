@@ -13,30 +13,30 @@ import (
 // writeMessage hands one message of mcp-go's to write as it is to leave, if it
 // may: every message that a stream carries passes here. It returns the error of
 // write, or a [*protocol.Error] for a question that nobody may be asked.
-func (a *Adapter) writeMessage(ctx context.Context, w *wire, message []byte, write func([]byte) error) error {
-	if refusal := a.refuseVisit(ctx, message); refusal != nil {
-		if w.answer != nil {
-			w.answer(refusal.id, refusal.err)
+func (a *Adapter) writeMessage(ctx context.Context, rw *rewriter, message []byte, write func([]byte) error) error {
+	if refusal := a.refuseURL(ctx, message); refusal != nil {
+		if rw.answerQuestion != nil {
+			rw.answerQuestion(refusal.id, refusal.err)
 		}
 		return refusal.err
 	}
-	if r, progress, total := a.reports.find(w.session, message); r != nil {
-		return r.write(message, progress, total, write)
+	if r, progress, total := a.reports.findCall(rw.session, message); r != nil {
+		return r.writeReport(message, progress, total, write)
 	}
-	message, _ = w.rewrite(message)
+	message, _ = rw.rewriteResponse(message)
 	return write(message)
 }
 
-// A refusedVisit is a question that must not leave.
-type refusedVisit struct {
+// A refusedURL is a question that must not leave.
+type refusedURL struct {
 	id  json.RawMessage
 	err *protocol.Error
 }
 
-// refuseVisit refuses a question of mcp-go's own calls that would send a person
+// refuseURL refuses a question of mcp-go's own calls that would send a person
 // to a URL which nobody may be sent to, nil for everything else. Such questions
 // have no key, so the refusal names the elicitation.
-func (a *Adapter) refuseVisit(ctx context.Context, message []byte) *refusedVisit {
+func (a *Adapter) refuseURL(ctx context.Context, message []byte) *refusedURL {
 	if !bytes.Contains(message, []byte(`"`+protocol.MethodElicit+`"`)) {
 		return nil
 	}
@@ -61,6 +61,6 @@ func (a *Adapter) refuseVisit(ctx context.Context, message []byte) *refusedVisit
 	if refusal == nil {
 		return nil
 	}
-	a.observe(ctx, roundtrip.ServerBug{Where: roundtrip.Where{Method: question.Method}, Err: refusal})
-	return &refusedVisit{question.ID, refusal.Wire()}
+	a.reportEvent(ctx, roundtrip.ServerBug{Where: roundtrip.Where{Method: question.Method}, Err: refusal})
+	return &refusedURL{question.ID, refusal.Wire()}
 }

@@ -41,24 +41,24 @@ const maxTokenBytes = 256
 // for progress, until end is called. Calls of modern revisions do not wait. Without
 // Handler or Listen nobody would see what the handler reports.
 func (a *Adapter) followProgress(ctx context.Context, call *roundtrip.Call, token any) (end func()) {
-	wire := wireFrom(ctx)
-	if wire == nil || wire.session == "" || token == nil || call.Push == nil {
+	rw := rewriterFrom(ctx)
+	if rw == nil || rw.session == "" || token == nil || call.Push == nil {
 		return func() {}
 	}
 	text, err := json.Marshal(token)
 	if err != nil || len(text) > maxTokenBytes {
 		return func() {}
 	}
-	r := &reports{token: text, out: wire.out}
+	r := &reports{token: text, out: rw.heartbeats}
 	// A client that does not read holds up its own connection, and not the answer.
-	call.Heartbeat = heartbeat.Detach(0, r.beat)
-	key := reportsKey{wire.session, string(text)}
-	a.reports.add(key, r)
-	return func() { a.reports.end(key, r) }
+	call.Heartbeat = heartbeat.Detach(0, r.sendHeartbeat)
+	key := reportsKey{rw.session, string(text)}
+	a.reports.addCall(key, r)
+	return func() { a.reports.endCall(key, r) }
 }
 
-// beat writes a heartbeat.
-func (r *reports) beat(context.Context) {
+// sendHeartbeat writes a heartbeat.
+func (r *reports) sendHeartbeat(context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	value, total, ok := r.values.Beat()
@@ -69,12 +69,12 @@ func (r *reports) beat(context.Context) {
 	if total != 0 {
 		p.Total = &total
 	}
-	if message, err := progressMessage(r.token, p); err == nil {
+	if message, err := encodeProgress(r.token, p); err == nil {
 		r.out.writeHeartbeat(message, &r.over)
 	}
 }
 
-func progressMessage(token json.RawMessage, p protocol.Progress) ([]byte, error) {
+func encodeProgress(token json.RawMessage, p protocol.Progress) ([]byte, error) {
 	var err error
 	if p.Token, err = protocol.ParseID(token); err != nil {
 		return nil, err
@@ -86,8 +86,8 @@ func progressMessage(token json.RawMessage, p protocol.Progress) ([]byte, error)
 	return protocol.AppendMessage(nil, &protocol.Notification{Method: protocol.NotifyProgress, Params: params})
 }
 
-// write writes what a handler reports, above the heartbeats that went before.
-func (r *reports) write(message []byte, progress, total float64, write func([]byte) error) error {
+// writeReport writes what a handler reports, above the heartbeats that went before.
+func (r *reports) writeReport(message []byte, progress, total float64, write func([]byte) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	value, ok := r.values.Relay(progress, total)
@@ -97,20 +97,20 @@ func (r *reports) write(message []byte, progress, total float64, write func([]by
 	case value == progress:
 		return write(message)
 	}
-	raised, err := withProgress(message, value)
+	raised, err := replaceProgress(message, value)
 	if err != nil {
 		return err // cannot be: it has been read before
 	}
 	return write(raised)
 }
 
-// withProgress returns a progress notification with another value.
-func withProgress(message []byte, value float64) ([]byte, error) {
-	head, err := membersOf(message)
+// replaceProgress returns a progress notification with another value.
+func replaceProgress(message []byte, value float64) ([]byte, error) {
+	head, err := decodeObject(message)
 	if err != nil {
 		return nil, err
 	}
-	params, err := membersOf(head.value("params"))
+	params, err := decodeObject(head.findMember("params"))
 	if err != nil {
 		return nil, err
 	}
@@ -118,9 +118,9 @@ func withProgress(message []byte, value float64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	params.set("progress", text)
-	head.set("params", params.encode())
-	return head.encode(), nil
+	params.setMember("progress", text)
+	head.setMember("params", params.encodeJSON())
+	return head.encodeJSON(), nil
 }
 
 // reportsKey tells the calls of an adapter apart that want progress.
@@ -139,7 +139,7 @@ type reportsTable struct {
 // is on its way for milliseconds.
 const maxEndedReports = 64
 
-func (t *reportsTable) add(key reportsKey, r *reports) {
+func (t *reportsTable) addCall(key reportsKey, r *reports) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.calls == nil {
@@ -148,7 +148,7 @@ func (t *reportsTable) add(key reportsKey, r *reports) {
 	t.calls[key] = r
 }
 
-func (t *reportsTable) end(key reportsKey, r *reports) {
+func (t *reportsTable) endCall(key reportsKey, r *reports) {
 	r.over.Store(true)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -162,8 +162,8 @@ func (t *reportsTable) end(key reportsKey, r *reports) {
 	t.ended = append(t.ended[:0], t.ended[1:]...)
 }
 
-// find returns the reports that a message of mcp-go's is one of, nil if of none.
-func (t *reportsTable) find(session string, message []byte) (r *reports, progress, total float64) {
+// findCall returns the reports that a message of mcp-go's is one of, nil if of none.
+func (t *reportsTable) findCall(session string, message []byte) (r *reports, progress, total float64) {
 	if session == "" || !bytes.Contains(message, []byte(`"`+protocol.NotifyProgress+`"`)) {
 		return nil, 0, 0
 	}

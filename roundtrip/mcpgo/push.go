@@ -20,8 +20,8 @@ type pusher struct {
 	version protocol.Version
 }
 
-// pusherOf returns nil where there is no session that could carry a question.
-func pusherOf(ctx context.Context, version protocol.Version) *pusher {
+// newPusher returns nil where there is no session that could carry a question.
+func newPusher(ctx context.Context, version protocol.Version) *pusher {
 	s := server.ServerFromContext(ctx)
 	if s == nil {
 		return nil
@@ -36,7 +36,7 @@ func pusherOf(ctx context.Context, version protocol.Version) *pusher {
 
 // Push asks one question.
 func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, _ func()) (json.RawMessage, error) {
-	request, err := hostQuestion(question)
+	request, err := encodeQuestion(question)
 	if err != nil {
 		return nil, err
 	}
@@ -48,12 +48,12 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, _ fun
 		} else if p.version < protocol.V20251125 {
 			request.Elicitation.Mode = "" // which earlier revisions do not know
 		}
-		return encoded(p.server.RequestElicitation(ctx, mcp.ElicitationRequest{Params: *request.Elicitation}))
+		return encodeAnswer(p.server.RequestElicitation(ctx, mcp.ElicitationRequest{Params: *request.Elicitation}))
 	case request.Sampling != nil:
 		//lint:ignore SA1019 sampling is deprecated, and supported for as long as it exists
-		return encoded(p.server.RequestSampling(ctx, mcp.CreateMessageRequest{CreateMessageParams: *request.Sampling}))
+		return encodeAnswer(p.server.RequestSampling(ctx, mcp.CreateMessageRequest{CreateMessageParams: *request.Sampling}))
 	case request.Roots != nil:
-		return encoded(p.server.RequestRoots(ctx, mcp.ListRootsRequest{}))
+		return encodeAnswer(p.server.RequestRoots(ctx, mcp.ListRootsRequest{}))
 	}
 	return nil, fmt.Errorf("no way to ask a question of type %T", question)
 }
@@ -63,7 +63,7 @@ func (p *pusher) CompleteVisit(ctx context.Context, elicitationID string) error 
 	return p.server.SendElicitationComplete(ctx, p.session, elicitationID)
 }
 
-func encoded[R any](result *R, err error) (json.RawMessage, error) {
+func encodeAnswer[R any](result *R, err error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -34,27 +34,27 @@ func Question(key string, params mcp.ElicitationParams) roundtrip.Question {
 // SamplingQuestion asks the client's model, in mcp-go's words. Read the answer
 // with [Sampling].
 func SamplingQuestion(key string, params mcp.CreateMessageParams) roundtrip.Question {
-	request, err := requestOf(mcp.NewSamplingInputRequest(params))
+	request, err := decodeQuestion(mcp.NewSamplingInputRequest(params))
 	if err != nil {
 		return roundtrip.CreateMessage(key, nil)
 	}
 	return roundtrip.CreateMessage(key, request.(*protocol.CreateMessage))
 }
 
-// asksFor reads a result of mcp-go, nil if it is complete. Questions in a
+// decodeAsks reads a result of mcp-go, nil if it is complete. Questions in a
 // result that does not say so are questions all the same: what their author
 // meant cannot be anything else.
-func asksFor(ctx context.Context, result mcp.Result, more mcp.MultiRoundTripResult) (*protocol.InputRequiredResult, error) {
+func decodeAsks(ctx context.Context, result mcp.Result, more mcp.MultiRoundTripResult) (*protocol.InputRequiredResult, error) {
 	if result.ResultType != mcp.ResultTypeInputRequired && len(more.InputRequests) == 0 {
 		return nil, nil
 	}
-	if asks := carriedBy(result); asks != nil {
+	if asks := findCarried(result); asks != nil {
 		return asks, nil
 	}
 	asks := &protocol.InputRequiredResult{}
 	asked := map[string]protocol.InputKind{}
 	for _, key := range slices.Sorted(maps.Keys(more.InputRequests)) {
-		request, err := requestOf(more.InputRequests[key])
+		request, err := decodeQuestion(more.InputRequests[key])
 		if err != nil {
 			return nil, fmt.Errorf("question %q: %w", key, err)
 		}
@@ -64,7 +64,7 @@ func asksFor(ctx context.Context, result mcp.Result, more mcp.MultiRoundTripResu
 	if len(asked) == 0 && more.RequestState == "" {
 		return asks, nil // nothing to come back with, which the funnel refuses
 	}
-	state, err := keepState(ctx, more.RequestState, asked)
+	state, err := encodeAuthorState(ctx, more.RequestState, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +72,8 @@ func asksFor(ctx context.Context, result mcp.Result, more mcp.MultiRoundTripResu
 	return asks, nil
 }
 
-// requestOf reads one question of mcp-go.
-func requestOf(q mcp.InputRequest) (protocol.InputRequest, error) {
+// decodeQuestion reads one question of mcp-go.
+func decodeQuestion(q mcp.InputRequest) (protocol.InputRequest, error) {
 	raw, err := q.MarshalJSON()
 	if err != nil {
 		return nil, err
@@ -88,10 +88,10 @@ func requestOf(q mcp.InputRequest) (protocol.InputRequest, error) {
 	return protocol.DecodeInputRequest(envelope.Method, envelope.Params)
 }
 
-// hostQuestions says in mcp-go's types what is asked. It keeps neither the
+// encodeQuestions says in mcp-go's types what is asked. It keeps neither the
 // order of questions nor that of a sampling request's members; an exchange
 // that [Adapter.Handler] or [Adapter.Listen] carries does.
-func hostQuestions(asks *protocol.InputRequiredResult) (mcp.MultiRoundTripResult, error) {
+func encodeQuestions(asks *protocol.InputRequiredResult) (mcp.MultiRoundTripResult, error) {
 	var out mcp.MultiRoundTripResult
 	out.RequestState, _ = asks.RequestState.Text()
 	if len(asks.InputRequests) == 0 {
@@ -99,7 +99,7 @@ func hostQuestions(asks *protocol.InputRequiredResult) (mcp.MultiRoundTripResult
 	}
 	out.InputRequests = make(mcp.InputRequests, len(asks.InputRequests))
 	for _, q := range asks.InputRequests {
-		request, err := hostQuestion(q.Request)
+		request, err := encodeQuestion(q.Request)
 		if err != nil {
 			return out, fmt.Errorf("question %q: %w", q.Key, err)
 		}
@@ -108,7 +108,7 @@ func hostQuestions(asks *protocol.InputRequiredResult) (mcp.MultiRoundTripResult
 	return out, nil
 }
 
-func hostQuestion(q protocol.InputRequest) (mcp.InputRequest, error) {
+func encodeQuestion(q protocol.InputRequest) (mcp.InputRequest, error) {
 	var request mcp.InputRequest
 	raw, err := protocol.AppendInputRequest(nil, protocol.Latest, q)
 	if err != nil {
@@ -124,8 +124,8 @@ func hostQuestion(q protocol.InputRequest) (mcp.InputRequest, error) {
 	return request, nil
 }
 
-// exactResult is the result as the protocol spells it.
-func exactResult(method string, asks *protocol.InputRequiredResult) (json.RawMessage, error) {
+// encodeExact is the result as the protocol spells it.
+func encodeExact(method string, asks *protocol.InputRequiredResult) (json.RawMessage, error) {
 	plain := *asks
 	plain.Meta = nil // mcp-go adds its own
 	raw, err := protocol.EncodeResult(protocol.Latest, method, &plain)

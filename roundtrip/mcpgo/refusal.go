@@ -24,7 +24,7 @@ func (a *Adapter) writeRefusal(w http.ResponseWriter, r *http.Request, f refusal
 	a.reportRefusal(r.Context(), "http", r.RemoteAddr, f)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(f.status)
-	_, _ = w.Write(append(errorResponse(f.id, f.err), '\n'))
+	_, _ = w.Write(append(encodeErrorResponse(f.id, f.err), '\n'))
 }
 
 // reportRefusal tells the observer. A panic of it must not end the stream of a
@@ -35,7 +35,7 @@ func (a *Adapter) reportRefusal(ctx context.Context, transport, remote string, f
 	if bytes.Equal(id, []byte("null")) {
 		id = nil
 	}
-	a.observe(ctx, roundtrip.RequestRefused{
+	a.reportEvent(ctx, roundtrip.RequestRefused{
 		Transport: transport, Reason: f.reason, Status: f.status, Code: f.err.Code,
 		RequestID: string(id), RemoteAddr: remote, Err: f.err,
 	})

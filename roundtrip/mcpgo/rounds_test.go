@@ -38,8 +38,8 @@ func sampling() mcp.CreateMessageParams {
 	return mcp.CreateMessageParams{MaxTokens: 10, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.NewTextContent("Summarize.")}}}
 }
 
-// said is what an answer comes to.
-func said(r *mcp.ElicitationResult) string {
+// handlerOutcome is what an answer comes to.
+func handlerOutcome(r *mcp.ElicitationResult) string {
 	content, _ := r.Content.(map[string]any)
 	if _, more := content["evil"]; more {
 		return "evil"
@@ -68,7 +68,7 @@ func addGuard(s *server.MCPServer) {
 			return mcpgo.ToolInput(mcpgo.Question("second", form("Second?")), mcpgo.Question("go", visit("Go there?"))), nil
 		}
 		away, ok := mcpgo.Elicitation(ctx, "go")
-		return mcp.NewToolResultText(fmt.Sprintf("%s, %s, %v %s", said(&first), said(&second), ok, away.Action)), nil
+		return mcp.NewToolResultText(fmt.Sprintf("%s, %s, %v %s", handlerOutcome(&first), handlerOutcome(&second), ok, away.Action)), nil
 	})
 	s.AddTool(mcp.NewTool("machine"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		message, ok := mcpgo.Sampling(ctx, "model")
@@ -180,7 +180,7 @@ func addNative(s *server.MCPServer) {
 		if second == nil {
 			return server.NewInputRequestBuilder(r.Params.RequestState+"+two").Elicit("second", visit("Second?")).ToolResult(), nil
 		}
-		return mcp.NewToolResultText(fmt.Sprintf("%s, %s, %s", r.Params.RequestState, said(first), second.Action)), nil
+		return mcp.NewToolResultText(fmt.Sprintf("%s, %s, %s", r.Params.RequestState, handlerOutcome(first), second.Action)), nil
 	})
 	s.AddPrompt(mcp.NewPrompt("brief"), func(_ context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		roots := server.RootsResponse(r.Params.InputResponses, "dirs")
@@ -247,7 +247,7 @@ func addFlow(s *server.MCPServer, c caller) {
 		if err != nil {
 			return nil, err
 		}
-		second, err := c.elicit(ctx, "second", form("Second after "+said(first)+"?"))
+		second, err := c.elicit(ctx, "second", form("Second after "+handlerOutcome(first)+"?"))
 		if err != nil {
 			return nil, err
 		}
@@ -255,7 +255,7 @@ func addFlow(s *server.MCPServer, c caller) {
 		if err != nil {
 			return nil, err
 		}
-		return mcp.NewToolResultText(fmt.Sprintf("%s, %s, %s", said(first), said(second), third.Action)), nil
+		return mcp.NewToolResultText(fmt.Sprintf("%s, %s, %s", handlerOutcome(first), handlerOutcome(second), third.Action)), nil
 	})
 	s.AddTool(mcp.NewTool("machine"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		message, err := c.sample(ctx, "model", sampling())
@@ -273,14 +273,14 @@ func addFlow(s *server.MCPServer, c caller) {
 		if err != nil {
 			return nil, err
 		}
-		return briefed(said(answer)), nil
+		return briefed(handlerOutcome(answer)), nil
 	})
 	read := func(ctx context.Context, r mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 		answer, err := c.elicit(ctx, "read", form("May I read?"))
 		if err != nil {
 			return nil, err
 		}
-		return []mcp.ResourceContents{mcp.TextResourceContents{URI: r.Params.URI, Text: said(answer)}}, nil
+		return []mcp.ResourceContents{mcp.TextResourceContents{URI: r.Params.URI, Text: handlerOutcome(answer)}}, nil
 	}
 	s.AddResource(mcp.NewResource("vault://codes", "codes"), read)
 	s.AddResourceTemplate(mcp.NewResourceTemplate("vault://box/{box}", "box"), read)

@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// strict reads a message before mcp-go does. mcp-go takes a member for another
+// cleanMessage reads a message before mcp-go does. mcp-go takes a member for another
 // that differs in case, and of two with one name the last; where the two halves
 // of a round trip are concerned that lets a client say two things at once. Of a
 // modern message mcp-go therefore gets only the members that are spelled
@@ -20,7 +20,7 @@ import (
 // Header is the MCP-Protocol-Version header, empty on a stream of lines.
 //
 // The error, if any, is to be sent for id, which is JSON.
-func strict(message []byte, header string) (clean []byte, id json.RawMessage, refused *protocol.Error) {
+func cleanMessage(message []byte, header string) (clean []byte, id json.RawMessage, refused *protocol.Error) {
 	if !readsAsModern(message, header) {
 		return message, nil, nil
 	}
@@ -31,45 +31,45 @@ func strict(message []byte, header string) (clean []byte, id json.RawMessage, re
 	if jsonx.KindOf(message) != jsonx.Object {
 		return message, nil, nil // mcp-go refuses it
 	}
-	head, err := membersOf(message, "jsonrpc", "id", "method", "params", "result", "error")
+	head, err := decodeObject(message, "jsonrpc", "id", "method", "params", "result", "error")
 	if err != nil {
 		return nil, null, protocol.Errorf(protocol.CodeParseError, "parse error: %s", err)
 	}
-	if id = head.value("id"); id == nil {
+	if id = head.findMember("id"); id == nil {
 		id = null
 	}
-	if params := head.value("params"); jsonx.KindOf(params) == jsonx.Object && protocol.MultiRoundTrip(head.method()) {
-		cleaned, refused := strictParams(params)
+	if params := head.findMember("params"); jsonx.KindOf(params) == jsonx.Object && protocol.MultiRoundTrip(head.methodName()) {
+		cleaned, refused := cleanParams(params)
 		if refused != nil {
 			return nil, id, refused
 		}
 		if cleaned != nil {
-			head.set("params", cleaned)
+			head.setMember("params", cleaned)
 		}
 	}
 	if !head.changed {
 		return message, nil, nil
 	}
-	return head.encode(), nil, nil
+	return head.encodeJSON(), nil, nil
 }
 
-// strictParams returns the parameters of a request that can have rounds without
+// cleanParams returns the parameters of a request that can have rounds without
 // the members that mcp-go would take for others, nil where there are none.
-func strictParams(params json.RawMessage) (json.RawMessage, *protocol.Error) {
-	inner, err := membersOf(params, "name", "uri", "arguments", "_meta", "task", "inputResponses", "requestState")
+func cleanParams(params json.RawMessage) (json.RawMessage, *protocol.Error) {
+	inner, err := decodeObject(params, "name", "uri", "arguments", "_meta", "task", "inputResponses", "requestState")
 	if err != nil {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "params: %s", err)
 	}
-	if raw := inner.value("inputResponses"); raw != nil && jsonx.KindOf(raw) != jsonx.Object {
+	if raw := inner.findMember("inputResponses"); raw != nil && jsonx.KindOf(raw) != jsonx.Object {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "inputResponses: must be an object")
 	}
-	if raw := inner.value("requestState"); raw != nil && jsonx.KindOf(raw) != jsonx.String {
+	if raw := inner.findMember("requestState"); raw != nil && jsonx.KindOf(raw) != jsonx.String {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "requestState: must be a string")
 	}
 	if !inner.changed {
 		return nil, nil
 	}
-	return inner.encode(), nil
+	return inner.encodeJSON(), nil
 }
 
 // readsAsModern reports whether mcp-go may take a message for one of a revision
@@ -99,9 +99,9 @@ type member struct {
 	value json.RawMessage
 }
 
-// membersOf takes an object apart, without the members that differ from one of
+// decodeObject takes an object apart, without the members that differ from one of
 // the known names by case alone.
-func membersOf(raw []byte, known ...string) (object, error) {
+func decodeObject(raw []byte, known ...string) (object, error) {
 	var o object
 	err := jsonx.Members(raw, func(key, value []byte) error {
 		name := string(key)
@@ -117,7 +117,7 @@ func membersOf(raw []byte, known ...string) (object, error) {
 	return o, err
 }
 
-func (o object) value(name string) json.RawMessage {
+func (o object) findMember(name string) json.RawMessage {
 	for _, m := range o.members {
 		if m.name == name {
 			return m.value
@@ -126,16 +126,16 @@ func (o object) value(name string) json.RawMessage {
 	return nil
 }
 
-func (o object) method() string {
-	text, err := jsonx.Text(o.value("method"))
+func (o object) methodName() string {
+	text, err := jsonx.Text(o.findMember("method"))
 	if err != nil {
 		return ""
 	}
 	return text
 }
 
-// set replaces the value of a member that is there.
-func (o *object) set(name string, value json.RawMessage) {
+// setMember replaces the value of a member that is there.
+func (o *object) setMember(name string, value json.RawMessage) {
 	o.changed = true
 	for i := range o.members {
 		if o.members[i].name == name {
@@ -144,7 +144,7 @@ func (o *object) set(name string, value json.RawMessage) {
 	}
 }
 
-func (o object) encode() json.RawMessage {
+func (o object) encodeJSON() json.RawMessage {
 	out := []byte{'{'}
 	for i, m := range o.members {
 		if i > 0 {
@@ -156,7 +156,7 @@ func (o object) encode() json.RawMessage {
 	return append(out, '}')
 }
 
-// tooLong is what a message over the limit is answered with.
-func tooLong(limit int) *protocol.Error {
+// newTooLongError is what a message over the limit is answered with.
+func newTooLongError(limit int) *protocol.Error {
 	return &protocol.Error{Code: protocol.CodeInvalidRequest, Message: fmt.Sprintf("the message is longer than %d bytes", limit)}
 }

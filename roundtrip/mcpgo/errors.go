@@ -13,20 +13,20 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// errorOf says a handler's error in the funnel's terms: mcp-go has types of its
+// decodeError says a handler's error in the funnel's terms: mcp-go has types of its
 // own for two that the protocol gives a code.
-func errorOf(err error) error {
-	if urls := urlsRequired(err); urls != nil {
+func decodeError(err error) error {
+	if urls := findURLsRequired(err); urls != nil {
 		return urls
 	}
 	if missing, ok := errors.AsType[mcp.MissingRequiredClientCapabilityError](err); ok {
-		return missingCapability(missing)
+		return decodeMissingCapability(missing)
 	}
 	return err
 }
 
-// urlsRequired finds mcp-go's error for visits, returned by value or pointer.
-func urlsRequired(err error) *protocol.URLElicitationRequiredError {
+// findURLsRequired finds mcp-go's error for visits, returned by value or pointer.
+func findURLsRequired(err error) *protocol.URLElicitationRequiredError {
 	required, ok := errors.AsType[mcp.URLElicitationRequiredError](err)
 	if !ok {
 		p, ok := errors.AsType[*mcp.URLElicitationRequiredError](err)
@@ -42,9 +42,9 @@ func urlsRequired(err error) *protocol.URLElicitationRequiredError {
 	return out
 }
 
-// missingCapability spells a capability that a handler has found missing, such
+// decodeMissingCapability spells a capability that a handler has found missing, such
 // as "elicitation" or "elicitation.url".
-func missingCapability(e mcp.MissingRequiredClientCapabilityError) error {
+func decodeMissingCapability(e mcp.MissingRequiredClientCapabilityError) error {
 	raw := "{}"
 	parts := strings.Split(e.Capability, ".")
 	for i := len(parts) - 1; i >= 0; i-- {
@@ -57,9 +57,9 @@ func missingCapability(e mcp.MissingRequiredClientCapabilityError) error {
 	return protocol.MissingCapabilities(missing)
 }
 
-// ofRound reports whether err comes from a question, which ends a flow in the
+// isRoundError reports whether err comes from a question, which ends a flow in the
 // funnel's words and not in mcp-go's.
-func ofRound(err error) bool {
+func isRoundError(err error) bool {
 	if _, ok := protocol.AsError(err); ok {
 		return true
 	}
@@ -69,37 +69,37 @@ func ofRound(err error) bool {
 	return asked || declined || cancelled
 }
 
-// refusal is how an error of the funnel leaves. mcp-go gives every error of a
+// encodeError is how an error of the funnel leaves. mcp-go gives every error of a
 // handler the code -32603; where the adapter carries the exchange the right
 // one takes its place on the way out. own is what the handler returned.
-func (a *Adapter) refusal(ctx context.Context, err, own error) error {
+func (a *Adapter) encodeError(ctx context.Context, err, own error) error {
 	e, ok := protocol.AsError(err)
 	if !ok {
 		return err
 	}
-	if e.Code == protocol.CodeURLElicitationRequired && urlsRequired(own) != nil {
+	if e.Code == protocol.CodeURLElicitationRequired && findURLsRequired(own) != nil {
 		return own // mcp-go knows this one
 	}
-	wire := wireFrom(ctx)
-	if wire == nil {
+	rw := rewriterFrom(ctx)
+	if rw == nil {
 		return e
 	}
-	m := &marked{text: e.Message, marker: newMarker(), err: e}
-	wire.expect(m.marker, reply{err: e})
+	m := &markedError{text: e.Message, marker: newMarker(), err: e}
+	rw.expectMarker(m.marker, replacement{err: e})
 	return m
 }
 
-// marked is an error whose response is replaced on the way out. The marker
+// markedError is an error whose response is replaced on the way out. The marker
 // stands in its text, since that is all that mcp-go passes on.
-type marked struct {
+type markedError struct {
 	text, marker string
 	err          *protocol.Error // nil: a result takes its place
 }
 
-func (m *marked) Error() string { return m.text + " [" + m.marker + "]" }
+func (m *markedError) Error() string { return m.text + " [" + m.marker + "]" }
 
 // Unwrap gives hooks and middleware the error that the client gets.
-func (m *marked) Unwrap() error {
+func (m *markedError) Unwrap() error {
 	if m.err == nil {
 		return nil
 	}

@@ -20,13 +20,13 @@ import (
 // middleware. No header field of an HTTP request can have such a name, so that
 // nobody can send one.
 const (
-	sentKey  = "\x00rondo sent"
-	localKey = "\x00rondo local"
+	retryHeader  = "\x00rondo sent"
+	streamHeader = "\x00rondo local"
 )
 
-// takeOut returns the parameters of a request without answers and state, and
+// extractRetry returns the parameters of a request without answers and state, and
 // the text to hand over. An error is what to answer the client.
-func takeOut(method string, params json.RawMessage) (rest json.RawMessage, text string, err *protocol.Error) {
+func extractRetry(method string, params json.RawMessage) (rest json.RawMessage, text string, err *protocol.Error) {
 	if err := jsonx.Check(params); err != nil {
 		return nil, "", protocol.Errorf(protocol.CodeInvalidParams, "params: %v", err)
 	}
@@ -52,13 +52,13 @@ func takeOut(method string, params json.RawMessage) (rest json.RawMessage, text 
 	return append(rest, '}'), string(params), nil
 }
 
-// asSent returns what was handed over. It reports false for requests that
+// readRetry returns what was handed over. It reports false for requests that
 // neither a Handler nor a Transport has seen.
-func asSent(method string, extra *mcp.RequestExtra) (retry protocol.Retry, ok bool) {
-	if extra == nil || len(extra.Header[sentKey]) != 1 {
+func readRetry(method string, extra *mcp.RequestExtra) (retry protocol.Retry, ok bool) {
+	if extra == nil || len(extra.Header[retryHeader]) != 1 {
 		return retry, false
 	}
-	params, err := protocol.DecodeParams(method, json.RawMessage(extra.Header[sentKey][0]))
+	params, err := protocol.DecodeParams(method, json.RawMessage(extra.Header[retryHeader][0]))
 	if err != nil {
 		return retry, false
 	}
@@ -73,16 +73,16 @@ func asSent(method string, extra *mcp.RequestExtra) (retry protocol.Retry, ok bo
 	return retry, false
 }
 
-// withoutSent returns extra as handlers may see it.
-func withoutSent(extra *mcp.RequestExtra) *mcp.RequestExtra {
-	if extra == nil || len(extra.Header[sentKey]) == 0 {
+// hideRetry returns extra as handlers may see it.
+func hideRetry(extra *mcp.RequestExtra) *mcp.RequestExtra {
+	if extra == nil || len(extra.Header[retryHeader]) == 0 {
 		return extra
 	}
-	if extra.Header[localKey] != nil {
+	if extra.Header[streamHeader] != nil {
 		return nil // there was none
 	}
 	c := *extra
 	c.Header = maps.Clone(extra.Header)
-	delete(c.Header, sentKey)
+	delete(c.Header, retryHeader)
 	return &c
 }

@@ -38,14 +38,14 @@ func Handler(server *mcp.Server, opts *mcp.StreamableHTTPOptions) http.Handler {
 	get := func(*http.Request) *mcp.Server { return server }
 	modern, legacy := o, o
 	modern.Stateless, legacy.Stateless, legacy.JSONResponse = true, false, false
-	return &handler{
+	return &httpHandler{
 		modern:  mcp.NewStreamableHTTPHandler(get, &modern),
 		legacy:  mcp.NewStreamableHTTPHandler(get, &legacy),
 		maxBody: o.MaxRequestBodyBytes,
 	}
 }
 
-type handler struct {
+type httpHandler struct {
 	modern, legacy http.Handler
 	maxBody        int64 // negative: no limit
 }
@@ -54,17 +54,17 @@ type handler struct {
 const versionHeader = "MCP-Protocol-Version"
 
 // ServeHTTP serves one request.
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	for _, key := range []string{sentKey, localKey} {
+func (h *httpHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for _, key := range []string{retryHeader, streamHeader} {
 		delete(r.Header, key) // net/http lets nobody send one; other hosts may
 	}
 	named := protocol.Version(r.Header.Get(versionHeader))
 	modern := named != "" && (!named.Known() || named.Era() == protocol.Modern)
 	if r.Method != http.MethodPost || r.Body == nil {
-		h.pass(w, r, modern)
+		h.serveEra(w, r, modern)
 		return
 	}
-	body, err := h.read(w, r)
+	body, err := h.readBody(w, r)
 	if err != nil {
 		return
 	}
@@ -75,25 +75,25 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !modern:
 	case err != nil:
-		refuse(w, req, err)
+		writeError(w, req, err)
 		return
 	case req != nil && protocol.MultiRoundTrip(req.Method):
-		params, text, refused := takeOut(req.Method, req.Params)
+		params, text, refused := extractRetry(req.Method, req.Params)
 		if refused != nil {
-			refuse(w, req, refused)
+			writeError(w, req, refused)
 			return
 		}
 		if body, err = protocol.AppendMessage(nil, &protocol.Request{ID: req.ID, Method: req.Method, Params: params}); err != nil {
-			refuse(w, req, err)
+			writeError(w, req, err)
 			return
 		}
-		r.Header[sentKey] = []string{text}
+		r.Header[retryHeader] = []string{text}
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	h.pass(w, r, modern)
+	h.serveEra(w, r, modern)
 }
 
-func (h *handler) pass(w http.ResponseWriter, r *http.Request, modern bool) {
+func (h *httpHandler) serveEra(w http.ResponseWriter, r *http.Request, modern bool) {
 	if modern {
 		h.modern.ServeHTTP(w, r)
 		return
@@ -101,8 +101,8 @@ func (h *handler) pass(w http.ResponseWriter, r *http.Request, modern bool) {
 	h.legacy.ServeHTTP(w, r)
 }
 
-// read reads the body, or answers why it cannot.
-func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// readBody reads the body, or answers why it cannot.
+func (h *httpHandler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limited := r.Body
 	if h.maxBody > 0 {
 		limited = http.MaxBytesReader(w, r.Body, h.maxBody)
@@ -116,9 +116,9 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, err
 }
 
-// refuse answers with a JSON-RPC error, with the status that the SDK gives those
+// writeError answers with a JSON-RPC error, with the status that the SDK gives those
 // that a request cannot be served for.
-func refuse(w http.ResponseWriter, req *protocol.Request, err error) {
+func writeError(w http.ResponseWriter, req *protocol.Request, err error) {
 	e, ok := protocol.AsError(err)
 	if !ok {
 		e = protocol.Errorf(protocol.CodeInvalidRequest, "%v", err)

@@ -15,80 +15,80 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// arrival is a request as mcp-go hands it to a middleware.
-type arrival struct {
-	method    string
-	target    string
-	arguments any // encoded, they are what the state is bound to
-	header    http.Header
-	again     mcp.MultiRoundTripParams
-	token     any  // of progress; nil: the client wants none
-	task      bool // runs in the background: there is no response to ask in
+// hostRequest is a request as mcp-go hands it to a middleware.
+type hostRequest struct {
+	method        string
+	target        string
+	arguments     any // encoded, they are what the state is bound to
+	header        http.Header
+	retry         mcp.MultiRoundTripParams
+	progressToken any  // of progress; nil: the client wants none
+	isTask        bool // runs in the background: there is no response to ask in
 }
 
-func toolArrival(r mcp.CallToolRequest) arrival {
-	return arrival{method: protocol.MethodCallTool, target: r.Params.Name, arguments: r.GetRawArguments(),
-		header: r.Header, again: r.Params.MultiRoundTripParams, task: r.Params.Task != nil, token: tokenOf(r.Params.Meta)}
+func readToolRequest(r mcp.CallToolRequest) hostRequest {
+	return hostRequest{method: protocol.MethodCallTool, target: r.Params.Name, arguments: r.GetRawArguments(),
+		header: r.Header, retry: r.Params.MultiRoundTripParams, isTask: r.Params.Task != nil, progressToken: progressToken(r.Params.Meta)}
 }
 
-func promptArrival(r mcp.GetPromptRequest) arrival {
-	in := arrival{method: protocol.MethodGetPrompt, target: r.Params.Name, header: r.Header,
-		again: r.Params.MultiRoundTripParams, token: tokenOf(r.Params.Meta)}
+func readPromptRequest(r mcp.GetPromptRequest) hostRequest {
+	in := hostRequest{method: protocol.MethodGetPrompt, target: r.Params.Name, header: r.Header,
+		retry: r.Params.MultiRoundTripParams, progressToken: progressToken(r.Params.Meta)}
 	if r.Params.Arguments != nil { // a nil map in an interface would be null
 		in.arguments = r.Params.Arguments
 	}
 	return in
 }
 
-// resourceArrival leaves the arguments out: mcp-go fills them from the URI,
+// readResourceRequest leaves the arguments out: mcp-go fills them from the URI,
 // which the state is bound to as it is.
-func resourceArrival(r mcp.ReadResourceRequest) arrival {
-	return arrival{method: protocol.MethodReadResource, target: r.Params.URI, header: r.Header,
-		again: r.Params.MultiRoundTripParams, token: tokenOf(r.Params.Meta)}
+func readResourceRequest(r mcp.ReadResourceRequest) hostRequest {
+	return hostRequest{method: protocol.MethodReadResource, target: r.Params.URI, header: r.Header,
+		retry: r.Params.MultiRoundTripParams, progressToken: progressToken(r.Params.Meta)}
 }
 
-func tokenOf(meta *mcp.Meta) any {
+func progressToken(meta *mcp.Meta) any {
 	if meta == nil {
 		return nil
 	}
 	return meta.ProgressToken
 }
 
-// call is the request in the funnel's terms. An error is the client's mistake.
-func (a *Adapter) call(ctx context.Context, in arrival) (roundtrip.Call, error) {
+// newCall is the request in the funnel's terms. An error is the client's mistake.
+func (a *Adapter) newCall(ctx context.Context, in hostRequest) (roundtrip.Call, error) {
 	call := roundtrip.Call{
 		Method: in.method, Target: in.target,
 		// mcp-go does not tell an absent state from an empty one.
 		Lossy: true,
 	}
-	if in.again.RequestState != "" {
-		call.State = protocol.StateText(in.again.RequestState)
+	if in.retry.RequestState != "" {
+		call.State = protocol.StateText(in.retry.RequestState)
 	}
 	var err error
-	if call.Arguments, err = argumentsOf(in.arguments); err != nil {
+	if call.Arguments, err = encodeArguments(in.arguments); err != nil {
 		return call, err
 	}
-	if call.Responses, err = responsesOf(in.again.InputResponses); err != nil {
+	if call.Responses, err = encodeResponses(in.retry.InputResponses); err != nil {
 		return call, err
 	}
 	var declared mcp.ClientCapabilities
-	call.Version, declared = eraOf(ctx, in.header)
-	if call.Capabilities, err = capabilitiesOf(declared); err != nil {
+	call.Version, declared = readClient(ctx, in.header)
+	if call.Capabilities, err = decodeCapabilities(declared); err != nil {
 		return call, err
 	}
-	call.Principal = a.principal(ctx, in.header)
+	call.Principal = a.principalOf(ctx, in.header)
 	call.Credential = in.header.Get("Authorization")
 	if call.Version.Era() == protocol.Legacy {
-		if p := pusherOf(ctx, call.Version); p != nil {
+		if p := newPusher(ctx, call.Version); p != nil {
 			call.Push, call.Session = p, server.ClientSessionFromContext(ctx).SessionID()
 		}
 	}
 	return call, nil
 }
 
-// eraOf returns the revision that the request is of, and what its client can
+// readClient returns the revision that the request is of, and what its client can
 // do: from the request itself in modern revisions, from the session in others.
-func eraOf(ctx context.Context, header http.Header) (protocol.Version, mcp.ClientCapabilities) {
+func readClient(ctx context.Context, header http.Header) (protocol.Version, mcp.ClientCapabilities) {
 	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.Modern {
 		var declared mcp.ClientCapabilities
 		if info.ClientCapabilities != nil {
@@ -119,9 +119,9 @@ func eraOf(ctx context.Context, header http.Header) (protocol.Version, mcp.Clien
 	return version, declared
 }
 
-// capabilitiesOf goes through JSON, because the two types share its spelling
+// decodeCapabilities goes through JSON, because the two types share its spelling
 // and nothing else.
-func capabilitiesOf(declared mcp.ClientCapabilities) (protocol.ClientCapabilities, error) {
+func decodeCapabilities(declared mcp.ClientCapabilities) (protocol.ClientCapabilities, error) {
 	raw, err := json.Marshal(mcp.ClientCapabilities{
 		Roots: declared.Roots, Sampling: declared.Sampling, Elicitation: declared.Elicitation,
 	})
@@ -131,8 +131,8 @@ func capabilitiesOf(declared mcp.ClientCapabilities) (protocol.ClientCapabilitie
 	return protocol.DecodeClientCapabilities(raw)
 }
 
-// argumentsOf encodes the arguments, nil when there are none.
-func argumentsOf(arguments any) (json.RawMessage, error) {
+// encodeArguments encodes the arguments, nil when there are none.
+func encodeArguments(arguments any) (json.RawMessage, error) {
 	switch args := arguments.(type) {
 	case nil:
 		return nil, nil
@@ -149,9 +149,9 @@ func argumentsOf(arguments any) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// responsesOf returns the answers as the bytes that came, in the order of
+// encodeResponses returns the answers as the bytes that came, in the order of
 // their keys: mcp-go has lost the one in which they came.
-func responsesOf(answers mcp.InputResponses) (protocol.InputResponses, error) {
+func encodeResponses(answers mcp.InputResponses) (protocol.InputResponses, error) {
 	if answers == nil {
 		return nil, nil
 	}
@@ -166,9 +166,9 @@ func responsesOf(answers mcp.InputResponses) (protocol.InputResponses, error) {
 	return responses, nil
 }
 
-// principal tells who calls. A session id proves nothing: over HTTP it may be
+// principalOf tells who calls. A session id proves nothing: over HTTP it may be
 // the client's own. There every request has headers, and nowhere else.
-func (a *Adapter) principal(ctx context.Context, header http.Header) roundtrip.Principal {
+func (a *Adapter) principalOf(ctx context.Context, header http.Header) roundtrip.Principal {
 	if len(header) == 0 {
 		header = nil
 	}
