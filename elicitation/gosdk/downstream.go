@@ -45,8 +45,8 @@ func NewDownstream(router *elicitation.Router, server *mcp.Server, opts *Options
 	if d.opts.Principal == nil {
 		d.opts.Principal = tokenUser
 	}
-	server.AddSendingMiddleware(keepReply)
-	server.AddReceivingMiddleware(d.hearProgress)
+	server.AddSendingMiddleware(keepClientReply)
+	server.AddReceivingMiddleware(d.receiveProgress)
 	return d
 }
 
@@ -73,12 +73,12 @@ func (d *Downstream) Begin(ctx context.Context, req mcp.Request, key elicitation
 	if !ok || ss == nil {
 		return nil, errors.New("elicitation call: the request did not come to a server")
 	}
-	caps, version, err := client(req)
+	caps, version, err := readClient(req)
 	if err != nil {
 		return nil, err
 	}
 	principal := d.opts.Principal(req)
-	session, err := d.attach(ss, principal, caps, version)
+	session, err := d.attachSession(ss, principal, caps, version)
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +88,8 @@ func (d *Downstream) Begin(ctx context.Context, req mcp.Request, key elicitation
 	return d.router.Begin(ctx, origin, elicitation.Asks(asker{ss}), key)
 }
 
-// attach returns the router's session of ss, and makes it if there is none.
-func (d *Downstream) attach(ss *mcp.ServerSession, principal elicitation.Principal, caps protocol.ClientCapabilities, version protocol.Version) (*elicitation.Session, error) {
+// attachSession returns the router's session of ss, and makes it if there is none.
+func (d *Downstream) attachSession(ss *mcp.ServerSession, principal elicitation.Principal, caps protocol.ClientCapabilities, version protocol.Version) (*elicitation.Session, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if session := d.sessions[ss]; session != nil {
@@ -97,7 +97,7 @@ func (d *Downstream) attach(ss *mcp.ServerSession, principal elicitation.Princip
 	}
 	info := elicitation.SessionInfo{
 		Principal: principal, Capabilities: caps, Version: version,
-		Notify: elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error { return notify(ctx, ss, m) }),
+		Notify: elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error { return notifyClient(ctx, ss, m) }),
 	}
 	if d.opts.LogName != nil {
 		info.LogName = d.opts.LogName(ss)
@@ -117,9 +117,9 @@ func (d *Downstream) attach(ss *mcp.ServerSession, principal elicitation.Princip
 	return session, nil
 }
 
-// client returns what the client of a request can do, and in which revision.
+// readClient returns what the client of a request can do, and in which revision.
 // One that cannot be sent requests at all can do nothing.
-func client(req mcp.Request) (caps protocol.ClientCapabilities, version protocol.Version, err error) {
+func readClient(req mcp.Request) (caps protocol.ClientCapabilities, version protocol.Version, err error) {
 	from, ok := req.(interface {
 		ProtocolVersion() string
 		ClientCapabilities() *mcp.ClientCapabilities

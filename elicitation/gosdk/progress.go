@@ -16,19 +16,19 @@ import (
 // still at it: the client's next message waits meanwhile.
 const progressTimeout = time.Second
 
-// hearProgress is the receiving middleware that hands the router what clients
+// receiveProgress is the receiving middleware that hands the router what clients
 // report about questions, so that those do not time out. The rest is the host's.
-func (d *Downstream) hearProgress(next mcp.MethodHandler) mcp.MethodHandler {
+func (d *Downstream) receiveProgress(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		if method == protocol.NotifyProgress && d.progressed(ctx, req) {
+		if method == protocol.NotifyProgress && d.extendQuestion(ctx, req) {
 			return nil, nil
 		}
 		return next(ctx, method, req)
 	}
 }
 
-// progressed tells whether req was about a question.
-func (d *Downstream) progressed(ctx context.Context, req mcp.Request) bool {
+// extendQuestion tells whether req was about a question.
+func (d *Downstream) extendQuestion(ctx context.Context, req mcp.Request) bool {
 	ss, ok := req.GetSession().(*mcp.ServerSession)
 	if !ok {
 		return false
@@ -52,14 +52,14 @@ func (d *Downstream) progressed(ctx context.Context, req mcp.Request) bool {
 	return err == nil && disposition != elicitation.Unknown
 }
 
-// tellProgress returns what passes progress on to the upstream that asked, if it
+// newProgressReporter returns what passes progress on to the upstream that asked, if it
 // wants to know.
-func tellProgress(ctx context.Context, upstream *mcp.ClientSession) func(*protocol.Progress) {
+func newProgressReporter(ctx context.Context, upstream *mcp.ClientSession) func(*protocol.Progress) {
 	return func(p *protocol.Progress) {
 		if p.Token.IsZero() {
 			return
 		}
-		told, err := sdkProgress(p)
+		told, err := encodeProgress(p)
 		if err != nil {
 			return
 		}
@@ -69,8 +69,8 @@ func tellProgress(ctx context.Context, upstream *mcp.ClientSession) func(*protoc
 	}
 }
 
-// sdkProgress spells progress for the SDK.
-func sdkProgress(p *protocol.Progress) (*mcp.ProgressNotificationParams, error) {
+// encodeProgress spells progress for the SDK.
+func encodeProgress(p *protocol.Progress) (*mcp.ProgressNotificationParams, error) {
 	out := &mcp.ProgressNotificationParams{Message: p.Message, Progress: p.Progress}
 	if p.Total != nil {
 		out.Total = *p.Total
@@ -98,7 +98,7 @@ func progressToken(req mcp.Request) protocol.ProgressToken {
 
 // DeliverProgress implements [elicitation.ProgressDeliverer].
 func (a asker) DeliverProgress(ctx context.Context, p *protocol.Progress) error {
-	params, err := sdkProgress(p)
+	params, err := encodeProgress(p)
 	if err != nil {
 		return err
 	}

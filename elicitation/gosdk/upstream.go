@@ -18,7 +18,7 @@ import (
 // none. Its Capabilities, where it has some, are kept but for elicitation;
 // without them nothing is declared that the host did not ask for.
 func ClientOptions(router *elicitation.Router, call *elicitation.Call, key elicitation.UpstreamKey, base *mcp.ClientOptions) *mcp.ClientOptions {
-	return connectionOptions(router, key, call.UpstreamCapabilities().Elicitation, base)
+	return newClientOptions(router, key, call.UpstreamCapabilities().Elicitation, base)
 }
 
 // SharedClientOptions is [ClientOptions] for a connection that calls share, one
@@ -27,10 +27,10 @@ func ClientOptions(router *elicitation.Router, call *elicitation.Call, key elici
 // that both modes are declared; a question that the client of the moment cannot
 // be asked is refused when it comes.
 func SharedClientOptions(router *elicitation.Router, key elicitation.UpstreamKey, base *mcp.ClientOptions) *mcp.ClientOptions {
-	return connectionOptions(router, key, &protocol.ElicitationCapability{Form: true, URL: true}, base)
+	return newClientOptions(router, key, &protocol.ElicitationCapability{Form: true, URL: true}, base)
 }
 
-func connectionOptions(router *elicitation.Router, key elicitation.UpstreamKey, modes *protocol.ElicitationCapability, base *mcp.ClientOptions) *mcp.ClientOptions {
+func newClientOptions(router *elicitation.Router, key elicitation.UpstreamKey, modes *protocol.ElicitationCapability, base *mcp.ClientOptions) *mcp.ClientOptions {
 	opts := mcp.ClientOptions{}
 	if base != nil {
 		opts = *base
@@ -70,25 +70,25 @@ func ElicitationHandler(router *elicitation.Router, key elicitation.UpstreamKey)
 	return func(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 		params, err := json.Marshal(req.Params)
 		if err != nil {
-			return nil, toSDK(fmt.Errorf("elicitation: params: %w", err))
+			return nil, encodeError(fmt.Errorf("elicitation: params: %w", err))
 		}
-		answer, err := router.ElicitFrom(ctx, key, params, &elicitation.ElicitOptions{Progress: tellProgress(ctx, req.Session)})
+		answer, err := router.ElicitFrom(ctx, key, params, &elicitation.ElicitOptions{Progress: newProgressReporter(ctx, req.Session)})
 		if err != nil {
-			return nil, toSDK(err)
+			return nil, encodeError(err)
 		}
-		return sdkResult(answer)
+		return encodeResult(answer)
 	}
 }
 
-// sdkResult spells an answer for the SDK.
-func sdkResult(answer *protocol.ElicitResult) (*mcp.ElicitResult, error) {
+// encodeResult spells an answer for the SDK.
+func encodeResult(answer *protocol.ElicitResult) (*mcp.ElicitResult, error) {
 	data, err := json.Marshal(answer)
 	if err != nil {
-		return nil, toSDK(err)
+		return nil, encodeError(err)
 	}
 	var result mcp.ElicitResult
 	if err := json.Unmarshal(data, &result); err != nil {
-		return nil, toSDK(err)
+		return nil, encodeError(err)
 	}
 	return &result, nil
 }

@@ -37,7 +37,7 @@ func (a *asker) Ask(ctx context.Context, q elicitation.Asked, _ func()) (json.Ra
 	}
 	result, err := a.server.RequestElicitation(ctx, mcp.ElicitationRequest{Params: params})
 	if err != nil {
-		return nil, clientError(server.ClientSessionFromContext(ctx), err)
+		return nil, decodeError(server.ClientSessionFromContext(ctx), err)
 	}
 	if result == nil {
 		return nil, errors.New("elicitation: asking the client: mcp-go returned no answer")
@@ -52,12 +52,12 @@ var (
 	linesError = "elicitation request failed: "
 )
 
-// clientError tells the client's own refusal from a failure to ask. The text is
+// decodeError tells the client's own refusal from a failure to ask. The text is
 // proof only in the errors of the two types of session that write it: that of any
 // other, such as one of the host's, may quote what no upstream is to read, and
 // counts only as a [*protocol.Error].
-func clientError(session server.ClientSession, err error) error {
-	switch sdkType(session) {
+func decodeError(session server.ClientSession, err error) error {
+	switch sessionType(session) {
 	case "streamableHttpSession":
 		if parts := httpError.FindStringSubmatch(err.Error()); parts != nil {
 			if code, parsed := strconv.ParseInt(parts[1], 10, 64); parsed == nil {
@@ -72,9 +72,9 @@ func clientError(session server.ClientSession, err error) error {
 	return fmt.Errorf("elicitation: asking the client: %w", err)
 }
 
-// sdkType is the name of the type of a session of mcp-go's, which it does not
+// sessionType is the name of the type of a session of mcp-go's, which it does not
 // export, and "" of any other.
-func sdkType(session server.ClientSession) string {
+func sessionType(session server.ClientSession) string {
 	t := reflect.TypeOf(session)
 	if t == nil || t.Kind() != reflect.Pointer || t.Elem().PkgPath() != reflect.TypeFor[server.MCPServer]().PkgPath() {
 		return ""

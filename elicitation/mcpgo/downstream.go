@@ -39,17 +39,17 @@ type Downstream struct {
 	opts   Options
 
 	mu       sync.Mutex
-	sessions map[server.ClientSession]*attached
+	sessions map[server.ClientSession]*registeredSession
 }
 
-// attached is a session that mcp-go has registered.
-type attached struct{ session *elicitation.Session } // nil until its first call
+// registeredSession is a session that mcp-go has registered.
+type registeredSession struct{ session *elicitation.Session } // nil until its first call
 
 // NewDownstream makes the sessions of s known to router, each when its first
 // call begins and until mcp-go forgets it. It adds hooks and middleware to s, which
 // must come before clients do.
 func NewDownstream(router *elicitation.Router, s *server.MCPServer, opts *Options) *Downstream {
-	d := &Downstream{router: router, server: s, sessions: make(map[server.ClientSession]*attached)}
+	d := &Downstream{router: router, server: s, sessions: make(map[server.ClientSession]*registeredSession)}
 	if opts != nil {
 		d.opts = *opts
 	}
@@ -59,15 +59,15 @@ func NewDownstream(router *elicitation.Router, s *server.MCPServer, opts *Option
 	s.GetHooks().AddOnRegisterSession(func(_ context.Context, session server.ClientSession) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.sessions[session] = &attached{}
+		d.sessions[session] = &registeredSession{}
 	})
-	s.GetHooks().AddOnUnregisterSession(func(_ context.Context, session server.ClientSession) { d.forget(session) })
-	s.AddNotificationHandler(protocol.NotifyProgress, d.hearProgress)
-	keepTokens(s)
+	s.GetHooks().AddOnUnregisterSession(func(_ context.Context, session server.ClientSession) { d.forgetSession(session) })
+	s.AddNotificationHandler(protocol.NotifyProgress, d.receiveProgress)
+	addTokenMiddleware(s)
 	return d
 }
 
-func (d *Downstream) forget(session server.ClientSession) {
+func (d *Downstream) forgetSession(session server.ClientSession) {
 	d.mu.Lock()
 	known := d.sessions[session]
 	delete(d.sessions, session)
@@ -90,7 +90,7 @@ func (d *Downstream) Begin(ctx context.Context, key elicitation.UpstreamKey) (*e
 	if session == nil {
 		return nil, errors.New("elicitation call: the context is not that of a handler of mcp-go")
 	}
-	caps, version, err := abilities(ctx, session)
+	caps, version, err := readClient(ctx, session)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (d *Downstream) Begin(ctx context.Context, key elicitation.UpstreamKey) (*e
 	if d.opts.Principal != nil {
 		principal = d.opts.Principal(ctx)
 	}
-	to, err := d.attach(ctx, session, elicitation.SessionInfo{Principal: principal, Capabilities: caps, Version: version})
+	to, err := d.attachSession(ctx, session, elicitation.SessionInfo{Principal: principal, Capabilities: caps, Version: version})
 	if err != nil {
 		return nil, err
 	}
@@ -107,11 +107,11 @@ func (d *Downstream) Begin(ctx context.Context, key elicitation.UpstreamKey) (*e
 	return d.router.Begin(ctx, origin, elicitation.Asks(&asker{server: d.server}), key)
 }
 
-// attach returns the router's session, and makes it if there is none. One that
+// attachSession returns the router's session, and makes it if there is none. One that
 // mcp-go has not registered lasts as long as its request: nothing would say when
 // it ends.
-func (d *Downstream) attach(ctx context.Context, session server.ClientSession, info elicitation.SessionInfo) (*elicitation.Session, error) {
-	info.Notify = elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error { return d.notify(ctx, session, m) })
+func (d *Downstream) attachSession(ctx context.Context, session server.ClientSession, info elicitation.SessionInfo) (*elicitation.Session, error) {
+	info.Notify = elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error { return d.notifyClient(ctx, session, m) })
 	if d.opts.LogName != nil {
 		info.LogName = d.opts.LogName(session)
 	}
@@ -133,8 +133,8 @@ func (d *Downstream) attach(ctx context.Context, session server.ClientSession, i
 	return to, nil
 }
 
-// notify passes on that a visit is over.
-func (d *Downstream) notify(ctx context.Context, session server.ClientSession, m protocol.Message) error {
+// notifyClient passes on that a visit is over.
+func (d *Downstream) notifyClient(ctx context.Context, session server.ClientSession, m protocol.Message) error {
 	n, ok := m.(*protocol.Notification)
 	if !ok || n.Method != protocol.NotifyElicitationCompleted {
 		return fmt.Errorf("elicitation: a %T cannot be sent outside of a request", m)
@@ -146,9 +146,9 @@ func (d *Downstream) notify(ctx context.Context, session server.ClientSession, m
 	return d.server.SendElicitationComplete(ctx, session, params.ElicitationID)
 }
 
-// abilities returns what the client of a session can do, and in which revision.
+// readClient returns what the client of a session can do, and in which revision.
 // One that cannot be sent requests can do nothing.
-func abilities(ctx context.Context, session server.ClientSession) (caps protocol.ClientCapabilities, version protocol.Version, err error) {
+func readClient(ctx context.Context, session server.ClientSession) (caps protocol.ClientCapabilities, version protocol.Version, err error) {
 	version = protocol.V20251125
 	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.Modern {
 		return caps, version, nil

@@ -18,9 +18,9 @@ import (
 
 type tokenKey struct{}
 
-// keepTokens adds middleware to s that puts the progress token of each request into
+// addTokenMiddleware adds middleware to s that puts the progress token of each request into
 // the context of its handler.
-func keepTokens(s *server.MCPServer) {
+func addTokenMiddleware(s *server.MCPServer) {
 	s.Use(func(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 		return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return next(withToken(ctx, r.Params.Meta), r)
@@ -87,10 +87,10 @@ var errNotWritten = errors.New("elicitation: progress was not written to the cli
 // the notification has left the queue to be written. One that stays there when ctx
 // ends, or for too long, is taken back.
 func (a *asker) DeliverProgress(ctx context.Context, p *protocol.Progress) error {
-	n := sdkProgress(p)
+	n := encodeProgress(p)
 	fields := n.Params.AdditionalFields
 	session := server.ClientSessionFromContext(ctx)
-	if !encodes(session) {
+	if !encodesQueue(session) {
 		var token any
 		if err := json.Unmarshal([]byte(p.Token.String()), &token); err != nil {
 			return err
@@ -119,16 +119,16 @@ func (a *asker) DeliverProgress(ctx context.Context, p *protocol.Progress) error
 	case <-ctx.Done():
 	case <-timer.C:
 	}
-	if a.queued.takeBack() {
+	if a.queued.withdraw() {
 		return errNotWritten
 	}
 	return nil
 }
 
-// encodes reports whether a session encodes what is in its queue. Others, such as one
+// encodesQueue reports whether a session encodes what is in its queue. Others, such as one
 // in the process, look at the values.
-func encodes(session server.ClientSession) bool {
-	switch sdkType(session) {
+func encodesQueue(session server.ClientSession) bool {
+	switch sessionType(session) {
 	case "streamableHttpSession", "stdioSession", "sseSession":
 		return true
 	}
@@ -144,7 +144,7 @@ type queuedProgress struct {
 
 	mu        sync.Mutex
 	encoded   bool
-	takenBack bool // before it was encoded
+	withdrawn bool // before it was encoded
 }
 
 // MarshalJSON implements [json.Marshaler]. It may be called more than once.
@@ -155,18 +155,18 @@ func (q *queuedProgress) MarshalJSON() ([]byte, error) {
 		q.encoded = true
 		close(q.left)
 	}
-	if q.takenBack {
+	if q.withdrawn {
 		return nil, errNotWritten
 	}
 	return json.Marshal(q.value)
 }
 
-// takeBack reports false if it is too late.
-func (q *queuedProgress) takeBack() bool {
+// withdraw reports false if it is too late.
+func (q *queuedProgress) withdraw() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.takenBack = !q.encoded
-	return q.takenBack
+	q.withdrawn = !q.encoded
+	return q.withdrawn
 }
 
 func (q *queuedProgress) hasLeft() bool {

@@ -133,7 +133,7 @@ func callWithHeartbeats(
 				return nil, ctx.Err()
 			}
 		}
-		return connect(t, g.open(), revision, nil, answer, func(n mcp.JSONRPCNotification) {
+		return newClient(t, g.open(), revision, nil, answer, func(n mcp.JSONRPCNotification) {
 			if n.Method == protocol.NotifyProgress {
 				progress <- n.Params.AdditionalFields
 			}

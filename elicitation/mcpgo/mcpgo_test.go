@@ -257,10 +257,10 @@ func accept(reason string) answering {
 
 func (g *gateway) mcpGo(t *testing.T, revision string, declared *mcp.ElicitationCapability, f answering, watch func(mcp.JSONRPCNotification)) person {
 	t.Helper()
-	return connect(t, g.open(), revision, declared, f, watch)
+	return newClient(t, g.open(), revision, declared, f, watch)
 }
 
-func connect(t *testing.T, over transport.Interface, revision string, declared *mcp.ElicitationCapability, f answering, watch func(mcp.JSONRPCNotification)) person {
+func newClient(t *testing.T, over transport.Interface, revision string, declared *mcp.ElicitationCapability, f answering, watch func(mcp.JSONRPCNotification)) person {
 	t.Helper()
 	opts := []client.ClientOption{client.WithProtocolVersion(revision), client.WithClientCapabilities(mcp.ClientCapabilities{Elicitation: declared})}
 	if f != nil {

@@ -33,16 +33,16 @@ func WithCall(ctx context.Context, call *elicitation.Call) context.Context {
 // client of a call cannot be asked is refused when it comes. opts are the host's
 // own, which may declare something else.
 func Connect(router *elicitation.Router, key elicitation.UpstreamKey, over transport.Interface, opts ...client.ClientOption) *client.Client {
-	return connect(router, key, over, &protocol.ElicitationCapability{Form: true, URL: true}, opts)
+	return newClient(router, key, over, &protocol.ElicitationCapability{Form: true, URL: true}, opts)
 }
 
 // ConnectFor is [Connect] for a connection of one call's own, on which what its
 // client can be asked is declared, and nothing more.
 func ConnectFor(router *elicitation.Router, call *elicitation.Call, key elicitation.UpstreamKey, over transport.Interface, opts ...client.ClientOption) *client.Client {
-	return connect(router, key, over, call.UpstreamCapabilities().Elicitation, opts)
+	return newClient(router, key, over, call.UpstreamCapabilities().Elicitation, opts)
 }
 
-func connect(router *elicitation.Router, key elicitation.UpstreamKey, over transport.Interface, modes *protocol.ElicitationCapability, opts []client.ClientOption) *client.Client {
+func newClient(router *elicitation.Router, key elicitation.UpstreamKey, over transport.Interface, modes *protocol.ElicitationCapability, opts []client.ClientOption) *client.Client {
 	if modes != nil {
 		declared := &mcp.ElicitationCapability{}
 		if modes.Form {
@@ -75,37 +75,37 @@ func connect(router *elicitation.Router, key elicitation.UpstreamKey, over trans
 // [Transport] its errors have their codes, and the upstream hears of the client's
 // progress with the token that it gave, if it gave one.
 func ElicitationHandler(router *elicitation.Router, key elicitation.UpstreamKey) client.ElicitationHandler {
-	return handler{router, key}
+	return elicitationHandler{router, key}
 }
 
-type handler struct {
+type elicitationHandler struct {
 	router *elicitation.Router
 	key    elicitation.UpstreamKey
 }
 
 // Elicit asks the client of the call that the context names, or of the one call
 // on the connection. The upstream is told what its errors say.
-func (h handler) Elicit(ctx context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+func (h elicitationHandler) Elicit(ctx context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	params, err := json.Marshal(request.Params)
 	if err != nil {
 		return nil, errInternal()
 	}
-	progress := relayTo(ctx)
-	defer progress.stop()
+	progress := newProgressReporter(ctx)
+	defer progress.stopReporting()
 	var answer *protocol.ElicitResult
 	if call, ok := ctx.Value(callKey{}).(*elicitation.Call); ok && call != nil {
-		answer, err = call.Elicit(ctx, params, progress.options())
+		answer, err = call.Elicit(ctx, params, progress.elicitOptions())
 	} else {
-		answer, err = h.router.ElicitFrom(ctx, h.key, params, progress.options())
+		answer, err = h.router.ElicitFrom(ctx, h.key, params, progress.elicitOptions())
 	}
 	if err != nil {
 		return nil, err
 	}
-	return sdkResult(answer)
+	return decodeResult(answer)
 }
 
-// sdkResult spells an answer for mcp-go.
-func sdkResult(answer *protocol.ElicitResult) (*mcp.ElicitationResult, error) {
+// decodeResult spells an answer for mcp-go.
+func decodeResult(answer *protocol.ElicitResult) (*mcp.ElicitationResult, error) {
 	data, err := json.Marshal(answer)
 	if err != nil {
 		return nil, errInternal()
