@@ -33,7 +33,7 @@ func (e *Effects) Count(name string) int {
 	return e.seen[name]
 }
 
-func (e *Effects) reset() {
+func (e *Effects) resetCounts() {
 	if e == nil {
 		return
 	}
@@ -42,8 +42,8 @@ func (e *Effects) reset() {
 	e.seen = nil
 }
 
-// counts returns what was seen.
-func (e *Effects) counts() map[string]int {
+// copyCounts returns what was seen.
+func (e *Effects) copyCounts() map[string]int {
 	if e == nil {
 		return nil
 	}
@@ -52,10 +52,10 @@ func (e *Effects) counts() map[string]int {
 	return maps.Clone(e.seen)
 }
 
-// problems returns an error for each effect that was seen more than once, or
+// findProblems returns an error for each effect that was seen more than once, or
 // should not have been seen at all.
-func (e *Effects) problems(flow Flow) (problems []error) {
-	counts := e.counts()
+func (e *Effects) findProblems(flow Flow) (problems []error) {
+	counts := e.copyCounts()
 	for _, name := range flow.Never {
 		if n := counts[name]; n > 0 {
 			problems = append(problems, fmt.Errorf("the effect %q happened, which it must not in this flow", name))
@@ -69,10 +69,10 @@ func (e *Effects) problems(flow Flow) (problems []error) {
 	return problems
 }
 
-// since returns the effects that happened after the counts before.
-func (e *Effects) since(before map[string]int) []string {
+// effectsSince returns the effects that happened after the counts before.
+func (e *Effects) effectsSince(before map[string]int) []string {
 	var names []string
-	for name, n := range e.counts() {
+	for name, n := range e.copyCounts() {
 		if n > before[name] {
 			names = append(names, name)
 		}

@@ -53,8 +53,8 @@ func Prompt(name string, arguments map[string]string) Request {
 // Resource reads a resource.
 func Resource(uri string) Request { return Request{protocol.MethodReadResource, uri, nil} }
 
-// raw returns the arguments as they travel.
-func (r Request) raw() (json.RawMessage, error) {
+// encodeArguments returns the arguments as they travel.
+func (r Request) encodeArguments() (json.RawMessage, error) {
 	if r.arguments == nil {
 		return nil, nil
 	}

@@ -70,12 +70,12 @@ func Lines(serve func(ctx context.Context, r io.ReadCloser, w io.WriteCloser) er
 	}
 }
 
-func (s *Subject) serves(era protocol.Era) bool {
+func (s *Subject) servesEra(era protocol.Era) bool {
 	return s.Eras == nil || slices.Contains(s.Eras, era)
 }
 
-// everything is what a client declares that can be asked anything.
-func everything() *protocol.ClientCapabilities {
+// allCapabilities is what a client declares that can be asked anything.
+func allCapabilities() *protocol.ClientCapabilities {
 	return &protocol.ClientCapabilities{
 		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
 		Sampling:    &protocol.SamplingCapability{Tools: true},
