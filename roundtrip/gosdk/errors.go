@@ -12,8 +12,9 @@ import (
 // of a handler of a server with [Install].
 var ErrNotInstalled = errors.New("gosdk: not within a handler of a server with gosdk.Install")
 
-// encodeError returns err as the SDK passes it to the client unchanged: errors
-// of other types would leave with code 0.
+// encodeError returns err as the one type of error that the SDK sends unchanged. Errors
+// of other types would be sent with code 0. All but a [*protocol.Error] are internal
+// errors to the client.
 func encodeError(err error) error {
 	e, ok := protocol.AsError(err)
 	if !ok {
@@ -22,8 +23,8 @@ func encodeError(err error) error {
 	return &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data}
 }
 
-// decodeError reads an error that came out of the SDK's dispatch, its own or
-// a handler's. Of what wraps a JSON-RPC error the text is kept, as the SDK does.
+// decodeError converts an error that came out of the SDK's dispatch, its own or a
+// handler's. The text of an error that wraps a JSON-RPC error is kept, as the SDK does.
 func decodeError(err error) error {
 	if isForClient(err) {
 		return err
@@ -45,8 +46,8 @@ func decodeError(err error) error {
 	return out
 }
 
-// isForClient reports whether a handler has chosen what the client is to get. The
-// SDK makes a result of every other error of a typed tool, and of these, too.
+// isForClient reports whether err is one that the handler addressed to the client. The
+// SDK turns every error of a typed tool into a result, these as well.
 func isForClient(err error) bool {
 	if _, ok := protocol.AsError(err); ok {
 		return true

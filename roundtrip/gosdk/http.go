@@ -12,21 +12,20 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Handler serves both eras of the protocol on one URL, for a server with
-// [Install]. The SDK's own handler serves one: with sessions it refuses clients
-// of revision 2026-07-28, without them it cannot push questions to the others.
-// Handler has one of each and looks at every request: it is modern when its
-// _meta names a revision or its MCP-Protocol-Version one that is modern or
-// unknown, and else of a session.
+// Handler serves both eras of the protocol on one URL, for a server with [Install]. The
+// SDK's own handler serves one: with sessions it refuses clients of revision 2026-07-28,
+// without them it cannot push questions to the others. Handler has one of each and
+// chooses for every request. A request is modern when its _meta names a revision, or its
+// MCP-Protocol-Version header one that is modern or unknown. All others belong to a
+// session.
 //
-// Opts configure both; nil means the SDK's defaults. Stateless is ignored, and
-// JSONResponse holds for modern clients only, since questions need a stream.
+// Opts configure both handlers; nil means the SDK's defaults. Stateless is ignored, and
+// JSONResponse applies to modern clients only, since pushed questions need a stream.
 //
-// Answers and states are read strictly, from what the client sent and not from
-// what the SDK makes of it: a member that is there twice fails the request, one
-// in another case is another one, an answer is of the kind of its question, and
-// what is no answer is dropped. They reach handlers through the middleware only:
-// without Install a server never sees an answer.
+// Answers and states are decoded strictly, from the bytes that the client sent: a
+// repeated member fails the request, names are case-sensitive, an answer is decoded by
+// the kind of its question, and one that does not decode is dropped. They reach handlers
+// through the middleware only: without Install a server never sees an answer.
 func Handler(server *mcp.Server, opts *mcp.StreamableHTTPOptions) http.Handler {
 	var o mcp.StreamableHTTPOptions
 	if opts != nil {
@@ -56,7 +55,7 @@ const versionHeader = "MCP-Protocol-Version"
 // ServeHTTP serves one request.
 func (h *httpHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, key := range []string{retryHeader, streamHeader} {
-		delete(r.Header, key) // net/http lets nobody send one; other hosts may
+		delete(r.Header, key) // net/http refuses such names; other servers may not
 	}
 	named := protocol.Version(r.Header.Get(versionHeader))
 	modern := named != "" && (!named.Known() || named.Era() == protocol.Modern)
@@ -101,7 +100,7 @@ func (h *httpHandler) serveEra(w http.ResponseWriter, r *http.Request, modern bo
 	h.legacy.ServeHTTP(w, r)
 }
 
-// readBody reads the body, or answers why it cannot.
+// readBody reads the body. Where it fails it has answered the request.
 func (h *httpHandler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limited := r.Body
 	if h.maxBody > 0 {
@@ -116,8 +115,8 @@ func (h *httpHandler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, 
 	return body, err
 }
 
-// writeError answers with a JSON-RPC error, with the status that the SDK gives those
-// that a request cannot be served for.
+// writeError answers with a JSON-RPC error and the status 400, as the SDK does for
+// requests that it cannot read.
 func writeError(w http.ResponseWriter, req *protocol.Request, err error) {
 	e, ok := protocol.AsError(err)
 	if !ok {

@@ -43,6 +43,8 @@ func ReadResourceResult(ctx context.Context, asks *protocol.InputRequiredResult)
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{}}, nil
 }
 
+// askingText is the content of a tool's result that stands for recorded questions. No
+// client gets it.
 const askingText = "the client is being asked"
 
 func recordAsks(ctx context.Context, asks *protocol.InputRequiredResult) error {

@@ -16,10 +16,11 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// pusher puts the funnel's questions to a legacy client, over its session.
+// pusher pushes the funnel's questions to a legacy client, over its session.
 type pusher struct{ call *call }
 
-// pushedQuestion is in the context of a question that the funnel puts to the client.
+// pushedQuestion is carried by the context of a question that the funnel pushes, to the
+// sending middleware.
 type pushedQuestion struct {
 	session *mcp.ServerSession
 	params  mcp.Params
@@ -27,10 +28,10 @@ type pushedQuestion struct {
 
 type pushedQuestionKey struct{}
 
-// Push sends the question as the funnel spells it. The SDK's own methods check
-// answers against the schema and take one that does not fit for a failure; the
-// funnel has the handler ask again. They are therefore given a question without
-// a schema, which the sending middleware replaces.
+// Push sends the question in the funnel's encoding. The SDK's methods validate answers
+// against the schema, and fail where one is not valid; the funnel validates itself, and
+// asks again. Push therefore calls them with a question that has no schema, and the
+// sending middleware puts the real one in its place.
 func (p pusher) Push(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
 	asked, err := encodeQuestion(p.call.Version, q)
 	if err != nil {
@@ -79,7 +80,8 @@ func (p pusher) CompleteVisit(ctx context.Context, elicitationID string) error {
 	return p.call.session.NotifyElicitationComplete(ctx, &mcp.ElicitationCompleteParams{ElicitationID: elicitationID})
 }
 
-// extendQuestion notes that the client reports progress on a question.
+// extendQuestion extends the time for the answer to a pushed question, on whose token the
+// client reports progress.
 func (a *adapter) extendQuestion(req mcp.Request) {
 	params, ok := req.GetParams().(*mcp.ProgressNotificationParams)
 	if !ok || params == nil {
@@ -92,7 +94,14 @@ func (a *adapter) extendQuestion(req mcp.Request) {
 	}
 }
 
-// sendToClient is the sending middleware.
+// sendToClient is the sending middleware. Messages of sessions pass it unless they are
+//
+//   - progress on the token of a call, which goes through its reports;
+//   - what a handler sends over a shadow session, which the client's session forwards;
+//   - questions of the funnel, whose parameters it replaces;
+//   - questions of the SDK's bridge, which it stops;
+//   - questions that a handler pushes itself: over a shadow session they are asked in
+//     the round; over the client's they are checked, and the call waits.
 func (a *adapter) sendToClient(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		session, ok := req.GetSession().(*mcp.ServerSession)
@@ -127,7 +136,7 @@ func (a *adapter) sendToClient(next mcp.MethodHandler) mcp.MethodHandler {
 			return nil, encodeError(refusal.Wire())
 		}
 		send := next
-		if run := runFrom(ctx); run != nil && a.through != nil { // which Install's self-test has not
+		if run := runFrom(ctx); run != nil && a.through != nil { // nil in the self-test
 			send = run.waitWhileSending(next)
 		}
 		result, err := send(ctx, method, req)
@@ -135,15 +144,16 @@ func (a *adapter) sendToClient(next mcp.MethodHandler) mcp.MethodHandler {
 			return result, nil
 		}
 		a.reportFailedPush(ctx, req.GetParams(), err)
-		if e, ok := errors.AsType[*protocol.Error](err); ok { // of the funnel
+		if e, ok := errors.AsType[*protocol.Error](err); ok { // from the funnel
 			err = encodeError(e)
 		}
 		return nil, err
 	}
 }
 
-// waitWhileSending returns what sends a question that a handler puts to its legacy client with the SDK's
-// own methods. The call waits for the answer like any other.
+// waitWhileSending wraps next for a question that a handler pushes to its legacy client
+// with the SDK's own methods. While it is open the call waits, with the limits and events
+// of every wait.
 func (run *handlerRun) waitWhileSending(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
 		err = run.call.adapter.through.WaitWhile(ctx, run.call.Call, func(ctx context.Context) (err error) {
@@ -154,7 +164,7 @@ func (run *handlerRun) waitWhileSending(next mcp.MethodHandler) mcp.MethodHandle
 	}
 }
 
-// isQuestionMethod reports whether method puts a question to the client.
+// isQuestionMethod reports whether requests of the method ask the client.
 func isQuestionMethod(method string) bool {
 	return method == protocol.MethodElicit || method == protocol.MethodCreateMessage || method == protocol.MethodListRoots
 }

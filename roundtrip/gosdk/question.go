@@ -13,7 +13,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// decodeQuestion reads a question as the SDK's handlers write it.
+// decodeQuestion converts a question from the SDK's types.
 func decodeQuestion(asked mcp.InputRequest) (protocol.InputRequest, error) {
 	method := protocol.MethodListRoots
 	switch q := asked.(type) {
@@ -51,8 +51,7 @@ func decodeQuestion(asked mcp.InputRequest) (protocol.InputRequest, error) {
 	return protocol.DecodeInputRequest(method, params)
 }
 
-// decodeQuestions reads a map of questions, in the order of their keys since it has
-// none of its own.
+// decodeQuestions converts a map of questions, in the order of their keys.
 func decodeQuestions(asked mcp.InputRequestMap) (protocol.InputRequests, error) {
 	all := make(protocol.InputRequests, 0, len(asked))
 	for _, key := range slices.Sorted(maps.Keys(asked)) {
@@ -65,7 +64,7 @@ func decodeQuestions(asked mcp.InputRequestMap) (protocol.InputRequests, error) 
 	return all, nil
 }
 
-// encodeQuestion writes a question as the SDK's types can carry it.
+// encodeQuestion converts a question to the SDK's types.
 func encodeQuestion(v protocol.Version, q protocol.InputRequest) (mcp.InputRequest, error) {
 	text, err := protocol.AppendInputRequest(nil, v, q)
 	if err != nil {
@@ -102,7 +101,7 @@ func decodeMeta(dst *mcp.Meta, meta protocol.Meta) error {
 	return json.Unmarshal(meta, dst)
 }
 
-// encodeQuestions writes questions as the SDK's result types carry them.
+// encodeQuestions converts questions to the map that the SDK's results have.
 func encodeQuestions(v protocol.Version, all protocol.InputRequests) (mcp.InputRequestMap, error) {
 	if len(all) == 0 {
 		return nil, nil

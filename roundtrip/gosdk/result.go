@@ -10,7 +10,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// encodeResult turns what came out of the funnel into what the SDK sends.
+// encodeResult converts the funnel's result to the one that the SDK sends: questions, the
+// handler's own complete result, or a result that the funnel made.
 func (c *call) encodeResult(result protocol.Result) (mcp.Result, error) {
 	if asks, ok := result.(*protocol.InputRequiredResult); ok {
 		return c.encodeAsks(asks)
@@ -31,8 +32,8 @@ func (c *call) encodeResult(result protocol.Result) (mcp.Result, error) {
 	return complete, nil
 }
 
-// isOwnFailure reports whether result says what the SDK's own result of a failed
-// tool says: then that one leaves, as without the adapter.
+// isOwnFailure reports whether the funnel made result of the error of a typed tool. The
+// SDK has made a result of it, too, and that one is sent, as without the adapter.
 func (c *call) isOwnFailure(result protocol.Result) bool {
 	r, ok := result.(*protocol.CallToolResult)
 	if !ok || c.toolError == nil || !r.IsError || len(r.Content) != 1 {
@@ -42,8 +43,8 @@ func (c *call) isOwnFailure(result protocol.Result) bool {
 	return ok && text.Text == c.toolError.Error()
 }
 
-// limitCaching returns a resource with what may be said of how long to keep it. What
-// took an answer is for nobody but who gave it, and only now.
+// limitCaching forbids clients to cache a resource for which something was asked: it may
+// depend on the answer. Legacy revisions have no cache hints at all.
 func (c *call) limitCaching(r *mcp.ReadResourceResult) (mcp.Result, error) {
 	if c.usedAnswer() {
 		once := *r
@@ -56,17 +57,18 @@ func (c *call) limitCaching(r *mcp.ReadResourceResult) (mcp.Result, error) {
 	return r, nil
 }
 
-// usedAnswer reports whether anything was asked on the way to the result.
+// usedAnswer reports whether anything was asked in the flow that led to the result.
 func (c *call) usedAnswer() bool {
 	_, retried := c.State.Text()
 	return retried || c.askedByPush.Load()
 }
 
-// encodeAsks spells questions in the SDK's types, or for it.
+// encodeAsks returns the result with the funnel's questions, in the SDK's types or as the
+// JSON text to be sent.
 func (c *call) encodeAsks(asks *protocol.InputRequiredResult) (mcp.Result, error) {
 	result, err := c.newAskingResult(asks)
-	// The SDK's result of resources/read cannot leave out how long it may be
-	// kept, which questions may not say.
+	// The SDK's result of resources/read always has cache hints, which a result with
+	// questions must not have.
 	if err == nil && (c.adapter.exact || c.method == protocol.MethodReadResource) {
 		text, err := protocol.EncodeResult(c.Version, c.method, asks)
 		if err == nil {
@@ -79,14 +81,14 @@ func (c *call) encodeAsks(asks *protocol.InputRequiredResult) (mcp.Result, error
 	return result, nil
 }
 
-// The result type is a field of the SDK's that only decoding sets.
+// The result type is an unexported field of the SDK's results, which only decoding sets.
 const (
 	askingToolJSON     = `{"resultType":"input_required","content":[]}`
 	askingPromptJSON   = `{"resultType":"input_required","messages":[]}`
 	askingResourceJSON = `{"resultType":"input_required","contents":[]}`
 )
 
-// newAskingResult returns the SDK's result for questions.
+// newAskingResult returns the SDK's result that has questions.
 func (c *call) newAskingResult(asks *protocol.InputRequiredResult) (mcp.Result, error) {
 	requests, err := encodeQuestions(c.Version, asks.InputRequests)
 	if err != nil {
@@ -115,9 +117,8 @@ func (c *call) newAskingResult(asks *protocol.InputRequiredResult) (mcp.Result, 
 	return r, err
 }
 
-// withResultType returns a copy of a complete result with the result type that the
-// client's revision has: the SDK has set that of the session which the handler
-// saw.
+// withResultType returns a copy of a complete result with the result type of the
+// client's revision. The SDK has set that of the shadow session.
 func withResultType(result mcp.Result, modern bool) (mcp.Result, error) {
 	stamp := `{}`
 	if modern {
@@ -147,7 +148,7 @@ func withResultType(result mcp.Result, modern bool) (mcp.Result, error) {
 	return result, nil
 }
 
-// copyExportedFields copies what is exported of a struct.
+// copyExportedFields copies the exported fields of a struct, and leaves the others.
 func copyExportedFields[T any](to, from *T) {
 	src, dst := reflect.ValueOf(from).Elem(), reflect.ValueOf(to).Elem()
 	for i := range src.NumField() {
@@ -157,8 +158,8 @@ func copyExportedFields[T any](to, from *T) {
 	}
 }
 
-// encodeFunnelResult spells a result that the funnel made, such as a refusal, or that a guard
-// has recorded.
+// encodeFunnelResult converts a result that the funnel made, such as a refusal, or that a
+// guard has recorded.
 func (c *call) encodeFunnelResult(result protocol.Result) (mcp.Result, error) {
 	text, err := protocol.EncodeResult(c.Version, c.method, result)
 	if err != nil {
@@ -179,17 +180,18 @@ func (c *call) encodeFunnelResult(result protocol.Result) (mcp.Result, error) {
 	return r, nil
 }
 
-// exactResult is a result with the JSON text that it is to be sent as. Embedding keeps
-// what makes it one of the SDK's.
+// exactResult is a result with its JSON text. It embeds the SDK's result because
+// mcp.Result has unexported methods.
 type exactResult struct {
 	mcp.Result
 	text json.RawMessage
 }
 
-// MarshalJSON returns the text, with the _meta that the SDK has completed.
+// MarshalJSON returns the text, with the _meta of the embedded result: the SDK adds the
+// server's name to it.
 func (r *exactResult) MarshalJSON() ([]byte, error) { return replaceMeta(r.text, r.GetMeta()) }
 
-// replaceMeta replaces the _meta of a result, to which the SDK adds who serves.
+// replaceMeta replaces the _meta of an encoded result.
 func replaceMeta(text json.RawMessage, meta map[string]any) ([]byte, error) {
 	if len(meta) == 0 {
 		return text, nil
@@ -205,7 +207,7 @@ func replaceMeta(text json.RawMessage, meta map[string]any) ([]byte, error) {
 	return json.Marshal(members)
 }
 
-// withoutCacheHints returns a result as revisions without cache hints have it.
+// withoutCacheHints returns a result without the members that legacy revisions lack.
 func withoutCacheHints(result mcp.Result) (mcp.Result, error) {
 	text, err := json.Marshal(result)
 	if err != nil {

@@ -10,22 +10,21 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// The SDK decodes what a retry carries before middleware sees it: it takes the
-// last of two members of one name whatever its case, guesses from its members
-// what an answer answers, and refuses the request where it cannot. [Handler] and
-// [Transport] see the text before that. They take answers and state out of the
-// request and hand them to the middleware beside it.
+// The SDK decodes the answers and the state of a retry before middleware sees them. It
+// ignores the case of member names and takes the last of repeated members, guesses the
+// kind of an answer from its members, and refuses the request where it cannot. [Handler]
+// and [Transport] read the message before that: they remove answers and state from the
+// parameters, and pass the original parameters to the middleware in a header.
 
-// The keys of what is handed over, among the headers that the SDK shows to
-// middleware. No header field of an HTTP request can have such a name, so that
-// nobody can send one.
+// The names of headers in which [Handler] and [Transport] pass data to the middleware. A
+// header of an HTTP request cannot have such a name, so that no client can send one.
 const (
-	retryHeader  = "\x00rondo sent"
-	streamHeader = "\x00rondo local"
+	retryHeader  = "\x00rondo sent"  // the parameters as the client sent them
+	streamHeader = "\x00rondo local" // set where the request did not come over HTTP
 )
 
-// extractRetry returns the parameters of a request without answers and state, and
-// the text to hand over. An error is what to answer the client.
+// extractRetry returns the parameters of a request without answers and state, and the
+// value of the header retryHeader. The error is sent to the client.
 func extractRetry(method string, params json.RawMessage) (rest json.RawMessage, text string, err *protocol.Error) {
 	if err := jsonx.Check(params); err != nil {
 		return nil, "", protocol.Errorf(protocol.CodeInvalidParams, "params: %v", err)
@@ -52,8 +51,8 @@ func extractRetry(method string, params json.RawMessage) (rest json.RawMessage, 
 	return append(rest, '}'), string(params), nil
 }
 
-// readRetry returns what was handed over. It reports false for requests that
-// neither a Handler nor a Transport has seen.
+// readRetry returns the answers and the state that extractRetry removed. It reports
+// false for requests that neither a [Handler] nor a [Transport] has read.
 func readRetry(method string, extra *mcp.RequestExtra) (retry protocol.Retry, ok bool) {
 	if extra == nil || len(extra.Header[retryHeader]) != 1 {
 		return retry, false
@@ -73,13 +72,13 @@ func readRetry(method string, extra *mcp.RequestExtra) (retry protocol.Retry, ok
 	return retry, false
 }
 
-// hideRetry returns extra as handlers may see it.
+// hideRetry returns extra without what was added for the middleware.
 func hideRetry(extra *mcp.RequestExtra) *mcp.RequestExtra {
 	if extra == nil || len(extra.Header[retryHeader]) == 0 {
 		return extra
 	}
 	if extra.Header[streamHeader] != nil {
-		return nil // there was none
+		return nil // a stream has no headers, and the SDK sets no extra
 	}
 	c := *extra
 	c.Header = maps.Clone(extra.Header)

@@ -14,23 +14,21 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// resultParts is what the SDK's three results have in common: each can be content,
-// questions, a state to come back with, or any mixture.
+// resultParts is what the SDK's three types of results have in common. A handler may set
+// content, questions and state in any combination.
 type resultParts struct {
 	requests mcp.InputRequestMap
 	state    string
-	content  bool
-	failed   bool
+	content  bool // not empty
+	failed   bool // isError
 }
 
-// isAsking reports whether the result is no answer yet. A state has no place in one
-// that is; beside a state alone, content is the zero value that the SDK fills in
-// for typed tools.
+// isAsking reports whether the result is not complete. One with a state is not, whatever
+// its content: for typed tools the SDK fills that with the zero value of the output.
 func (p resultParts) isAsking() bool { return p.requests != nil || p.state != "" }
 
-// buildAsks reads the questions. The handler's state becomes the author's
-// own, sealed, together with what is needed to give the answers back in the
-// SDK's types: those of earlier rounds, too.
+// buildAsks converts the questions. The handler's state is sealed, together with the keys
+// of all questions so far, since later runs are given the answers to all of them.
 func (p resultParts) buildAsks(ctx context.Context) (*protocol.InputRequiredResult, error) {
 	switch {
 	case p.requests != nil && p.content:
@@ -55,9 +53,9 @@ func (p resultParts) buildAsks(ctx context.Context) (*protocol.InputRequiredResu
 	return asks, nil
 }
 
-// authorState is what the author's state holds of handlers that know nothing of
-// it: the state and the questions that one has returned in the SDK's types, and
-// the keys of those that one has asked without.
+// authorState is the state with [roundtrip.WithState] of handlers that do not use package
+// roundtrip: the state and the questions that they returned in the SDK's types, and the
+// derived keys of questions that they pushed.
 type authorState struct {
 	State   string     `json:"s,omitempty"`
 	Asked   []askedKey `json:"q,omitempty"`
@@ -69,11 +67,11 @@ type askedKey struct {
 	Kind protocol.InputKind `json:"t"`
 }
 
-// restoreReturned gives the answers to the questions that the handler has returned in
-// earlier legs, and its state, in the SDK's types. An answer that does not
-// fit its question is not there: handlers ask again for what is missing.
+// restoreReturned returns the answers to the questions that the handler has returned in
+// earlier rounds, and its state, in the SDK's types. An answer that is not valid is left
+// out, so that the handler asks again.
 func restoreReturned(ctx context.Context) (mcp.InputResponseMap, string) {
-	// Handlers that are given nothing can still choose a FlowVersion.
+	// Reading the state would fix the flow version, which handlers may still set.
 	kept, ok := roundtrip.PeekState[authorState](ctx)
 	if !ok || kept.State == "" && kept.Asked == nil {
 		return nil, ""
@@ -107,7 +105,7 @@ func encodeAnswer(ctx context.Context, q askedKey) mcp.InputResponse {
 	return nil
 }
 
-// encodeElicitResult writes an answer as the SDK has it; nil if there is none.
+// encodeElicitResult converts an answer to the SDK's type; nil if there is none.
 func encodeElicitResult(outcome roundtrip.Outcome, content json.RawMessage) mcp.InputResponse {
 	switch outcome {
 	case roundtrip.Accepted:
@@ -124,7 +122,7 @@ func encodeElicitResult(outcome roundtrip.Outcome, content json.RawMessage) mcp.
 	return nil
 }
 
-// encodeResponse converts an answer into the SDK's type; nil if that cannot hold it.
+// encodeResponse converts an answer to the SDK's type; nil if that cannot hold it.
 func encodeResponse(ours any, theirs interface {
 	mcp.InputResponse
 	mcp.Result

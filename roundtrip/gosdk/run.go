@@ -13,23 +13,23 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// handlerRun is one run of a handler. It travels in the handler's context, and behind
-// the session that stands in for the client's where there is one.
+// handlerRun is one run of a handler. It is found by the handler's context, and by the
+// shadow session if the handler sees one.
 type handlerRun struct {
-	call *call
-	// visible is the session that the handler sees.
-	visible *mcp.ServerSession
-	ctx     context.Context // the handler's, for questions asked without it
+	call    *call
+	visible *mcp.ServerSession // the session that the handler sees
+	ctx     context.Context    // the handler's, for questions asked without it
 
 	mu sync.Mutex
-	// asks is what the handler asks for with a builder of this package.
+	// asks is the last result of a builder such as [CallToolResult].
 	asks *protocol.InputRequiredResult
-	// bridgeStopped says that the SDK was about to put questions, which the handler
-	// has returned, to the client itself.
+	// bridgeStopped is set when a question of the SDK's bridge was stopped.
 	bridgeStopped bool
 	unkeyed       unkeyedQuestions
 
-	askMu sync.Mutex // held while a question without a key is asked, where nobody waits
+	// askMu is held while a question without a key is asked that ends the run: one round
+	// has one such question.
+	askMu sync.Mutex
 }
 
 type handlerRunKey struct{}
@@ -63,16 +63,15 @@ func (run *handlerRun) wasBridged() bool {
 	return run.bridgeStopped
 }
 
-// runHandler is the handler that the funnel runs: the rest of the SDK's middleware,
-// its dispatch and the author's handler.
+// runHandler is the handler that the funnel runs: the rest of the SDK's middleware, its
+// dispatch and the author's handler.
 //
-// Toward legacy clients the SDK puts the questions that a handler has returned
-// to the client itself, once, and sends what comes after them as it is. It is
-// stopped before anything was said; then the handler runs once more behind a
-// session of a modern revision, where the SDK passes its questions on. That
-// costs one more run of the code before the questions, which runs every round
-// anyway, and only in calls of legacy clients to handlers that return questions
-// in the SDK's own types.
+// Toward a legacy client the SDK's bridge would push the questions that a handler
+// returns, for one round and unchecked. The adapter stops the bridge before it sends
+// anything, and runs the handler once more behind a session of a modern revision, where
+// the SDK leaves questions in the result. That costs one more run of the code before the
+// questions, which must bear it anyway, and only in calls of legacy clients to handlers
+// that return questions in the SDK's types.
 func (c *call) runHandler(ctx context.Context) (protocol.Result, error) {
 	result, err := c.runHandlerOnce(ctx)
 	if errors.Is(err, errBridgeStopped) {
@@ -111,8 +110,8 @@ func (c *call) runHandlerOnce(ctx context.Context) (protocol.Result, error) {
 	return c.readResult(ctx, result)
 }
 
-// shadowVersion returns the revision of the session that the handler is to see
-// instead of the client's, empty if it may see that.
+// shadowVersion returns the revision of the shadow session that the handler is to see,
+// empty if it sees the client's session.
 func (c *call) shadowVersion() protocol.Version {
 	modern := c.Version.Era() == protocol.Modern
 	switch {
@@ -124,8 +123,8 @@ func (c *call) shadowVersion() protocol.Version {
 	return ""
 }
 
-// requestForHandler returns the request as the handler gets it: with the session that
-// it is to see, the answers that count, and the state that it has set itself.
+// requestForHandler returns the request that the handler gets: with the session that it
+// is to see, the verified answers, and the state that it returned itself.
 func (c *call) requestForHandler(ctx context.Context, session *mcp.ServerSession) mcp.Request {
 	answers, state := restoreReturned(ctx)
 	extra := hideRetry(c.request.GetExtra())
@@ -146,8 +145,8 @@ func (c *call) requestForHandler(ctx context.Context, session *mcp.ServerSession
 	return c.request // newCall knows no other
 }
 
-// readResult reads what the handler returned. A complete result only has a
-// placeholder in the funnel; its content is not looked at on the way.
+// readResult converts the handler's result for the funnel. A complete one is kept in c,
+// and the funnel gets a placeholder.
 func (c *call) readResult(ctx context.Context, result mcp.Result) (protocol.Result, error) {
 	c.complete, c.placeholder, c.toolError = nil, nil, nil
 	var p resultParts
@@ -186,7 +185,7 @@ func (c *call) readResult(ctx context.Context, result mcp.Result) (protocol.Resu
 		}
 		return asks, nil
 	}
-	if c.adapter.funnel.Guard != nil { // it records outcomes, to repeat them
+	if c.adapter.funnel.Guard != nil { // which records complete results, to repeat them
 		var err error
 		if c.placeholder, err = decodeResult(c.method, result); err != nil {
 			return nil, c.reportBug(ctx, err)
@@ -196,7 +195,8 @@ func (c *call) readResult(ctx context.Context, result mcp.Result) (protocol.Resu
 	return c.placeholder, nil
 }
 
-// reportBug reports a mistake of the server, and returns what the client learns.
+// reportBug reports a mistake of the server to the observer, and returns the error for
+// the client.
 func (c *call) reportBug(ctx context.Context, err error) error {
 	c.adapter.reportEvent(ctx, roundtrip.ServerBug{
 		Where: roundtrip.Where{Version: c.Version, Method: c.Method, Target: c.Target, Round: roundtrip.Number(ctx)},
@@ -207,7 +207,7 @@ func (c *call) reportBug(ctx context.Context, err error) error {
 
 var errUnknownResult = errors.New("middleware between the handler and the funnel returned a result of a type that is not the SDK's")
 
-// decodeResult reads a result of the SDK as one of package protocol.
+// decodeResult converts a result from the SDK's types.
 func decodeResult(method string, result mcp.Result) (protocol.Result, error) {
 	text, err := json.Marshal(result)
 	if err != nil {

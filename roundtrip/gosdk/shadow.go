@@ -13,17 +13,19 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// connectShadow connects a session that stands in for the client's while a handler
-// runs: of the same client, in another revision. Nothing is behind it; what is
-// sent over it is answered by the sending middleware, or passed on to the
-// client's session.
+// A shadow is a session that a handler sees in place of the client's: of the same client,
+// in another revision, so that the SDK treats questions as that revision does. No peer is
+// connected to it. The sending middleware answers the questions that are sent over it,
+// and forwards all else to the client's session.
+
+// connectShadow connects a shadow for one run of a handler.
 func (a *adapter) connectShadow(run *handlerRun, version protocol.Version) (*mcp.ServerSession, error) {
 	caps := run.call.declared
 	if caps == nil {
 		caps = &mcp.ClientCapabilities{}
 	}
 	if a.unmodified && a.mustAsk {
-		all := *caps // so that the SDK hands on questions that must not be dropped
+		all := *caps // else the SDK refuses questions before the middleware sees them
 		all.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}
 		caps = &all
 	}
@@ -33,8 +35,7 @@ func (a *adapter) connectShadow(run *handlerRun, version protocol.Version) (*mcp
 		},
 		InitializedParams:         &mcp.InitializedParams{},
 		NegotiatedProtocolVersion: string(version),
-		// What is logged is passed on, and the client's session knows better.
-		LogLevel: "debug",
+		LogLevel:                  "debug", // the client's session, which gets the messages, filters
 	}
 	session, err := a.server.Connect(context.WithoutCancel(run.ctx), shadowTransport{run.call.session.ID()}, &mcp.ServerSessionOptions{State: state})
 	if err != nil {
@@ -44,15 +45,14 @@ func (a *adapter) connectShadow(run *handlerRun, version protocol.Version) (*mcp
 	return session, nil
 }
 
-// closeShadow closes a shadow. What a handler that outlives its call sends over it
-// then fails.
+// closeShadow closes a shadow. Whatever a goroutine sends over it after the call fails.
 func (a *adapter) closeShadow(session *mcp.ServerSession) {
 	a.shadows.Delete(session)
 	_ = session.Close()
 }
 
-// forwardMessage sends what is no question over the client's session. What the server
-// tells all its sessions it tells the client's, too.
+// forwardMessage sends a message that is no question over the client's session. List
+// changes are dropped: the server sends those to each session, the client's included.
 func (run *handlerRun) forwardMessage(ctx context.Context, method string, req mcp.Request, next mcp.MethodHandler) (mcp.Result, error) {
 	switch method {
 	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged, protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated:
@@ -65,7 +65,7 @@ func (run *handlerRun) forwardMessage(ctx context.Context, method string, req mc
 	return next(ctx, method, &mcp.ServerRequest[mcp.Params]{Session: real, Params: req.GetParams()})
 }
 
-// shadowTransport is a transport without another end.
+// shadowTransport is the transport of a shadow.
 type shadowTransport struct{ id string }
 
 // Connect returns the connection.
@@ -73,9 +73,8 @@ func (t shadowTransport) Connect(context.Context) (mcp.Connection, error) {
 	return &shadowConnection{id: t.id, closed: make(chan struct{}), replies: make(chan jsonrpc.Message, 1)}, nil
 }
 
-// shadowConnection is at the other end of a shadow: it answers every request that it does
-// not serve it. Without an answer, who sends with a context of its own would
-// wait for ever.
+// shadowConnection is the connection of a shadow. It answers every request with method
+// not found: without an answer a sender whose context does not end would block for ever.
 type shadowConnection struct {
 	id      string
 	once    sync.Once
@@ -95,7 +94,7 @@ func (n *shadowConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// Write answers requests and takes everything else for sent.
+// Write answers requests, and drops everything else.
 func (n *shadowConnection) Write(ctx context.Context, m jsonrpc.Message) error {
 	req, ok := m.(*jsonrpc.Request)
 	if !ok || !req.IsCall() {

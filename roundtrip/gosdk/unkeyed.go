@@ -13,23 +13,23 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// unkeyedQuestions is what one run of a handler asks without keys. Push-style calls have
-// none; they are made of what the questions say, and of how often the run has
-// asked the same. That does not depend on the order in which goroutines ask.
+// unkeyedQuestions are the questions that one run of a handler asks without [WithKey].
+// Their keys are derived from their content, and from how often the run has asked the
+// same, so that they do not depend on the order in which goroutines ask.
 type unkeyedQuestions struct {
-	askCounts  map[string]int    // how often a question was asked, by digest
-	refusals   map[string]string // actions, by digest
-	usedKeys   []string          // keys
-	pendingKey string            // the key that the client is being asked under
-	repeated   error             // the handler asks again what was refused
+	askCounts  map[string]int    // by digest
+	refusals   map[string]string // the action of a refusal, by digest
+	usedKeys   []string          // in this run
+	pendingKey string            // of the question that the client will be asked
+	repeated   error             // set once the handler repeats a refused question
 }
 
-// maxUnusedAnswers is how many answers a run may leave unused that the person has
-// given in this flow: one, because a handler may change its mind. A question
-// that reads differently every time leaves another one in every round.
+// maxUnusedAnswers is how many answers of this flow one run may leave unused: one, because
+// a handler may decide otherwise with a later answer. A question whose wording changes
+// adds one in every round.
 const maxUnusedAnswers = 1
 
-// askUnderKey asks under the key that the author has given, or one of the question's.
+// askUnderKey asks under the key of [WithKey], or under a derived one.
 func (run *handlerRun) askUnderKey(ctx context.Context, asked protocol.InputRequest, opts []roundtrip.AskOption) (json.RawMessage, error) {
 	if key, ok := ctx.Value(questionKey{}).(string); ok {
 		return roundtrip.AskRequest(ctx, key, asked, opts...)
@@ -39,7 +39,7 @@ func (run *handlerRun) askUnderKey(ctx context.Context, asked protocol.InputRequ
 		return nil, err
 	}
 	if run.call.replaysHandler() {
-		// Nobody waits here, and exactly one question goes out.
+		// The call returns at once, and one question is asked in a round.
 		run.askMu.Lock()
 		defer run.askMu.Unlock()
 	}
@@ -57,11 +57,11 @@ func (c *call) replaysHandler() bool {
 	return c.Version.Era() == protocol.Modern || c.adapter.funnel.ReplayOnLegacy
 }
 
-// digestOf identifies what a question says, by 128 bits: who words the questions
-// must not be able to make two of them the same.
+// digestOf returns 128 bits of a digest of the question's content. Colliding questions
+// would share an answer, and parts of the text may come from a client.
 func digestOf(asked protocol.InputRequest) (string, error) {
 	if visit, ok := asked.(*protocol.ElicitURL); ok && visit.ElicitationID != "" {
-		c := *visit // ids are new every time, and exist in older revisions only
+		c := *visit // the id is new in every run, and legacy only
 		c.ElicitationID = ""
 		asked = &c
 	}
@@ -73,9 +73,9 @@ func digestOf(asked protocol.InputRequest) (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// reserveKey returns the key of a question. While the client is being asked one,
-// there are no others: a handler that goes on regardless would have them made
-// of an answer that is not there.
+// reserveKey returns the key of a question. Once a question of this run is pending it
+// refuses all others: a handler that ignores the error would word them with an answer
+// that it does not have.
 func (run *handlerRun) reserveKey(digest string) (string, error) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
@@ -104,7 +104,7 @@ func (run *handlerRun) reserveKey(digest string) (string, error) {
 	return "", u.repeated
 }
 
-// recordAnswer notes what came of a question.
+// recordAnswer records that a question is pending, or how it was answered.
 func (run *handlerRun) recordAnswer(digest, key string, raw json.RawMessage, err error) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
@@ -119,8 +119,8 @@ func (run *handlerRun) recordAnswer(digest, key string, raw json.RawMessage, err
 	}
 }
 
-// concludeUnkeyed says what the run comes to when it has asked without keys; nothing
-// where that is for the handler to say.
+// concludeUnkeyed returns the result of a run that repeated a refused question, or whose
+// question is pending; nil where the handler's own result counts.
 func (run *handlerRun) concludeUnkeyed(ctx context.Context) (protocol.Result, error) {
 	run.mu.Lock()
 	u := run.unkeyed
@@ -140,7 +140,7 @@ func (run *handlerRun) concludeUnkeyed(ctx context.Context) (protocol.Result, er
 	}
 	if orphans > maxUnusedAnswers {
 		err := run.call.reportBug(ctx, fmt.Errorf("question %q is another one in every round; what it is made of must not change, or be kept with roundtrip.Memo", u.pendingKey))
-		// Asking twice under one key ends the flow, whatever is pending.
+		// A second question under the same key ends the flow.
 		_, _ = roundtrip.AskRequest(ctx, u.pendingKey, &protocol.ListRoots{})
 		return nil, err
 	}
