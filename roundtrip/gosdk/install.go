@@ -23,11 +23,10 @@ type options struct {
 	mustAsk    bool
 }
 
-// WithFunnel configures the funnel: the keys that seal states, the guard that
-// makes them single-use, the observer that is told what happens, limits. The
-// default seals with a key of this process. A Sealer with a shared key requires
-// an Audience, for which the name of the service will do: the SDK does not tell
-// the name that the server has.
+// WithFunnel configures the funnel: the keys that seal states, the guard that makes them
+// single-use, the observer, limits. The default seals with a key of this process. A Sealer
+// with a shared key requires an Audience, such as the name of the service: the adapter
+// cannot read the server's name from the SDK.
 func WithFunnel(opts roundtrip.Options) Option {
 	return func(o *options) { o.funnel = opts }
 }
@@ -120,7 +119,7 @@ type adapter struct {
 	reports sync.Map // reportsKey → *reports
 }
 
-// receiveRequest is the receiving middleware.
+// receiveRequest is the receiving middleware. Calls may overlap.
 func (a *adapter) receiveRequest(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if method == protocol.NotifyProgress {
@@ -146,7 +145,7 @@ func (a *adapter) receiveRequest(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// serveSingleLeg serves a request that has one leg.
+// serveSingleLeg serves a request that cannot have rounds.
 func (a *adapter) serveSingleLeg(ctx context.Context, method string, req mcp.Request, next mcp.MethodHandler) (mcp.Result, error) {
 	result, err := next(ctx, method, req)
 	if err != nil || !a.exact || result == nil {

@@ -30,9 +30,8 @@ type reportsKey struct {
 type heartbeatKey struct{}
 
 // followProgress sends heartbeats while the call waits, if its client asked for
-// progress, until end is called. It needs a session that outlives the response, and so
-// does nothing for calls of modern revisions: those wait in [roundtrip.Await] without
-// heartbeats.
+// progress, until end is called. Calls of modern revisions get none: those wait in
+// [roundtrip.Await] alone, for [roundtrip.MaxVisitHold] at most.
 func (c *call) followProgress(token any) (end func()) {
 	if token == nil || c.Push == nil {
 		return func() {}

@@ -14,12 +14,11 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// Elicitation returns what the person answered to the question asked under
-// key, a form or a visit, in mcp-go's type: Content is a map[string]any, nil
-// unless Action is accept. It reports false when there is no answer, or none
-// that fits the form that was asked; ask then. Content has the form's defaults
-// filled in. [roundtrip.AcceptedContent] and the other readers of package
-// roundtrip work in handlers as well, and are the ones for typed questions.
+// Elicitation returns the answer to a form or a visit that was asked under key, in
+// mcp-go's type: Content is a map[string]any with the form's defaults filled in, nil
+// unless Action is accept. It reports false when there is no valid answer; ask then.
+// Handlers can also use [roundtrip.AcceptedContent] and the other readers of package
+// roundtrip, which are the ones for typed questions.
 func Elicitation(ctx context.Context, key string) (mcp.ElicitationResult, bool) {
 	raw, ok := encodeElicitAnswer(ctx, key)
 	if !ok {
@@ -28,8 +27,8 @@ func Elicitation(ctx context.Context, key string) (mcp.ElicitationResult, bool) 
 	return decodeJSON[mcp.ElicitationResult](raw)
 }
 
-// Sampling returns the message that the client's model answered with, and
-// false when there is none.
+// Sampling returns the message with which the client's model answered, and false when
+// there is no answer.
 func Sampling(ctx context.Context, key string) (mcp.CreateMessageResult, bool) {
 	message, ok := roundtrip.Sampled(ctx, key)
 	if !ok {
@@ -46,8 +45,8 @@ func Sampling(ctx context.Context, key string) (mcp.CreateMessageResult, bool) {
 	return *result, true
 }
 
-// Roots returns the directories that the client answered with, and false when
-// there is no answer.
+// Roots returns the directories with which the client answered, and false when there is
+// no answer.
 func Roots(ctx context.Context, key string) (mcp.ListRootsResult, bool) {
 	raw, ok := encodeRootsAnswer(ctx, key)
 	if !ok {
@@ -62,7 +61,7 @@ func decodeJSON[T any](raw json.RawMessage) (T, bool) {
 	return v, err == nil
 }
 
-// decodeMessage reads a model's message, whose blocks mcp-go leaves undecoded.
+// decodeMessage decodes a model's message with its content, which mcp-go leaves undecoded.
 func decodeMessage(raw json.RawMessage) (*mcp.CreateMessageResult, error) {
 	var result mcp.CreateMessageResult
 	if err := json.Unmarshal(raw, &result); err != nil {
@@ -76,8 +75,8 @@ func decodeMessage(raw json.RawMessage) (*mcp.CreateMessageResult, error) {
 	return &result, nil
 }
 
-// encodeElicitAnswer returns the verified answer to a form or a visit as a bare
-// result.
+// encodeElicitAnswer returns the verified answer to a form or a visit as an encoded
+// protocol.ElicitResult.
 func encodeElicitAnswer(ctx context.Context, key string) (json.RawMessage, bool) {
 	outcome, content := roundtrip.Visited(ctx, key), json.RawMessage(nil)
 	if outcome != roundtrip.Accepted && outcome != roundtrip.Declined && outcome != roundtrip.Cancelled {
@@ -111,15 +110,15 @@ func encodeRootsAnswer(ctx context.Context, key string) (json.RawMessage, bool) 
 	return raw, err == nil
 }
 
-// authorState is the author's state of a handler that fills mcp-go's results in by
-// hand: the text it set, and which questions it has asked so far, since a
-// later round must give it the answers of earlier ones.
+// authorState is the sealed state of a handler that returns mcp-go's own results: the
+// state that it set, and the questions that it has asked so far, since later runs are
+// given the answers to all of them.
 type authorState struct {
 	Text  string                        `json:"text,omitempty"`
 	Asked map[string]protocol.InputKind `json:"asked,omitempty"`
 }
 
-// readAuthorState is the state that the flow came with.
+// readAuthorState returns the state of the round before.
 func readAuthorState(ctx context.Context) authorState {
 	var state authorState
 	if text, ok := roundtrip.State[string](ctx); ok && jsonx.Unmarshal([]byte(text), &state) != nil {
@@ -128,7 +127,7 @@ func readAuthorState(ctx context.Context) authorState {
 	return state
 }
 
-// encodeAuthorState returns the state of the round that these questions lead to.
+// encodeAuthorState returns the state that is sealed with these questions.
 func encodeAuthorState(ctx context.Context, text string, asked map[string]protocol.InputKind) (protocol.RequestState, error) {
 	state := authorState{text, asked}
 	for key, kind := range readAuthorState(ctx).Asked {
@@ -143,11 +142,10 @@ func encodeAuthorState(ctx context.Context, text string, asked map[string]protoc
 	return protocol.StateText(string(raw)), nil
 }
 
-// restoreReturned gives a handler that reads mcp-go's own fields what it may rely on:
-// its state as it set it, and the answers that were verified, those of earlier
-// rounds included.
+// restoreReturned returns the fields of mcp-go's request as the handler may see them: the
+// state that it set, and the verified answers, those of earlier rounds included.
 func restoreReturned(ctx context.Context) mcp.MultiRoundTripParams {
-	// Handlers that are given nothing can still choose a FlowVersion.
+	// Reading the state would fix the flow version, which handlers may still set.
 	if _, ok := roundtrip.PeekState[string](ctx); !ok {
 		return mcp.MultiRoundTripParams{}
 	}

@@ -11,34 +11,34 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A family is what differs between tools, prompts and resources: R is what
-// their handlers return besides an error.
+// A family is what differs between tools, prompts and resources. R is the type that their
+// handlers return besides an error.
 type family[R any] interface {
-	// isEmpty reports whether r is no result at all.
+	// isEmpty reports whether a handler returned no result.
 	isEmpty(r R) bool
-	// readAsks returns what a handler's result asks for, nil when it is complete.
+	// readAsks returns the questions in a handler's result, nil when it is complete.
 	readAsks(ctx context.Context, r R) (*protocol.InputRequiredResult, error)
-	// readComplete returns what stands for a complete result in the funnel, all
-	// of it if whole, and the result as it may leave.
+	// readComplete returns the placeholder of a complete result in the funnel, which has
+	// its content if whole, and the result to be sent.
 	readComplete(r R, whole bool) (protocol.Result, R, error)
-	// encodeResult returns a result that the funnel made or recorded.
+	// encodeResult converts a result that the funnel made or a guard recorded.
 	encodeResult(result protocol.Result) (R, error)
-	// encodeAsks returns the result that asks, in mcp-go's types. It reports
-	// false where handlers cannot return one.
+	// encodeAsks converts a result with questions. It reports false where mcp-go's type
+	// cannot hold one.
 	encodeAsks(asks *protocol.InputRequiredResult) (R, bool, error)
 }
 
-// nextHandler is one run of a handler, with the answers where mcp-go has them.
+// nextHandler runs the handler once, with the given answers in mcp-go's request.
 type nextHandler[R any] func(ctx context.Context, again mcp.MultiRoundTripParams) (R, error)
 
-// handlerOutcome is what the handler said the last time it ran.
+// handlerOutcome is what the last run of the handler returned.
 type handlerOutcome[R any] struct {
 	result      R
 	err         error
 	placeholder protocol.Result // nil unless the result is complete
 }
 
-// serveRequest takes one request through the funnel.
+// serveRequest serves one request through the funnel.
 func serveRequest[R any, F family[R]](a *Adapter, ctx context.Context, in hostRequest, kind F, next nextHandler[R]) (R, error) {
 	var none R
 	call, err := a.newCall(ctx, in)
@@ -81,7 +81,8 @@ func serveRequest[R any, F family[R]](a *Adapter, ctx context.Context, in hostRe
 	return restored, nil
 }
 
-// readOutcome says in the funnel's terms what the handler said in mcp-go's.
+// readOutcome converts for the funnel what the handler returned. For a complete result it
+// sets the placeholder.
 func readOutcome[R any, F family[R]](ctx context.Context, a *Adapter, kind F, last *handlerOutcome[R]) (protocol.Result, error) {
 	if last.err != nil {
 		if asks, ok := errors.AsType[*askingError](last.err); ok {
@@ -107,15 +108,14 @@ func readOutcome[R any, F family[R]](ctx context.Context, a *Adapter, kind F, la
 	return standIn, nil
 }
 
-// A handlerMistake of a handler is told to the observer, not to the client.
+// A handlerMistake is reported to the observer; the client gets an internal error.
 type handlerMistake struct{ err error }
 
 func (m *handlerMistake) Error() string { return m.err.Error() }
 func (m *handlerMistake) Unwrap() error { return m.err }
 
-// isOwnFailure reports whether a refused tool result is the handler's own error.
-// The funnel makes a result of it, which the model can read; mcp-go makes a
-// JSON-RPC error of it, and an existing server keeps what it has.
+// isOwnFailure reports whether the funnel made result of the handler's own error. mcp-go
+// makes a JSON-RPC error of it, and existing servers keep that.
 func isOwnFailure(result *protocol.CallToolResult, err error) bool {
 	if err == nil || !result.IsError || len(result.Content) != 1 || isRoundError(err) {
 		return false
@@ -124,8 +124,9 @@ func isOwnFailure(result *protocol.CallToolResult, err error) bool {
 	return ok && text.Text == err.Error()
 }
 
-// askClient returns what asks the client: mcp-go's own result where handlers
-// can return one, and in its place what this connection is known to carry.
+// askClient returns the questions to mcp-go: in its own result where the type can hold
+// them, else as an error. Where the request has a rewriter, that replaces either with the
+// exact result.
 func askClient[R any, F family[R]](a *Adapter, ctx context.Context, in hostRequest, kind F, asks *protocol.InputRequiredResult) (R, error) {
 	var none R
 	if in.isTask {
@@ -153,8 +154,7 @@ func askClient[R any, F family[R]](a *Adapter, ctx context.Context, in hostReque
 	return none, errCannotCarry
 }
 
-// errCannotCarry is what a client gets where a resource needs to ask and nothing
-// can carry the question.
+// errCannotCarry is returned where a resource asks, and no rewriter can send the question.
 var errCannotCarry = errors.New("this resource asks questions, which needs the server's Handler or Listen of package mcpgo")
 
 func (a *Adapter) reportEvent(ctx context.Context, event roundtrip.Event) {

@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// decodeError says a handler's error in the funnel's terms: mcp-go has types of its
-// own for two that the protocol gives a code.
+// decodeError converts a handler's error for the funnel. mcp-go has two types of errors
+// for which the protocol has a code.
 func decodeError(err error) error {
 	if urls := findURLsRequired(err); urls != nil {
 		return urls
@@ -25,7 +25,8 @@ func decodeError(err error) error {
 	return err
 }
 
-// findURLsRequired finds mcp-go's error for visits, returned by value or pointer.
+// findURLsRequired converts mcp-go's error that asks for visits, which handlers may return
+// by value or by pointer; nil if err is none.
 func findURLsRequired(err error) *protocol.URLElicitationRequiredError {
 	required, ok := errors.AsType[mcp.URLElicitationRequiredError](err)
 	if !ok {
@@ -42,8 +43,8 @@ func findURLsRequired(err error) *protocol.URLElicitationRequiredError {
 	return out
 }
 
-// decodeMissingCapability spells a capability that a handler has found missing, such
-// as "elicitation" or "elicitation.url".
+// decodeMissingCapability converts mcp-go's error for a missing capability, which names it
+// by a path such as "elicitation" or "elicitation.url".
 func decodeMissingCapability(e mcp.MissingRequiredClientCapabilityError) error {
 	raw := "{}"
 	parts := strings.Split(e.Capability, ".")
@@ -57,8 +58,8 @@ func decodeMissingCapability(e mcp.MissingRequiredClientCapabilityError) error {
 	return protocol.MissingCapabilities(missing)
 }
 
-// isRoundError reports whether err comes from a question, which ends a flow in the
-// funnel's words and not in mcp-go's.
+// isRoundError reports whether err comes from a question. The client gets the funnel's
+// result for it, and not mcp-go's JSON-RPC error.
 func isRoundError(err error) bool {
 	if _, ok := protocol.AsError(err); ok {
 		return true
@@ -69,16 +70,16 @@ func isRoundError(err error) bool {
 	return asked || declined || cancelled
 }
 
-// encodeError is how an error of the funnel leaves. mcp-go gives every error of a
-// handler the code -32603; where the adapter carries the exchange the right
-// one takes its place on the way out. own is what the handler returned.
+// encodeError returns the error that the middleware returns to mcp-go for an error of the
+// funnel. mcp-go sends every error with the code -32603; behind [Adapter.Handler] and
+// [Adapter.Listen] the response is rewritten. own is the handler's error.
 func (a *Adapter) encodeError(ctx context.Context, err, own error) error {
 	e, ok := protocol.AsError(err)
 	if !ok {
 		return err
 	}
 	if e.Code == protocol.CodeURLElicitationRequired && findURLsRequired(own) != nil {
-		return own // mcp-go knows this one
+		return own // mcp-go sends this one with its code and data
 	}
 	rw := rewriterFrom(ctx)
 	if rw == nil {
@@ -89,8 +90,8 @@ func (a *Adapter) encodeError(ctx context.Context, err, own error) error {
 	return m
 }
 
-// markedError is an error whose response is replaced on the way out. The marker
-// stands in its text, since that is all that mcp-go passes on.
+// markedError is an error whose response is rewritten. The rewriter finds it by the
+// marker in its text, since mcp-go sends nothing else of an error.
 type markedError struct {
 	text, marker string
 	err          *protocol.Error // nil: a result takes its place
@@ -98,7 +99,7 @@ type markedError struct {
 
 func (m *markedError) Error() string { return m.text + " [" + m.marker + "]" }
 
-// Unwrap gives hooks and middleware the error that the client gets.
+// Unwrap returns the error that the client gets, for hooks and middleware.
 func (m *markedError) Unwrap() error {
 	if m.err == nil {
 		return nil
@@ -106,6 +107,6 @@ func (m *markedError) Unwrap() error {
 	return m.err
 }
 
-// newMarker cannot be guessed: a handler that repeats a client's text in an
-// error must not have it taken for a marker.
+// newMarker returns a marker that cannot be guessed: the text of an error may quote what
+// a client sent.
 func newMarker() string { return "rondo-" + rand.Text() }

@@ -18,15 +18,14 @@ import (
 )
 
 // Handler wraps the HTTP handler that serves the server, usually a
-// *server.StreamableHTTPServer, and whatever authenticates outside of it may
-// wrap the result. It gives errors the code and, outside of event streams, the
-// status that the protocol demands, lets resources ask, sends questions in the
-// order in which they were put, and reads requests strictly. Requests of older
-// revisions pass unchanged, but for the limit on their length; while they wait for
-// a person their clients hear so, and no question leaves with a URL that nobody
-// may be sent to. Streams that a client listens on are served likewise. Nothing is done
-// to a *server.SSEServer: it speaks older revisions only, and its responses do
-// not answer the requests they belong to.
+// *server.StreamableHTTPServer. Authentication goes around the result. Handler sends
+// errors with the code and, outside of event streams, the status that the protocol
+// requires, lets resources ask, keeps the order of questions, and decodes requests
+// strictly. Requests of older revisions pass unchanged, except that their length is
+// limited. While one waits for a person its client gets progress, and questions with URLs
+// that must not be opened are not sent. The same holds for streams that a client opens
+// with GET. Handler returns a *server.SSEServer as it is: that serves older revisions
+// only, and responds on another connection than the request's.
 func (a *Adapter) Handler(next http.Handler) http.Handler {
 	if _, ok := next.(*server.SSEServer); ok {
 		return next
@@ -70,7 +69,7 @@ func (a *Adapter) servePost(next http.Handler, w http.ResponseWriter, r *http.Re
 	out.sendHeld()
 }
 
-// newResponse returns what the request r is answered on.
+// newResponse returns the response writer for the request r.
 func (a *Adapter) newResponse(next http.Handler, w http.ResponseWriter, r *http.Request) *response {
 	out := &response{ResponseWriter: w, adapter: a, ctx: r.Context()}
 	out.modern = mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion))
@@ -79,11 +78,11 @@ func (a *Adapter) newResponse(next http.Handler, w http.ResponseWriter, r *http.
 	return out
 }
 
-// answerQuestion answers a question of mcp-go's that must not leave, as its
-// client would: with a message of its session. It is the one way to whoever
-// waits for the answer.
+// answerQuestion answers a question of mcp-go that is not sent to the client. It serves a
+// request with the answer as the client would, since mcp-go has no other way to unblock
+// the handler that asked.
 func answerQuestion(next http.Handler, r *http.Request, id json.RawMessage, e *protocol.Error) {
-	defer func() { _ = recover() }() // of what is between the adapter and mcp-go
+	defer func() { _ = recover() }() // middleware between the adapter and mcp-go may panic
 	answer := r.Clone(context.WithoutCancel(r.Context()))
 	body := encodeErrorResponse(id, e)
 	answer.Method, answer.Body, answer.ContentLength = http.MethodPost, io.NopCloser(bytes.NewReader(body)), int64(len(body))
@@ -91,32 +90,33 @@ func answerQuestion(next http.Handler, r *http.Request, id json.RawMessage, e *p
 	next.ServeHTTP(discardResponse{http.Header{}}, answer)
 }
 
-// discardResponse is a response that nobody reads.
+// discardResponse is a response writer that discards everything.
 type discardResponse struct{ header http.Header }
 
 func (d discardResponse) Header() http.Header       { return d.header }
 func (discardResponse) Write(p []byte) (int, error) { return len(p), nil }
 func (discardResponse) WriteHeader(int)             {}
 
-// response passes a response on, and holds one back that has to be changed. Like
-// any ResponseWriter it is for one goroutine at a time, but for heartbeats.
+// response is the response writer of one request. It passes a response through, and
+// buffers one that may have to be rewritten. Like every http.ResponseWriter it is used by
+// one goroutine at a time, except for writeHeartbeat.
 type response struct {
 	http.ResponseWriter
 	adapter  *Adapter
-	ctx      context.Context // of the request, for what is observed
+	ctx      context.Context // of the request, for the observer
 	rewriter *rewriter
 	modern   bool
-	status   int          // 0 until the head is written
-	body     bytes.Buffer // what is held back: a JSON body, or the beginning of an event
-	foreign  bool         // an event stream that mcp-go does not write
-	sent     bool         // the head has gone out
+	status   int          // 0 until WriteHeader was called
+	body     bytes.Buffer // buffered: a JSON body, or an event that is not complete
+	foreign  bool         // an event stream in another format than mcp-go's
+	sent     bool         // the status and header were sent
 
-	mu     sync.Mutex // held while something is sent
-	events bool       // an event stream is being sent
+	mu     sync.Mutex // held during writes to the ResponseWriter
+	events bool       // an event stream is being sent, and heartbeats may be
 }
 
-// withFlusher returns the response with exactly the abilities of what it wraps:
-// mcp-go streams only where it can flush.
+// withFlusher returns a response writer that is an http.Flusher if and only if the wrapped
+// one is: mcp-go sends event streams only where it can flush.
 func (w *response) withFlusher() http.ResponseWriter {
 	if _, ok := w.ResponseWriter.(http.Flusher); ok {
 		return flushableResponse{w}
@@ -126,7 +126,7 @@ func (w *response) withFlusher() http.ResponseWriter {
 
 type flushableResponse struct{ *response }
 
-// Flush sends what is not held back.
+// Flush flushes what was written through.
 func (w flushableResponse) Flush() {
 	if w.sent {
 		w.mu.Lock()
@@ -142,7 +142,7 @@ func (w *response) isEventStream() bool {
 	return w.Header().Get("Content-Type") == "text/event-stream"
 }
 
-// WriteHeader keeps the head back where the body may still change it.
+// WriteHeader delays the status and header where the body may still change them.
 func (w *response) WriteHeader(status int) {
 	if w.status != 0 {
 		return
@@ -161,8 +161,8 @@ func (w *response) sendHead(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write passes events on as they are complete, and collects any other body that
-// may have to be changed.
+// Write writes each complete event of a stream, and buffers any other body that may have
+// to be rewritten.
 func (w *response) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
@@ -175,7 +175,7 @@ func (w *response) Write(p []byte) (int, error) {
 	if !w.sent {
 		return len(p), nil
 	}
-	if bytes.IndexByte(p, '\r') >= 0 { // mcp-go's lines end otherwise
+	if bytes.IndexByte(p, '\r') >= 0 { // mcp-go ends lines with a newline alone
 		w.stopHeartbeats()
 		w.foreign = true
 		_, err := w.writeThrough(w.body.Next(w.body.Len()))
@@ -201,7 +201,7 @@ func (w *response) writeThrough(p []byte) (int, error) {
 // dataPrefix begins the line of an event that is its message.
 const dataPrefix = "data: "
 
-// writeEvent sends one event. mcp-go keeps its data on one line.
+// writeEvent writes one event, whose data mcp-go writes on one line.
 func (w *response) writeEvent(event []byte) error {
 	at := 0
 	if !bytes.HasPrefix(event, []byte(dataPrefix)) {
@@ -219,13 +219,12 @@ func (w *response) writeEvent(event []byte) error {
 		return err
 	})
 	if _, refused := protocol.AsError(err); refused {
-		return nil // whoever asked has been told
+		return nil // the question was answered in the client's place
 	}
 	return err
 }
 
-// writeHeartbeat writes an event that has no id, so that none is kept for a
-// client that comes back.
+// writeHeartbeat writes an event without an id, so that it is not redelivered.
 func (w *response) writeHeartbeat(message []byte, over *atomic.Bool) {
 	flusher, ok := w.ResponseWriter.(http.Flusher)
 	w.mu.Lock()
@@ -234,19 +233,19 @@ func (w *response) writeHeartbeat(message []byte, over *atomic.Bool) {
 		return
 	}
 	event := append(append([]byte("event: message\ndata: "), message...), "\n\n"...)
-	if _, err := w.ResponseWriter.Write(event); err == nil { // a client that is gone finds out by itself
+	if _, err := w.ResponseWriter.Write(event); err == nil { // the call finds out otherwise
 		flusher.Flush()
 	}
 }
 
-// stopHeartbeats lets no more heartbeats out.
+// stopHeartbeats refuses heartbeats from now on.
 func (w *response) stopHeartbeats() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.events = false
 }
 
-// sendHeld sends what was held back.
+// sendHeld sends what is buffered, rewritten where that was expected.
 func (w *response) sendHeld() {
 	w.stopHeartbeats()
 	if w.status == 0 {

@@ -10,9 +10,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// writeMessage hands one message of mcp-go's to write as it is to leave, if it
-// may: every message that a stream carries passes here. It returns the error of
-// write, or a [*protocol.Error] for a question that nobody may be asked.
+// writeMessage calls write with a message of mcp-go's, rewritten where needed. All
+// messages of lines and event streams pass it. It returns the error of write, or a
+// [*protocol.Error] for a question that must not be asked.
 func (a *Adapter) writeMessage(ctx context.Context, rw *rewriter, message []byte, write func([]byte) error) error {
 	if refusal := a.refuseURL(ctx, message); refusal != nil {
 		if rw.answerQuestion != nil {
@@ -27,15 +27,16 @@ func (a *Adapter) writeMessage(ctx context.Context, rw *rewriter, message []byte
 	return write(message)
 }
 
-// A refusedURL is a question that must not leave.
+// A refusedURL is the id of a question that must not be asked, and the error that its
+// asker gets.
 type refusedURL struct {
 	id  json.RawMessage
 	err *protocol.Error
 }
 
-// refuseURL refuses a question of mcp-go's own calls that would send a person
-// to a URL which nobody may be sent to, nil for everything else. Such questions
-// have no key, so the refusal names the elicitation.
+// refuseURL checks the URL of a question that a handler asks with mcp-go's own calls, nil
+// if it may be opened and for all other messages. The refusal has the elicitation's id,
+// because such questions have no key.
 func (a *Adapter) refuseURL(ctx context.Context, message []byte) *refusedURL {
 	if !bytes.Contains(message, []byte(`"`+protocol.MethodElicit+`"`)) {
 		return nil
@@ -49,7 +50,7 @@ func (a *Adapter) refuseURL(ctx context.Context, message []byte) *refusedURL {
 			ID   string `json:"elicitationId"`
 		} `json:"params"`
 	}
-	// mcp-go's own bytes, and not a peer's.
+	// The bytes are mcp-go's own and not a peer's, so that lenient decoding is safe.
 	if json.Unmarshal(message, &question) != nil || question.Method != protocol.MethodElicit {
 		return nil
 	}

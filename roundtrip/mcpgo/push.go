@@ -11,16 +11,15 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// pusher puts questions to a client of a legacy revision through mcp-go's own
-// calls. They report no progress and, when they end early, do not tell the
-// client.
+// pusher pushes questions to a client of a legacy revision with mcp-go's own calls. These
+// report no progress and, when ctx ends, do not send a cancellation.
 type pusher struct {
 	server  *server.MCPServer
-	session server.ClientSession // the client's, whatever stands in for it in a handler
+	session server.ClientSession // the client's own, never a shadow
 	version protocol.Version
 }
 
-// newPusher returns nil where there is no session that could carry a question.
+// newPusher returns nil where the session cannot carry a question, or there is none.
 func newPusher(ctx context.Context, version protocol.Version) *pusher {
 	s := server.ServerFromContext(ctx)
 	if s == nil {
@@ -34,7 +33,7 @@ func newPusher(ctx context.Context, version protocol.Version) *pusher {
 	return nil
 }
 
-// Push asks one question.
+// Push implements [roundtrip.Pusher].
 func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, _ func()) (json.RawMessage, error) {
 	request, err := encodeQuestion(question)
 	if err != nil {
@@ -46,7 +45,7 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, _ fun
 		if visit, ok := question.(*protocol.ElicitURL); ok {
 			request.Elicitation.ElicitationID = visit.ElicitationID
 		} else if p.version < protocol.V20251125 {
-			request.Elicitation.Mode = "" // which earlier revisions do not know
+			request.Elicitation.Mode = "" // a member that earlier revisions lack
 		}
 		return encodeAnswer(p.server.RequestElicitation(ctx, mcp.ElicitationRequest{Params: *request.Elicitation}))
 	case request.Sampling != nil:

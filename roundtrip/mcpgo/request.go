@@ -15,15 +15,15 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// hostRequest is a request as mcp-go hands it to a middleware.
+// hostRequest is what the adapter needs of a request that mcp-go passes to a middleware.
 type hostRequest struct {
 	method        string
 	target        string
-	arguments     any // encoded, they are what the state is bound to
+	arguments     any // the state is bound to their encoding
 	header        http.Header
 	retry         mcp.MultiRoundTripParams
-	progressToken any  // of progress; nil: the client wants none
-	isTask        bool // runs in the background: there is no response to ask in
+	progressToken any  // nil: the client asked for no progress
+	isTask        bool // runs in the background, so that no response can ask
 }
 
 func readToolRequest(r mcp.CallToolRequest) hostRequest {
@@ -40,8 +40,8 @@ func readPromptRequest(r mcp.GetPromptRequest) hostRequest {
 	return in
 }
 
-// readResourceRequest leaves the arguments out: mcp-go fills them from the URI,
-// which the state is bound to as it is.
+// readResourceRequest leaves the arguments out: mcp-go derives them from the URI, to which
+// the state is bound anyway.
 func readResourceRequest(r mcp.ReadResourceRequest) hostRequest {
 	return hostRequest{method: protocol.MethodReadResource, target: r.Params.URI, header: r.Header,
 		retry: r.Params.MultiRoundTripParams, progressToken: progressToken(r.Params.Meta)}
@@ -54,11 +54,11 @@ func progressToken(meta *mcp.Meta) any {
 	return meta.ProgressToken
 }
 
-// newCall is the request in the funnel's terms. An error is the client's mistake.
+// newCall converts the request for the funnel. Its errors are the client's mistakes.
 func (a *Adapter) newCall(ctx context.Context, in hostRequest) (roundtrip.Call, error) {
 	call := roundtrip.Call{
 		Method: in.method, Target: in.target,
-		// mcp-go does not tell an absent state from an empty one.
+		// mcp-go decodes an absent state and an empty one alike.
 		Lossy: true,
 	}
 	if in.retry.RequestState != "" {
@@ -86,8 +86,8 @@ func (a *Adapter) newCall(ctx context.Context, in hostRequest) (roundtrip.Call, 
 	return call, nil
 }
 
-// readClient returns the revision that the request is of, and what its client can
-// do: from the request itself in modern revisions, from the session in others.
+// readClient returns the revision of a request and the capabilities of its client: from
+// the request itself in modern revisions, from the session in others.
 func readClient(ctx context.Context, header http.Header) (protocol.Version, mcp.ClientCapabilities) {
 	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.Modern {
 		var declared mcp.ClientCapabilities
@@ -105,22 +105,21 @@ func readClient(ctx context.Context, header http.Header) (protocol.Version, mcp.
 	if known, ok := session.(server.SessionWithProtocolVersion); ok {
 		version = protocol.Version(known.ProtocolVersion())
 	}
-	if version == "" { // sessions of other packages need not remember it
+	if version == "" { // sessions of other packages may not store it
 		version = protocol.Version(header.Get(mcp.HeaderProtocolVersion))
 	}
 	switch {
 	case !version.Known():
-		// A request without a handshake, within which nothing can be asked.
+		// A request without a session. Clients of this revision cannot be asked.
 		version = protocol.V20250326
 	case version.Era() != protocol.Legacy:
-		// The session remembers the last modern request; this one is not.
+		// The session stores the revision of its last modern request; this one is not.
 		version = protocol.V20251125
 	}
 	return version, declared
 }
 
-// decodeCapabilities goes through JSON, because the two types share its spelling
-// and nothing else.
+// decodeCapabilities converts through JSON, which is what the two types have in common.
 func decodeCapabilities(declared mcp.ClientCapabilities) (protocol.ClientCapabilities, error) {
 	raw, err := json.Marshal(mcp.ClientCapabilities{
 		Roots: declared.Roots, Sampling: declared.Sampling, Elicitation: declared.Elicitation,
@@ -149,8 +148,8 @@ func encodeArguments(arguments any) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// encodeResponses returns the answers as the bytes that came, in the order of
-// their keys: mcp-go has lost the one in which they came.
+// encodeResponses returns the answers as the client encoded them, in the order of their
+// keys: mcp-go keeps them in a map.
 func encodeResponses(answers mcp.InputResponses) (protocol.InputResponses, error) {
 	if answers == nil {
 		return nil, nil
@@ -166,8 +165,9 @@ func encodeResponses(answers mcp.InputResponses) (protocol.InputResponses, error
 	return responses, nil
 }
 
-// principalOf tells who calls. A session id proves nothing: over HTTP it may be
-// the client's own. There every request has headers, and nowhere else.
+// principalOf returns the principal of a request. HTTP requests have headers, requests on
+// other transports do not. Over HTTP the default is anonymous: a session id does not
+// authenticate, since the client may choose it.
 func (a *Adapter) principalOf(ctx context.Context, header http.Header) roundtrip.Principal {
 	if len(header) == 0 {
 		header = nil
@@ -189,6 +189,6 @@ func (a *Adapter) principalOf(ctx context.Context, header http.Header) roundtrip
 	return roundtrip.Principal{}
 }
 
-// stdioSessionID is the id of the one session that mcp-go has on standard
-// input and output.
+// stdioSessionID is the id of the only session that mcp-go has on standard input and
+// output.
 const stdioSessionID = "stdio"

@@ -10,7 +10,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// toolFamily is the family of tools/call.
+// toolFamily is the [family] of tools/call.
 type toolFamily struct{}
 
 func (toolFamily) isEmpty(r *mcp.CallToolResult) bool { return r == nil }
@@ -19,7 +19,7 @@ func (toolFamily) readAsks(ctx context.Context, r *mcp.CallToolResult) (*protoco
 	return decodeAsks(ctx, r.Result, r.MultiRoundTripResult)
 }
 
-// readComplete clears what only a result that asks may carry.
+// readComplete clears a state, which only a result with questions may have.
 func (toolFamily) readComplete(r *mcp.CallToolResult, whole bool) (protocol.Result, *mcp.CallToolResult, error) {
 	if r.RequestState != "" {
 		clean := *r
@@ -42,7 +42,7 @@ func (toolFamily) encodeAsks(asks *protocol.InputRequiredResult) (*mcp.CallToolR
 	return &mcp.CallToolResult{Result: mcp.Result{ResultType: mcp.ResultTypeInputRequired}, MultiRoundTripResult: questions}, true, err
 }
 
-// promptFamily is the family of prompts/get.
+// promptFamily is the [family] of prompts/get.
 type promptFamily struct{}
 
 func (promptFamily) isEmpty(r *mcp.GetPromptResult) bool { return r == nil }
@@ -77,8 +77,8 @@ func (promptFamily) encodeAsks(asks *protocol.InputRequiredResult) (*mcp.GetProm
 	return &mcp.GetPromptResult{Result: mcp.Result{ResultType: mcp.ResultTypeInputRequired}, MultiRoundTripResult: questions}, true, err
 }
 
-// resourceFamily is the family of resources/read, whose handlers return
-// contents and nothing else. They ask by way of an error; see [ResourceInput].
+// resourceFamily is the [family] of resources/read. Its handlers return contents, and
+// therefore ask with an error; see [ResourceInput].
 type resourceFamily struct{}
 
 func (resourceFamily) isEmpty([]mcp.ResourceContents) bool { return false }
@@ -111,13 +111,13 @@ func (resourceFamily) encodeAsks(*protocol.InputRequiredResult) ([]mcp.ResourceC
 	return nil, false, nil
 }
 
-// decodeHostResult is a complete result with everything in it, for a guard to keep.
+// decodeHostResult converts a complete result, for a guard to record.
 func decodeHostResult(method string, r any) (protocol.Result, error) {
 	raw, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("the result: %w", err)
 	}
-	// A legacy revision, because mcp-go adds later what modern ones require.
+	// In a legacy revision: mcp-go adds what modern ones require when it sends.
 	result, err := protocol.DecodeResult(protocol.V20251125, method, raw)
 	if err != nil {
 		return nil, fmt.Errorf("the result cannot be recorded: %w", err)
@@ -125,7 +125,7 @@ func decodeHostResult(method string, r any) (protocol.Result, error) {
 	return result, nil
 }
 
-// encodeHostResult is the way back.
+// encodeHostResult reverses decodeHostResult.
 func encodeHostResult[R any](method string, result protocol.Result, parse func(*json.RawMessage) (*R, error)) (*R, error) {
 	raw, err := protocol.EncodeResult(protocol.V20251125, method, result)
 	if err != nil {

@@ -11,29 +11,31 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A rewriter is what one HTTP request, or one stream of lines, has to say in
-// another way than mcp-go would. The middleware leaves it here, in the request's
-// context, and whoever writes the bytes finds it.
+// A rewriter replaces responses of mcp-go that the middleware cannot make exact: errors
+// with another code, and questions. One belongs to each HTTP request, or stream of lines.
+// The middleware finds it in the request's context and registers a replacement under a
+// marker, a text that mcp-go's response will contain; the writer of the bytes looks for
+// markers and replaces the responses.
 type rewriter struct {
-	session    string          // whose client is at the other end, empty: nobody's
-	heartbeats heartbeatWriter // nil: nothing is sent before the answer
-	// answerQuestion answers a question of mcp-go's in the client's place. Nil: whoever
-	// asks learns of the refusal from writing it.
+	session    string          // the id of the client's session, empty: none
+	heartbeats heartbeatWriter // nil: nothing can be sent before the response
+	// answerQuestion answers a question of mcp-go's in the client's place. Nil: the error
+	// of the write unblocks the handler that asked.
 	answerQuestion func(id json.RawMessage, e *protocol.Error)
 
 	mu           sync.Mutex
-	replacements map[string]replacement // by a text that stands in the response of mcp-go
-	order        []string
+	replacements map[string]replacement // by marker
+	order        []string               // of markers, the oldest first
 }
 
-// replacement is what a response is to carry instead.
+// replacement is what a response has instead: an error or a result.
 type replacement struct {
 	err    *protocol.Error
 	result json.RawMessage // where err is nil
 }
 
-// maxReplacements bounds what waits to be said on a stream: a response that never
-// leaves, because middleware between dropped it, is not waited for for ever.
+// maxReplacements bounds the replacements of a stream: middleware may drop responses, and
+// their replacements would be kept for ever.
 const maxReplacements = 1024
 
 type rewriterKey struct{}
@@ -47,7 +49,7 @@ func rewriterFrom(ctx context.Context) *rewriter {
 	return w
 }
 
-// expectMarker notes what the response in which text appears is to carry.
+// expectMarker registers the replacement of the response in which text appears.
 func (w *rewriter) expectMarker(text string, r replacement) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,15 +66,15 @@ func (w *rewriter) expectMarker(text string, r replacement) {
 	w.replacements[text] = r
 }
 
-// isIdle reports whether nothing waits to be said.
+// isIdle reports whether no replacement is registered.
 func (w *rewriter) isIdle() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.replacements) == 0
 }
 
-// takeReply finds what was expected of a response with this text.
-func (w *rewriter) takeReply(text string) (replacement, bool) {
+// takeReplacement removes and returns the replacement of the response with this text.
+func (w *rewriter) takeReplacement(text string) (replacement, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r, ok := w.replacements[text]
@@ -88,8 +90,8 @@ func (w *rewriter) takeReply(text string) (replacement, bool) {
 	return r, ok
 }
 
-// rewriteResponse returns the message as it is to leave, itself where nothing was
-// expected of it, and the error that it now carries, if any.
+// rewriteResponse returns the message to be sent, unchanged where it has no replacement,
+// and the error that it now has, if any.
 func (w *rewriter) rewriteResponse(message []byte) ([]byte, *protocol.Error) {
 	if w.isIdle() {
 		return message, nil
@@ -104,7 +106,7 @@ func (w *rewriter) rewriteResponse(message []byte) ([]byte, *protocol.Error) {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	// mcp-go's own bytes, and not a peer's.
+	// The bytes are mcp-go's own and not a peer's, so that lenient decoding is safe.
 	if json.Unmarshal(message, &response) != nil || len(response.ID) == 0 {
 		return message, nil
 	}
@@ -112,7 +114,7 @@ func (w *rewriter) rewriteResponse(message []byte) ([]byte, *protocol.Error) {
 	if state, ok := response.Result.State.(string); ok && text == "" {
 		text = state
 	}
-	r, expected := w.takeReply(text)
+	r, expected := w.takeReplacement(text)
 	switch {
 	case text == "" || !expected:
 		return message, nil
@@ -137,7 +139,7 @@ func findMarker(text string) string {
 	return rest[i+1:]
 }
 
-// encodeErrorResponse spells an error; id is JSON.
+// encodeErrorResponse returns a response with an error; id is JSON.
 func encodeErrorResponse(id json.RawMessage, e *protocol.Error) []byte {
 	raw, err := jsonx.Marshal(struct {
 		JSONRPC string          `json:"jsonrpc"`

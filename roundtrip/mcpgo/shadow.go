@@ -16,9 +16,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// Session returns the client's own session where the handler's context holds
-// the one that stands in for it ([Options].UnmodifiedHandlers), and the one in
-// the context otherwise. Use it before an assertion to a concrete session type.
+// Session returns the client's own session where ctx has a shadow of it
+// ([Options].UnmodifiedHandlers), and the session of ctx otherwise. Use it before a type
+// assertion to a concrete session type.
 func Session(ctx context.Context) server.ClientSession {
 	session := server.ClientSessionFromContext(ctx)
 	if s, ok := session.(interface{ realSession() server.ClientSession }); ok {
@@ -27,23 +27,23 @@ func Session(ctx context.Context) server.ClientSession {
 	return session
 }
 
-// hostAsker answers mcp-go's calls to the client.
+// hostAsker handles the calls with which handlers ask in mcp-go.
 type hostAsker interface {
 	server.ElicitationHandler
 	server.SamplingHandler
 	server.RootsHandler
 }
 
-// withShadow gives the handler a session through which mcp-go's own calls ask
-// in rounds.
+// withShadow returns a context with a shadow session, through which mcp-go's own calls
+// ask in rounds. It is for the self-test.
 func withShadow(ctx context.Context) context.Context {
 	return withShadowOf(ctx, &shadowAsker{seen: map[string]int{}})
 }
 
-// withClientShadow gives a handler that is not changed a session in front of the client's.
-// Toward older revisions the calls go on to the client's session, and so they do
-// within the process, where they reach their handler without a message in every
-// revision: only failures are looked at.
+// withClientShadow returns the context of an unmodified handler, with a shadow of the
+// client's session. In older revisions, and within the process, where calls reach the
+// client in every revision, the shadow relays calls to the client's session and reports
+// those that fail.
 func (a *Adapter) withClientShadow(ctx context.Context, call roundtrip.Call) context.Context {
 	real := server.ClientSessionFromContext(ctx)
 	_, inProcess := real.(*server.InProcessSession)
@@ -54,7 +54,8 @@ func (a *Adapter) withClientShadow(ctx context.Context, call roundtrip.Call) con
 	return withShadowOf(ctx, &shadowAsker{seen: map[string]int{}, failures: failures})
 }
 
-// withShadowOf puts a session in front of the client's.
+// withShadowOf returns a context with a shadow of the client's session, whose calls asker
+// handles.
 func withShadowOf(ctx context.Context, asker hostAsker) context.Context {
 	s := server.ServerFromContext(ctx)
 	session := server.ClientSessionFromContext(ctx)
@@ -68,10 +69,9 @@ func withShadowOf(ctx context.Context, asker hostAsker) context.Context {
 	return s.WithContext(ctx, base)
 }
 
-// shadowSession is the session in front of a handler that is not changed. It embeds
-// mcp-go's session within the process for one thing, the mark which lets calls
-// to the client through in modern revisions; whatever else can be seen is that
-// of the client's own session.
+// shadowSession is the session that an unmodified handler sees. It embeds mcp-go's
+// session within the process, because mcp-go lets only that type ask in modern revisions.
+// All its other methods delegate to the client's own session.
 type shadowSession struct {
 	*server.InProcessSession
 	real server.ClientSession
@@ -79,19 +79,19 @@ type shadowSession struct {
 
 func (s *shadowSession) realSession() server.ClientSession { return s.real }
 
-// Initialize, and the methods below, are those of the client's session.
+// Initialize, and the methods below, delegate to the client's session.
 func (s *shadowSession) Initialize() { s.real.Initialize() }
 
 // Initialized reports whether notifications can be sent.
 func (s *shadowSession) Initialized() bool { return s.real.Initialized() }
 
-// NotificationChannel leads to the client.
+// NotificationChannel returns the client's queue.
 func (s *shadowSession) NotificationChannel() chan<- mcp.JSONRPCNotification {
 	return s.real.NotificationChannel()
 }
 
-// UpgradeToSSEWhenReceiveNotification lets notifications out while the request
-// runs, on transports that have to be told.
+// UpgradeToSSEWhenReceiveNotification lets notifications be sent before the response, on
+// transports that have to be told.
 func (s *shadowSession) UpgradeToSSEWhenReceiveNotification() {
 	if real, ok := s.real.(server.SessionWithStreamableHTTPConfig); ok {
 		real.UpgradeToSSEWhenReceiveNotification()
@@ -151,9 +151,8 @@ func (s *shadowSession) ProtocolVersion() string {
 	return ""
 }
 
-// shadowSessionWithTools stands in for sessions that have tools of their own, and then
-// mostly resources and templates too. What the client's session lacks of these
-// is empty and stays so.
+// shadowSessionWithTools is the shadow of a session with tools of its own. Such sessions
+// mostly have resources and templates, too; where one does not, these are empty.
 type shadowSessionWithTools struct{ *shadowSession }
 
 // GetSessionTools returns the session's own tools.
@@ -196,11 +195,10 @@ func (s *shadowSessionWithTools) SetSessionResourceTemplates(templates map[strin
 	}
 }
 
-// shadowAsker answers mcp-go's calls to the client from the round of one run of
-// a handler. The caller names no key, so it is what is asked for, and how often
-// that was before in this run; the wording is left to the journal, which ends a
-// flow whose questions change from run to run. Once a question is pending the
-// run is over but for its end, and nothing more is asked in it.
+// shadowAsker asks in the round of one run of a handler. Calls of mcp-go have no key, so
+// that it derives one: from the kind and the form of the question, and from how often the
+// run has asked that. The wording is no part of the key: the journal ends flows whose
+// wording changes between runs. Once a question is pending the run can ask nothing more.
 type shadowAsker struct {
 	failures *pushFailures // nil: in a check of mcp-go
 	mu       sync.Mutex
@@ -243,7 +241,7 @@ func (a *shadowAsker) ListRoots(ctx context.Context, _ mcp.ListRootsRequest) (*m
 	return &result, nil
 }
 
-// askOnce asks one question at a time.
+// askOnce asks a question, and holds the mutex meanwhile: a run asks one at a time.
 func (a *shadowAsker) askOnce(ctx context.Context, q mcp.InputRequest) (json.RawMessage, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -253,7 +251,7 @@ func (a *shadowAsker) askOnce(ctx context.Context, q mcp.InputRequest) (json.Raw
 	if err := a.failures.checkDeclared(ctx, q); err != nil {
 		return nil, err
 	}
-	key, err := a.deriveKey(q)
+	key, err := a.deriveKeyLocked(q)
 	if err != nil {
 		return nil, err
 	}
@@ -262,9 +260,9 @@ func (a *shadowAsker) askOnce(ctx context.Context, q mcp.InputRequest) (json.Raw
 	return raw, err
 }
 
-// deriveKey is the same in every run that asks for the same, kind by kind and form by
-// form, in the same order.
-func (a *shadowAsker) deriveKey(q mcp.InputRequest) (string, error) {
+// deriveKeyLocked returns the key of a question. It is the same in every run that asks the
+// questions of the same kind and form in the same order.
+func (a *shadowAsker) deriveKeyLocked(q mcp.InputRequest) (string, error) {
 	request, err := decodeQuestion(q)
 	if err != nil {
 		return "", err

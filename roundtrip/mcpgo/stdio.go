@@ -14,10 +14,10 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// Listen serves s on a pair of streams, usually os.Stdin and os.Stdout, as
-// s.Listen does, and does for lines what [Adapter.Handler] does for HTTP. It
-// returns when in ends or ctx does. Unlike server.ServeStdio it does not watch
-// for signals: give it a context of signal.NotifyContext.
+// Listen serves s on a pair of streams, usually os.Stdin and os.Stdout. It takes the place
+// of s.Listen, and does for lines what [Adapter.Handler] does for HTTP. It returns when in
+// ends or ctx does. Unlike server.ServeStdio it does not handle signals: use a context of
+// signal.NotifyContext.
 func (a *Adapter) Listen(ctx context.Context, s *server.StdioServer, in io.Reader, out io.Writer) error {
 	w := &lineWriter{adapter: a, ctx: ctx, out: out}
 	rw := &rewriter{session: stdioSessionID, heartbeats: w}
@@ -30,8 +30,8 @@ func (a *Adapter) Listen(ctx context.Context, s *server.StdioServer, in io.Reade
 	return s.Listen(withRewriter(ctx, rw), r, w)
 }
 
-// lineReader reads messages strictly, and answers itself those that are
-// refused. It is for one goroutine.
+// lineReader reads messages strictly, and answers those that it refuses. It is used by
+// one goroutine.
 type lineReader struct {
 	lines         *lineio.Reader
 	answerRefusal func(refusal) error // answers a line
@@ -39,7 +39,7 @@ type lineReader struct {
 	rest          []byte
 }
 
-// Read returns lines that are fit for mcp-go.
+// Read returns the lines that were not refused.
 func (r *lineReader) Read(p []byte) (int, error) {
 	for len(r.rest) == 0 {
 		line, err := r.lines.Next()
@@ -66,11 +66,11 @@ func (r *lineReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// lineWriter changes responses on their way out. mcp-go writes each message
-// with one call, but not all of them under one lock.
+// lineWriter rewrites messages. mcp-go writes each message with one call, and calls may
+// overlap.
 type lineWriter struct {
 	adapter  *Adapter
-	ctx      context.Context // of the stream, for what is observed
+	ctx      context.Context // of the stream, for the observer
 	rewriter *rewriter
 
 	mu  sync.Mutex

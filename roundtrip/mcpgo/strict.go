@@ -11,15 +11,14 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// cleanMessage reads a message before mcp-go does. mcp-go takes a member for another
-// that differs in case, and of two with one name the last; where the two halves
-// of a round trip are concerned that lets a client say two things at once. Of a
-// modern message mcp-go therefore gets only the members that are spelled
-// exactly, and a request that can have rounds is refused where it is ambiguous.
-// All else passes as it is: what older revisions made of it is not changed.
-// Header is the MCP-Protocol-Version header, empty on a stream of lines.
+// cleanMessage checks a message before mcp-go decodes it. mcp-go ignores the case of
+// member names, and takes the last of repeated members, so that the adapter and mcp-go
+// could read different answers from one message. Of a modern message mcp-go therefore
+// gets only the members with exact names, and an ambiguous request that can have rounds
+// is refused. Messages of older revisions pass unchanged, as their clients rely on.
+// header is the MCP-Protocol-Version header, empty for lines.
 //
-// The error, if any, is to be sent for id, which is JSON.
+// Where refused is not nil it is the error to be sent for id, which is JSON.
 func cleanMessage(message []byte, header string) (clean []byte, id json.RawMessage, refused *protocol.Error) {
 	if !readsAsModern(message, header) {
 		return message, nil, nil
@@ -29,7 +28,7 @@ func cleanMessage(message []byte, header string) (clean []byte, id json.RawMessa
 		return nil, null, protocol.Errorf(protocol.CodeParseError, "parse error: %s", err)
 	}
 	if jsonx.KindOf(message) != jsonx.Object {
-		return message, nil, nil // mcp-go refuses it
+		return message, nil, nil // refused by mcp-go
 	}
 	head, err := decodeObject(message, "jsonrpc", "id", "method", "params", "result", "error")
 	if err != nil {
@@ -53,8 +52,8 @@ func cleanMessage(message []byte, header string) (clean []byte, id json.RawMessa
 	return head.encodeJSON(), nil, nil
 }
 
-// cleanParams returns the parameters of a request that can have rounds without
-// the members that mcp-go would take for others, nil where there are none.
+// cleanParams returns the parameters of a request that can have rounds without the members
+// whose names differ from known ones by case, nil where there are none such.
 func cleanParams(params json.RawMessage) (json.RawMessage, *protocol.Error) {
 	inner, err := decodeObject(params, "name", "uri", "arguments", "_meta", "task", "inputResponses", "requestState")
 	if err != nil {
@@ -72,10 +71,8 @@ func cleanParams(params json.RawMessage) (json.RawMessage, *protocol.Error) {
 	return inner.encodeJSON(), nil
 }
 
-// readsAsModern reports whether mcp-go may take a message for one of a revision
-// without a handshake: because the header says so, or because the message does,
-// in whatever spelling. The message is therefore decoded as leniently as mcp-go
-// decodes it, and not searched.
+// readsAsModern reports whether mcp-go may treat a message as modern, because of the
+// header or of its _meta. It decodes the message as leniently as mcp-go does.
 func readsAsModern(message []byte, header string) bool {
 	if mcp.IsModernProtocol(header) {
 		return true
@@ -88,10 +85,10 @@ func readsAsModern(message []byte, header string) bool {
 	return json.Unmarshal(message, &head) == nil && mcp.IsModernProtocol(head.Params.Meta.ProtocolVersion())
 }
 
-// object is a JSON object, its members in order.
+// object is a JSON object with its members in order.
 type object struct {
 	members []member
-	changed bool // it is not what it was made of any more
+	changed bool // differs from the JSON that it was decoded from
 }
 
 type member struct {
@@ -99,8 +96,8 @@ type member struct {
 	value json.RawMessage
 }
 
-// decodeObject takes an object apart, without the members that differ from one of
-// the known names by case alone.
+// decodeObject decodes an object without the members whose names differ from a known name
+// by case alone.
 func decodeObject(raw []byte, known ...string) (object, error) {
 	var o object
 	err := jsonx.Members(raw, func(key, value []byte) error {
@@ -134,7 +131,7 @@ func (o object) methodName() string {
 	return text
 }
 
-// setMember replaces the value of a member that is there.
+// setMember replaces the value of an existing member.
 func (o *object) setMember(name string, value json.RawMessage) {
 	o.changed = true
 	for i := range o.members {
@@ -156,7 +153,7 @@ func (o object) encodeJSON() json.RawMessage {
 	return append(out, '}')
 }
 
-// newTooLongError is what a message over the limit is answered with.
+// newTooLongError returns the error for a message over the limit.
 func newTooLongError(limit int) *protocol.Error {
 	return &protocol.Error{Code: protocol.CodeInvalidRequest, Message: fmt.Sprintf("the message is longer than %d bytes", limit)}
 }

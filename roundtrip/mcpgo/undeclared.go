@@ -11,8 +11,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// pushFailures is what becomes of questions of a handler that is not changed
-// when nobody answers them.
+// pushFailures reports the questions of an unmodified handler that were not asked or got
+// no answer. Where the client has not declared that it can be asked, the handler gets the
+// error that mcp-go returns without the adapter.
 type pushFailures struct {
 	adapter *Adapter
 	call    roundtrip.Call
@@ -20,15 +21,15 @@ type pushFailures struct {
 
 var errNoSampling = errors.New("session does not support sampling") // mcp-go has no name for it
 
-// checkDeclared returns mcp-go's own error for a question that the client did not declare
-// to be able to answer, nil if it is to be asked.
+// checkDeclared returns mcp-go's own error for a question that the client has not declared
+// it can answer, nil if the question is to be asked.
 func (u *pushFailures) checkDeclared(ctx context.Context, q mcp.InputRequest) error {
 	if u == nil || u.adapter.opts.MustAsk {
 		return nil
 	}
 	asked, err := decodeQuestion(q)
 	if err != nil || roundtrip.CanAsk(ctx, asked.Kind()) {
-		return nil // who asks says what is wrong
+		return nil // asking returns the error
 	}
 	switch asked.Kind() {
 	case protocol.KindCreateMessage:
@@ -42,8 +43,8 @@ func (u *pushFailures) checkDeclared(ctx context.Context, q mcp.InputRequest) er
 	return err
 }
 
-// reportFailedPush tells the funnel of a question that mcp-go has put to the client's session:
-// where it failed the handler may drop the error.
+// reportFailedPush reports to the funnel that a question failed which mcp-go sent to the
+// client's session. The handler may ignore the error; the funnel does not.
 func (u *pushFailures) reportFailedPush(ctx context.Context, q mcp.InputRequest, err error) {
 	if err == nil {
 		return
@@ -54,7 +55,7 @@ func (u *pushFailures) reportFailedPush(ctx context.Context, q mcp.InputRequest,
 	}
 }
 
-// relayAsker passes mcp-go's calls on to the client's own session.
+// relayAsker relays mcp-go's calls to the client's own session.
 type relayAsker struct {
 	*pushFailures
 	server *server.MCPServer
