@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An asker puts questions to the client of a session, and delivers progress to it,
-// on the stream of the request that its context comes from.
+// An asker asks the client of a session, and delivers progress to it, on the stream of the
+// request that its context comes from.
 type asker struct{ session *mcp.ServerSession }
 
 var _ elicitation.ProgressDeliverer = asker{}
@@ -39,7 +39,7 @@ func (a asker) Ask(ctx context.Context, q elicitation.Asked, _ func()) (json.Raw
 	return nil, fmt.Errorf("elicitation: asking the client: %w", err)
 }
 
-// encodeQuestion spells a question for the SDK.
+// encodeQuestion converts a question to the SDK's type.
 func encodeQuestion(question protocol.InputRequest) (*mcp.ElicitParams, error) {
 	switch q := question.(type) {
 	case *protocol.ElicitForm:
@@ -64,8 +64,8 @@ func encodeMeta(meta protocol.Meta) (mcp.Meta, error) {
 	return out, json.Unmarshal(data, &out)
 }
 
-// clientReply is what a client said, before the SDK judges it: the router is the
-// judge here, and an answer that does not fit is not a client that is gone.
+// clientReply is what a client answered, before the SDK validates it. The router
+// validates answers itself: one that is not valid is no failure to ask.
 type clientReply struct {
 	result *mcp.ElicitResult
 	err    error
@@ -73,7 +73,7 @@ type clientReply struct {
 
 type clientReplyKey struct{}
 
-// keepClientReply is the sending middleware that fills the reply of a context.
+// keepClientReply is the sending middleware that fills the clientReply of a context.
 func keepClientReply(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		result, err := next(ctx, method, req)
@@ -88,7 +88,7 @@ func keepClientReply(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// decodeError returns the error of a client as the router knows it.
+// decodeError converts the error of a client for the router.
 func decodeError(err error) error {
 	if e, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		return &protocol.Error{Code: e.Code, Message: e.Message, Data: e.Data}
@@ -96,7 +96,7 @@ func decodeError(err error) error {
 	return fmt.Errorf("elicitation: asking the client: %w", err)
 }
 
-// encodeError returns the error that an upstream is to be told.
+// encodeError converts an error for an upstream.
 func encodeError(err error) error {
 	if e, ok := protocol.AsError(err); ok {
 		return &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data}

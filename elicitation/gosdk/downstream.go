@@ -15,12 +15,12 @@ import (
 
 // Options configure a [Downstream]. The zero value, and nil, are good defaults.
 type Options struct {
-	// Principal tells who sent a request. Nil: the user id of the token that the
-	// SDK's auth middleware has verified, under the issuer that the verifier left
-	// in Extra["iss"], if any; anonymous without a user id. Calls may overlap.
+	// Principal returns the principal of a request. Nil: the user id of the token that
+	// the SDK's auth middleware has verified, under the issuer that the verifier left in
+	// Extra["iss"], if any; anonymous without a user id. Calls may overlap.
 	Principal func(req mcp.Request) elicitation.Principal
-	// LogName names a session in logs and audit. Nil: a random name, since
-	// knowing the id of an HTTP session may be enough to use it.
+	// LogName returns the name of a session in logs and audit. Nil: a random name, since
+	// whoever knows the id of an HTTP session may be able to use it.
 	LogName func(session *mcp.ServerSession) string
 }
 
@@ -34,9 +34,8 @@ type Downstream struct {
 	sessions map[*mcp.ServerSession]*elicitation.Session
 }
 
-// NewDownstream makes the sessions of server known to router, each when its
-// first call begins and until it ends. It adds middleware to server, which must
-// come before clients do.
+// NewDownstream attaches the sessions of server to router, each from its first call until
+// it ends. It adds middleware to server; call it before the server is connected.
 func NewDownstream(router *elicitation.Router, server *mcp.Server, opts *Options) *Downstream {
 	d := &Downstream{router: router, sessions: make(map[*mcp.ServerSession]*elicitation.Session)}
 	if opts != nil {
@@ -50,7 +49,7 @@ func NewDownstream(router *elicitation.Router, server *mcp.Server, opts *Options
 	return d
 }
 
-// tokenUser is who the verified token of a request speaks for.
+// tokenUser is the default of Options.Principal.
 func tokenUser(req mcp.Request) elicitation.Principal {
 	extra := req.GetExtra()
 	if extra == nil || extra.TokenInfo == nil || extra.TokenInfo.UserID == "" {
@@ -61,13 +60,13 @@ func tokenUser(req mcp.Request) elicitation.Principal {
 	return elicitation.Principal{Issuer: issuer, Subject: extra.TokenInfo.UserID}
 }
 
-// Begin says that a request of a client, such as an [*mcp.CallToolRequest], is
-// about to be served on the upstream connection named by key. Questions that
-// come on it go to that client, on the stream of that request, until
-// [elicitation.Call.End], which must be called before the request is answered. A
-// client that gave a progress token hears on it that its request waits for a person.
+// Begin begins the call of a client's request, such as an [*mcp.CallToolRequest], on the
+// upstream connection named by key. Questions that come on the connection are asked on the
+// stream of that request, until [elicitation.Call.End], which must be called before the
+// request is answered. While one is open, a client that gave a progress token gets
+// progress.
 //
-// ctx must be the context of the SDK's handler: it holds the stream.
+// ctx must be the context of the SDK's handler, from which the SDK finds the stream.
 func (d *Downstream) Begin(ctx context.Context, req mcp.Request, key elicitation.UpstreamKey) (*elicitation.Call, error) {
 	ss, ok := req.GetSession().(*mcp.ServerSession)
 	if !ok || ss == nil {
@@ -88,7 +87,7 @@ func (d *Downstream) Begin(ctx context.Context, req mcp.Request, key elicitation
 	return d.router.Begin(ctx, origin, elicitation.Asks(asker{ss}), key)
 }
 
-// attachSession returns the router's session of ss, and makes it if there is none.
+// attachSession returns the router's session of ss, and attaches it if there is none.
 func (d *Downstream) attachSession(ss *mcp.ServerSession, principal elicitation.Principal, caps protocol.ClientCapabilities, version protocol.Version) (*elicitation.Session, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,7 +107,7 @@ func (d *Downstream) attachSession(ss *mcp.ServerSession, principal elicitation.
 	}
 	d.sessions[ss] = session
 	go func() {
-		_ = ss.Wait() // why it ended is the host's to know
+		_ = ss.Wait() // the host handles the reason
 		d.mu.Lock()
 		delete(d.sessions, ss)
 		d.mu.Unlock()
@@ -117,8 +116,8 @@ func (d *Downstream) attachSession(ss *mcp.ServerSession, principal elicitation.
 	return session, nil
 }
 
-// readClient returns what the client of a request can do, and in which revision.
-// One that cannot be sent requests at all can do nothing.
+// readClient returns the capabilities and the revision of the client of a request. Clients
+// of modern revisions, which cannot be sent requests, have no capabilities here.
 func readClient(req mcp.Request) (caps protocol.ClientCapabilities, version protocol.Version, err error) {
 	from, ok := req.(interface {
 		ProtocolVersion() string
@@ -127,9 +126,9 @@ func readClient(req mcp.Request) (caps protocol.ClientCapabilities, version prot
 	if !ok {
 		return caps, "", errors.New("elicitation call: the request did not come to a server")
 	}
-	// The SDK keeps the revision that the client proposed. What it then agreed
-	// to is the same or, for one that it does not know, an older one; all those
-	// that can ask at all spell it as 2025-11-25 does or as 2025-06-18 does.
+	// The SDK reports the revision that the client proposed. The negotiated one is the
+	// same or, where the SDK does not know that, an older one. All revisions that have
+	// elicitation encode it as 2025-11-25 does or as 2025-06-18 does.
 	version = protocol.V20251125
 	switch proposed := protocol.Version(from.ProtocolVersion()); {
 	case proposed >= protocol.V20260728:

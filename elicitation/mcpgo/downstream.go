@@ -16,18 +16,16 @@ import (
 
 // Options configure a [Downstream]. The zero value, and nil, are good defaults.
 type Options struct {
-	// Principal tells who sent a request, from what the host has put into its
-	// context (server.WithHTTPContextFunc). Nil: everybody is anonymous. Calls
-	// may overlap.
+	// Principal returns the principal of a request, from what the host has put into its
+	// context (server.WithHTTPContextFunc). Nil: all are anonymous. Calls may overlap.
 	Principal func(ctx context.Context) elicitation.Principal
-	// LogName names a session in logs and audit. Nil: a random name, since
-	// knowing the id of an HTTP session may be enough to use it.
+	// LogName returns the name of a session in logs and audit. Nil: a random name, since
+	// whoever knows the id of an HTTP session may be able to use it.
 	LogName func(session server.ClientSession) string
-	// Progress gets what a client reports about anything but a question. mcp-go
-	// keeps one handler for a method, and [NewDownstream] sets that of
-	// notifications/progress: one set before it is replaced, one set after it
-	// keeps questions from being extended. Nil: nobody listens. Calls may
-	// overlap.
+	// Progress is called for a client's progress on anything but a question. mcp-go has
+	// one handler for each method, and [NewDownstream] sets that of
+	// notifications/progress: a handler set before is replaced, and one set after it
+	// prevents that questions are extended. Nil: ignored. Calls may overlap.
 	Progress server.NotificationHandlerFunc
 }
 
@@ -45,9 +43,8 @@ type Downstream struct {
 // registeredSession is a session that mcp-go has registered.
 type registeredSession struct{ session *elicitation.Session } // nil until its first call
 
-// NewDownstream makes the sessions of s known to router, each when its first
-// call begins and until mcp-go forgets it. It adds hooks and middleware to s, which
-// must come before clients do.
+// NewDownstream attaches the sessions of s to router, each from its first call until
+// mcp-go unregisters it. It adds hooks and middleware to s; call it before s serves.
 func NewDownstream(router *elicitation.Router, s *server.MCPServer, opts *Options) *Downstream {
 	d := &Downstream{router: router, server: s, sessions: make(map[server.ClientSession]*registeredSession)}
 	if opts != nil {
@@ -77,14 +74,13 @@ func (d *Downstream) forgetSession(session server.ClientSession) {
 	}
 }
 
-// Begin says that the request of a client whose handler has ctx is about to be
-// served on the upstream connection named by key. Questions that come on it go
-// to that client, on the stream of that request, until [elicitation.Call.End],
-// which must be called before the request is answered. A client that gave a progress
-// token hears on it that its request waits for a person.
+// Begin begins the call of a client's request, whose handler has ctx, on the upstream
+// connection named by key. Questions that come on the connection are asked on the stream
+// of that request, until [elicitation.Call.End], which must be called before the request
+// is answered. While one is open, a client that gave a progress token gets progress.
 //
-// ctx must be the context of mcp-go's handler: it holds the session and the
-// stream. [WithCall] hands the call on.
+// ctx must be the context of mcp-go's handler, which has the session and the stream. Pass
+// the call on with [WithCall].
 func (d *Downstream) Begin(ctx context.Context, key elicitation.UpstreamKey) (*elicitation.Call, error) {
 	session := server.ClientSessionFromContext(ctx)
 	if session == nil {
@@ -107,9 +103,9 @@ func (d *Downstream) Begin(ctx context.Context, key elicitation.UpstreamKey) (*e
 	return d.router.Begin(ctx, origin, elicitation.Asks(&asker{server: d.server}), key)
 }
 
-// attachSession returns the router's session, and makes it if there is none. One that
-// mcp-go has not registered lasts as long as its request: nothing would say when
-// it ends.
+// attachSession returns the router's session, and attaches it if there is none. A session
+// that mcp-go has not registered is detached when its request ends, because mcp-go does
+// not report its end.
 func (d *Downstream) attachSession(ctx context.Context, session server.ClientSession, info elicitation.SessionInfo) (*elicitation.Session, error) {
 	info.Notify = elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error { return d.notifyClient(ctx, session, m) })
 	if d.opts.LogName != nil {
@@ -133,7 +129,7 @@ func (d *Downstream) attachSession(ctx context.Context, session server.ClientSes
 	return to, nil
 }
 
-// notifyClient passes on that a visit is over.
+// notifyClient sends the client the notification that a visit is finished.
 func (d *Downstream) notifyClient(ctx context.Context, session server.ClientSession, m protocol.Message) error {
 	n, ok := m.(*protocol.Notification)
 	if !ok || n.Method != protocol.NotifyElicitationCompleted {
@@ -146,8 +142,8 @@ func (d *Downstream) notifyClient(ctx context.Context, session server.ClientSess
 	return d.server.SendElicitationComplete(ctx, session, params.ElicitationID)
 }
 
-// readClient returns what the client of a session can do, and in which revision.
-// One that cannot be sent requests can do nothing.
+// readClient returns the capabilities and the revision of the client of a session. Clients
+// of modern revisions, which cannot be sent requests, have no capabilities here.
 func readClient(ctx context.Context, session server.ClientSession) (caps protocol.ClientCapabilities, version protocol.Version, err error) {
 	version = protocol.V20251125
 	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.Modern {

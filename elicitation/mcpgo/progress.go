@@ -14,20 +14,20 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// progressTimeout bounds how long the news that somebody is still at a question
-// may take to another replica or to the upstream: on standard input and output
-// mcp-go reads nothing else of the client meanwhile.
+// progressTimeout bounds the sending of progress on a question to another replica or to
+// the upstream: on standard input and output mcp-go reads nothing else of the client
+// meanwhile.
 const progressTimeout = time.Second
 
-// receiveProgress hands the router what clients report about questions, so that
-// those do not time out. The rest is the host's.
+// receiveProgress passes clients' progress on questions to the router, which extends their
+// timeout. All other progress goes to Options.Progress.
 func (d *Downstream) receiveProgress(ctx context.Context, n mcp.JSONRPCNotification) {
 	if !d.extendQuestion(ctx, n) && d.opts.Progress != nil {
 		d.opts.Progress(ctx, n)
 	}
 }
 
-// extendQuestion tells whether n was about a question.
+// extendQuestion reports whether n was progress on a question.
 func (d *Downstream) extendQuestion(ctx context.Context, n mcp.JSONRPCNotification) bool {
 	d.mu.Lock()
 	known := d.sessions[server.ClientSessionFromContext(ctx)]
@@ -37,7 +37,7 @@ func (d *Downstream) extendQuestion(ctx context.Context, n mcp.JSONRPCNotificati
 	}
 	d.mu.Unlock()
 	if session == nil {
-		return false // has no call, and so no question
+		return false // no call has begun in the session
 	}
 	params, err := json.Marshal(n.Params)
 	if err != nil {
@@ -55,12 +55,13 @@ func (d *Downstream) extendQuestion(ctx context.Context, n mcp.JSONRPCNotificati
 	return err == nil && disposition != elicitation.Unknown
 }
 
-// transportKey is where [Transport] leaves the connection of a question.
+// transportKey is the context key of the connection on which [Transport] received a
+// question.
 type transportKey struct{}
 
-// A progressReporter passes on to the upstream what the client reports about one question.
-// The client's own messages never wait for it: while one report is on its way only
-// the last of those that follow is kept.
+// A progressReporter sends the client's progress on one question to the upstream which
+// asked it, on a goroutine of its own, so that it does not delay the client's messages.
+// While one report is being sent only the last of those that follow is kept.
 type progressReporter struct {
 	ctx  context.Context
 	over transport.Interface
@@ -71,8 +72,8 @@ type progressReporter struct {
 	stopped bool
 }
 
-// newProgressReporter returns the relay of a question whose handler has ctx, nil where the
-// connection is not known.
+// newProgressReporter returns the reporter of a question whose handler has ctx, nil where
+// the connection is not known.
 func newProgressReporter(ctx context.Context) *progressReporter {
 	over, ok := ctx.Value(transportKey{}).(transport.Interface)
 	if !ok {
@@ -81,7 +82,7 @@ func newProgressReporter(ctx context.Context) *progressReporter {
 	return &progressReporter{ctx: ctx, over: over}
 }
 
-// elicitOptions are those of the question.
+// elicitOptions returns the options of the question. r may be nil.
 func (r *progressReporter) elicitOptions() *elicitation.ElicitOptions {
 	if r == nil {
 		return nil
@@ -89,7 +90,7 @@ func (r *progressReporter) elicitOptions() *elicitation.ElicitOptions {
 	return &elicitation.ElicitOptions{Progress: r.reportProgress}
 }
 
-// reportProgress sends p, if the upstream wants to know. It returns at once.
+// reportProgress sends p, if the upstream gave a token. It does not block.
 func (r *progressReporter) reportProgress(p *protocol.Progress) {
 	if p.Token.IsZero() {
 		return
@@ -106,7 +107,7 @@ func (r *progressReporter) reportProgress(p *protocol.Progress) {
 	}
 }
 
-// stopReporting says that the question has ended: nothing is reported about it any more.
+// stopReporting drops all further progress: the question has ended. r may be nil.
 func (r *progressReporter) stopReporting() {
 	if r == nil {
 		return
@@ -127,12 +128,12 @@ func (r *progressReporter) sendReports() {
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.ctx, progressTimeout)
-		_ = r.over.SendNotification(ctx, encodeProgress(p)) // the answer will tell it, too
+		_ = r.over.SendNotification(ctx, encodeProgress(p)) // may be lost; the answer follows
 		cancel()
 	}
 }
 
-// encodeProgress spells progress for mcp-go.
+// encodeProgress converts progress to mcp-go's type.
 func encodeProgress(p *protocol.Progress) mcp.JSONRPCNotification {
 	fields := map[string]any{"progressToken": json.RawMessage(p.Token.String()), "progress": p.Progress}
 	if p.Total != nil {

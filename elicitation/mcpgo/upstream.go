@@ -13,15 +13,15 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// completionTimeout bounds how long the news that a visit is over may take to
-// another replica: mcp-go reads nothing else of the connection meanwhile.
+// completionTimeout bounds the notification of another replica that a visit is finished:
+// mcp-go reads nothing else of the connection meanwhile.
 const completionTimeout = 2 * time.Second
 
 type callKey struct{}
 
-// WithCall returns a context for calls of the upstream client that serve call:
-// wherever mcp-go tells which of them made the upstream ask, it is by this
-// context.
+// WithCall returns a context for calls of the upstream client that serve call. Where
+// mcp-go derives the context of a question from that of the call which caused it, the
+// question belongs to call.
 func WithCall(ctx context.Context, call *elicitation.Call) context.Context {
 	return context.WithValue(ctx, callKey{}, call)
 }
@@ -59,9 +59,9 @@ func newClient(router *elicitation.Router, key elicitation.UpstreamKey, over tra
 	c := client.NewClient(Transport(over), opts...)
 	c.OnNotification(func(n mcp.JSONRPCNotification) {
 		if id, ok := n.Params.AdditionalFields["elicitationId"].(string); ok && n.Method == protocol.NotifyElicitationCompleted {
-			// At once, since the stream of the call may end with the next
-			// message. The router has counted and logged what became of it; a
-			// notification has nobody to tell.
+			// Without a goroutine, since the stream of the call may end with the next
+			// message. The router counts and logs the outcome; a notification has no
+			// response.
 			ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
 			defer cancel()
 			_, _ = router.ElicitationCompleted(ctx, key, id)
@@ -70,10 +70,9 @@ func newClient(router *elicitation.Router, key elicitation.UpstreamKey, over tra
 	return c
 }
 
-// ElicitationHandler returns the handler for what the upstream asks on the
-// connection named by key, for hosts that make their client themselves. Over
-// [Transport] its errors have their codes, and the upstream hears of the client's
-// progress with the token that it gave, if it gave one.
+// ElicitationHandler returns the handler for questions of the upstream on the connection
+// named by key, for hosts that make their client themselves. Over [Transport] its errors
+// have their codes, and the upstream gets the client's progress if it gave a token.
 func ElicitationHandler(router *elicitation.Router, key elicitation.UpstreamKey) client.ElicitationHandler {
 	return elicitationHandler{router, key}
 }
@@ -83,8 +82,8 @@ type elicitationHandler struct {
 	key    elicitation.UpstreamKey
 }
 
-// Elicit asks the client of the call that the context names, or of the one call
-// on the connection. The upstream is told what its errors say.
+// Elicit asks the client of the call in the context, or of the only call on the
+// connection. Its errors are for the upstream.
 func (h elicitationHandler) Elicit(ctx context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	params, err := json.Marshal(request.Params)
 	if err != nil {
@@ -104,7 +103,7 @@ func (h elicitationHandler) Elicit(ctx context.Context, request mcp.ElicitationR
 	return decodeResult(answer)
 }
 
-// decodeResult spells an answer for mcp-go.
+// decodeResult converts an answer to mcp-go's type.
 func decodeResult(answer *protocol.ElicitResult) (*mcp.ElicitationResult, error) {
 	data, err := json.Marshal(answer)
 	if err != nil {
@@ -117,7 +116,7 @@ func decodeResult(answer *protocol.ElicitResult) (*mcp.ElicitationResult, error)
 	return &result, nil
 }
 
-// errInternal is what an upstream is told of what is none of its business.
+// errInternal returns the error for an upstream that does not name the cause.
 func errInternal() error {
 	return protocol.Errorf(protocol.CodeInternalError, "internal error")
 }
