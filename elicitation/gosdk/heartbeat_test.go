@@ -181,7 +181,7 @@ func callWithHeartbeats(
 		t.Fatal(err)
 	}
 	defer session.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), longest)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	ended := make(chan string, 2)
 	for _, token := range []any{nil, token} {

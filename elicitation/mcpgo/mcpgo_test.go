@@ -20,6 +20,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
 	rondo "github.com/rondo-mcp/rondo/client"
@@ -103,12 +104,21 @@ type gateway struct {
 	open   func() transport.Interface // a connection of a client
 	down   *httptest.Server           // nil: lines
 	gets   atomic.Int32               // GET requests of clients
+	// cancelled gets a value after each event elicitation.cancelled was logged.
+	cancelled chan struct{}
 }
 
 func newGateway(t *testing.T, set setting) *gateway {
 	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
-	router, err := elicitation.New(&elicitation.Options{Logger: zap.New(core), Timeout: set.timeout, Heartbeat: set.heartbeat})
+	cancelled := make(chan struct{}, 16)
+	signal := zap.Hooks(func(e zapcore.Entry) error {
+		if e.Message == "elicitation.cancelled" {
+			cancelled <- struct{}{}
+		}
+		return nil
+	})
+	router, err := elicitation.New(&elicitation.Options{Logger: zap.New(core, signal), Timeout: set.timeout, Heartbeat: set.heartbeat})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +174,7 @@ func newGateway(t *testing.T, set setting) *gateway {
 	for _, name := range []string{"form", "visit", "slow"} {
 		s.AddTool(mcp.NewTool(name), pass)
 	}
-	g := &gateway{router: router, logs: logs}
+	g := &gateway{router: router, logs: logs, cancelled: cancelled}
 	if set.downLines {
 		g.open = overLines(t, s)
 		return g
