@@ -83,7 +83,7 @@ func TestSessionsThatAskForMore(t *testing.T) {
 
 // Exactly, older revisions are told nothing of caching.
 func TestExactWireInSessions(t *testing.T) {
-	c := openStream(t, serverOf(t, restoreReturned(), gosdk.WithExactWire()), true)
+	c := openStream(t, serverOf(t, returnedStyle(), gosdk.WithExactWire()), true)
 	c.say(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + everything + `,"clientInfo":{"name":"x","version":"1"}}}`)
 	c.hear()
 	c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)

@@ -201,7 +201,7 @@ func TestAnswersInSessionsAreChecked(t *testing.T) {
 
 // The SDK's handler without sessions cannot ask legacy clients: they are told.
 func TestStatelessSessionsCannotAsk(t *testing.T) {
-	server := serverOf(t, restoreReturned())
+	server := serverOf(t, returnedStyle())
 	endpoint, recorder := serve(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true}))
 	c := dialSDK(t, newPerson(t, nil), false, legacy, &mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: &http.Client{Transport: recorder}})
 	got, err := c.do(within(t), "deploy")
@@ -212,7 +212,7 @@ func TestStatelessSessionsCannotAsk(t *testing.T) {
 
 // A server may be installed on its own and served without Handler.
 func TestInstallAlone(t *testing.T) {
-	server := serverOf(t, restoreReturned())
+	server := serverOf(t, returnedStyle())
 	endpoint, recorder := serve(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true}))
 	who := newPerson(t, map[string]string{"deploy?": `{"reason":"because"}`})
 	c := dialSDK(t, who, false, modern, &mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: &http.Client{Transport: recorder}})

@@ -31,7 +31,7 @@ func styles() []style {
 		flow("elicit", changed{}),
 		flow("unmodified", untouched{}, gosdk.WithUnmodifiedHandlers()),
 		guarded(),
-		restoreReturned(),
+		returnedStyle(),
 	}
 }
 
@@ -265,8 +265,8 @@ func answered(ctx context.Context) replies {
 	return got
 }
 
-// restoreReturned is the style of handlers that return the SDK's own questions.
-func restoreReturned() style {
+// returnedStyle is the style of handlers that return the SDK's own questions.
+func returnedStyle() style {
 	play := func(target string, responses mcp.InputResponseMap) (mcp.InputRequestMap, string, error) {
 		got := replies{}
 		for key, response := range responses {

@@ -116,7 +116,7 @@ func TestQuestionsWithAnotherContext(t *testing.T) {
 func TestReturnedBesideUnmodified(t *testing.T) {
 	for _, revision := range []string{modern, legacy} {
 		t.Run(revision, func(t *testing.T) {
-			server := serverOf(t, restoreReturned(), gosdk.WithUnmodifiedHandlers())
+			server := serverOf(t, returnedStyle(), gosdk.WithUnmodifiedHandlers())
 			who := newPerson(t, map[string]string{"Which region?": `{"name":"eu"}`, "How big in eu?": `{"cores":8}`, "Sure?": `{"reason":"because"}`})
 			if got, err := sdkOver(t, server, who, revision).do(within(t), "wizard"); err != nil || got != "8 cores in eu: because" {
 				t.Errorf("got %q, %v", got, err)
@@ -124,7 +124,7 @@ func TestReturnedBesideUnmodified(t *testing.T) {
 			who.wantAsked(1)
 		})
 	}
-	w := dialWire(t, serverOf(t, restoreReturned(), gosdk.WithUnmodifiedHandlers()))
+	w := dialWire(t, serverOf(t, returnedStyle(), gosdk.WithUnmodifiedHandlers()))
 	first := w.call("deploy", "")
 	first.wantAsks("confirm")
 	w.retry("deploy", first, `{"confirm":{"action":"decline"}}`).wantText("left alone")

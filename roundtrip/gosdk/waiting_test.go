@@ -335,3 +335,71 @@ func TestNoHeartbeatFollowsTheResult(t *testing.T) {
 		}
 	}
 }
+
+// A person in a session has HumanTimeout, and more while the client reports
+// that somebody is at it.
+func TestProgressExtendsAQuestion(t *testing.T) {
+	for _, progress := range []bool{true, false} {
+		t.Run(fmt.Sprint(progress), func(t *testing.T) {
+			server := single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}),
+				gosdk.WithFunnel(roundtrip.Options{HumanTimeout: time.Minute}))
+			synctest.Test(t, func(t *testing.T) {
+				ours, theirs := mcp.NewInMemoryTransports()
+				served, err := server.Connect(t.Context(), theirs, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := mcp.NewClient(&mcp.Implementation{Name: "slow", Version: "1"}, &mcp.ClientOptions{
+					ElicitationHandler: func(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+						for i := range 3 {
+							select {
+							case <-time.After(45 * time.Second):
+							case <-ctx.Done():
+								return nil, ctx.Err()
+							}
+							if progress {
+								_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: float64(i)})
+							}
+						}
+						return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reason": "because"}}, nil
+					}})
+				session, err := c.Connect(t.Context(), ours, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := sdkPeer{session}.do(t.Context(), "t")
+				want := map[bool]string{true: "1 answers", false: "error: nobody answered in time"}[progress]
+				if err != nil || !strings.Contains(got, want) {
+					t.Errorf("got %q, %v, want %q", got, err, want)
+				}
+				_ = session.Close()
+				_ = served.Wait()
+			})
+		})
+	}
+}
+
+// The SDK hands on whatever a client sends as the progress token. One that is
+// neither text nor a number is as if there were none.
+func TestProgressTokensOfEveryKind(t *testing.T) {
+	server := single(t, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if len(req.Params.InputResponses) == 0 {
+			return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}, nil
+		}
+		return toolText("done"), nil
+	})
+	for name, token := range map[string]any{
+		"array": []any{"p"}, "object": map[string]any{"p": 1}, "true": true, "null": nil, "number": 1.5, "text": "p",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				session := thinker(t, server, 20*time.Second, nil)
+				result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "t", Meta: mcp.Meta{"progressToken": token}})
+				if err != nil || result.IsError {
+					t.Fatalf("got %+v, %v", result, err)
+				}
+				_ = session.Close()
+			})
+		})
+	}
+}

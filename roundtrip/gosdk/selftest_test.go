@@ -8,8 +8,8 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
-// TestCanaries: what is relied on is true of the release that is built against.
-func TestCanaries(t *testing.T) {
+// TestSelfTestPasses: what is relied on is true of the release that is built against.
+func TestSelfTestPasses(t *testing.T) {
 	if len(gosdk.Canaries()) == 0 {
 		t.Fatal("nothing is tried")
 	}
@@ -23,7 +23,7 @@ func TestCanaries(t *testing.T) {
 }
 
 // A release that works differently is named as the reason.
-func TestInstallSaysWhatIsDifferent(t *testing.T) {
+func TestSelfTestNamesWhatChanged(t *testing.T) {
 	err := gosdk.TryOne("the sky is blue", errors.New("it is grey"))
 	if err == nil || !strings.Contains(err.Error(), "the sky is blue: it is grey") {
 		t.Errorf("got %v", err)
@@ -32,7 +32,7 @@ func TestInstallSaysWhatIsDifferent(t *testing.T) {
 
 // The words and functions that are looked for are those of the SDK's bridge:
 // without them its questions would be taken for the handler's.
-func TestBridgeIsNamed(t *testing.T) {
+func TestTestsAreNotTakenForTheBridge(t *testing.T) {
 	if gosdk.CalledByBridge() {
 		t.Error("a test is taken for the SDK's bridge")
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 )
 
-// TestHostChecks: each thing that the adapter relies on is missed when it
+// TestSelfTest: each thing that the adapter relies on is missed when it
 // changes.
-func TestHostChecks(t *testing.T) {
+func TestSelfTest(t *testing.T) {
 	if err := mcpgo.CheckHost(mcpgo.BrokenHost{}); err != nil {
 		t.Fatalf("this version of mcp-go: %v", err)
 	}
