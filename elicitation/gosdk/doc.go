@@ -5,7 +5,7 @@
 // upstream servers. [Downstream] is the first side:
 //
 //	router, err := elicitation.New(&elicitation.Options{Logger: logger, Registerer: registry})
-//	clients := gosdk.NewDownstream(router, server, nil)
+//	clients, err := gosdk.NewDownstream(router, server, nil)
 //
 // A handler begins a call on it for each request that it passes upstream, on a connection
 // whose client has the [ClientOptions] of the call:

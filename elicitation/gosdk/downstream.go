@@ -36,7 +36,13 @@ type Downstream struct {
 
 // NewDownstream attaches the sessions of server to router, each from its first call until
 // it ends. It adds middleware to server; call it before the server is connected.
-func NewDownstream(router *elicitation.Router, server *mcp.Server, opts *Options) *Downstream {
+// It fails without a router or a server.
+func NewDownstream(
+	router *elicitation.Router, server *mcp.Server, opts *Options,
+) (*Downstream, error) {
+	if router == nil || server == nil {
+		return nil, errors.New("elicitation: the router or the server is nil")
+	}
 	d := &Downstream{router: router, sessions: make(map[*mcp.ServerSession]*elicitation.Session)}
 	if opts != nil {
 		d.opts = *opts
@@ -46,7 +52,7 @@ func NewDownstream(router *elicitation.Router, server *mcp.Server, opts *Options
 	}
 	server.AddSendingMiddleware(keepClientReply)
 	server.AddReceivingMiddleware(d.receiveProgress)
-	return d
+	return d, nil
 }
 
 // tokenUser is the default of Options.Principal.

@@ -126,7 +126,10 @@ func newGateway(t *testing.T, set setting) *gateway {
 	t.Cleanup(upHTTP.Close)
 
 	server := mcp.NewServer(impl, nil)
-	clients := gosdk.NewDownstream(router, server, nil)
+	clients, err := gosdk.NewDownstream(router, server, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	connect := func(ctx context.Context, opts *mcp.ClientOptions) (*mcp.ClientSession, error) {
 		return mcp.NewClient(impl, opts).Connect(ctx, &mcp.StreamableClientTransport{Endpoint: upHTTP.URL}, &mcp.ClientSessionOptions{ProtocolVersion: set.upstream})
 	}
@@ -356,7 +359,10 @@ func TestAmbiguous(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := mcp.NewServer(impl, nil)
-	clients := gosdk.NewDownstream(router, server, nil)
+	clients, err := gosdk.NewDownstream(router, server, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	both := make(chan error, 2)
 	server.AddTool(tool("form"), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		first, err := clients.Begin(ctx, req, "shared")
@@ -389,4 +395,14 @@ func TestAmbiguous(t *testing.T) {
 	}
 	_ = session.Close()
 	_ = ss.Wait()
+}
+
+// TestNewDownstreamRefuses: a router and a server are required.
+func TestNewDownstreamRefuses(t *testing.T) {
+	if _, err := gosdk.NewDownstream(nil, mcp.NewServer(impl, nil), nil); err == nil {
+		t.Error("without a router: no error")
+	}
+	if _, err := gosdk.NewDownstream(new(elicitation.Router), nil, nil); err == nil {
+		t.Error("without a server: no error")
+	}
 }

@@ -81,7 +81,10 @@ func relayingGateway(t *testing.T, revision, url string) *mcp.Server {
 		t.Fatal(err)
 	}
 	server := mcp.NewServer(impl, nil)
-	clients := gosdk.NewDownstream(router, server, nil)
+	clients, err := gosdk.NewDownstream(router, server, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	pass := func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		key := elicitation.UpstreamKey(fmt.Sprintf("%p", req))
 		call, err := clients.Begin(ctx, req, key)

@@ -34,7 +34,10 @@ func testProgress(t *testing.T) {
 
 	ofHost := make(chan any, 1) // tokens of other progress
 	server := mcp.NewServer(impl, &mcp.ServerOptions{ProgressNotificationHandler: sendTokens(ofHost)})
-	clients := gosdk.NewDownstream(router, server, nil)
+	clients, err := gosdk.NewDownstream(router, server, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	server.AddTool(tool("form"), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		call, err := clients.Begin(ctx, req, "up")
 		if err != nil {

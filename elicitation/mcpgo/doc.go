@@ -5,12 +5,12 @@
 // upstream servers. [Downstream] is the first side:
 //
 //	router, err := elicitation.New(&elicitation.Options{Logger: logger, Registerer: registry})
-//	clients := mcpgo.NewDownstream(router, s, nil)
+//	clients, err := mcpgo.NewDownstream(router, s, nil)
 //
-// [Connect] makes the second, a client of mcp-go on a transport of mcp-go, which passes
+// [NewSharedClient] makes the second, a client of mcp-go on a transport of mcp-go, which passes
 // questions to the router:
 //
-//	upstream := mcpgo.Connect(router, key, transport)
+//	upstream := mcpgo.NewSharedClient(router, key, transport)
 //
 // A tool of the gateway begins a call, and calls upstream with a context that has it:
 //

@@ -45,7 +45,13 @@ type registeredSession struct{ session *elicitation.Session } // nil until its f
 
 // NewDownstream attaches the sessions of s to router, each from its first call until
 // mcp-go unregisters it. It adds hooks and middleware to s; call it before s serves.
-func NewDownstream(router *elicitation.Router, s *server.MCPServer, opts *Options) *Downstream {
+// It fails without a router or a server.
+func NewDownstream(
+	router *elicitation.Router, s *server.MCPServer, opts *Options,
+) (*Downstream, error) {
+	if router == nil || s == nil {
+		return nil, errors.New("elicitation: the router or the server is nil")
+	}
 	d := &Downstream{router: router, server: s, sessions: make(map[server.ClientSession]*registeredSession)}
 	if opts != nil {
 		d.opts = *opts
@@ -61,7 +67,7 @@ func NewDownstream(router *elicitation.Router, s *server.MCPServer, opts *Option
 	s.GetHooks().AddOnUnregisterSession(func(_ context.Context, session server.ClientSession) { d.forgetSession(session) })
 	s.AddNotificationHandler(protocol.NotifyProgress, d.receiveProgress)
 	addTokenMiddleware(s)
-	return d
+	return d, nil
 }
 
 func (d *Downstream) forgetSession(session server.ClientSession) {

@@ -90,7 +90,10 @@ func TestLocalErrors(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := server.NewMCPServer("gateway", "1")
-			clients := mcpgo.NewDownstream(router, s, nil)
+			clients, err := mcpgo.NewDownstream(router, s, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
 			here := server.NewInProcessSessionWithHandlers("one", nil, answering(func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 				return nil, test.err
 			}), nil)

@@ -131,10 +131,13 @@ func newGateway(t *testing.T, set setting) *gateway {
 		return err
 	}
 	s := server.NewMCPServer("gateway", "1", server.WithElicitation())
-	clients := mcpgo.NewDownstream(router, s, set.opts)
+	clients, err := mcpgo.NewDownstream(router, s, set.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var shared *client.Client
 	if set.shared {
-		shared = mcpgo.Connect(router, "shared", open(), client.WithProtocolVersion(set.revision))
+		shared = mcpgo.NewSharedClient(router, "shared", open(), client.WithProtocolVersion(set.revision))
 		if err := start(shared); err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +161,7 @@ func newGateway(t *testing.T, set setting) *gateway {
 		}
 		defer call.End()
 		if upstream == nil {
-			upstream = mcpgo.ConnectFor(router, call, key, open(), client.WithProtocolVersion(set.revision))
+			upstream = mcpgo.NewClient(router, call, key, open(), client.WithProtocolVersion(set.revision))
 			if err := start(upstream); err != nil {
 				return nil, err
 			}
@@ -472,7 +475,10 @@ func TestAmbiguous(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := server.NewMCPServer("gateway", "1")
-	clients := mcpgo.NewDownstream(router, s, nil)
+	clients, err := mcpgo.NewDownstream(router, s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	session := server.NewInProcessSessionWithHandlers("one", nil, accept("r"), nil)
 	session.SetClientCapabilities(mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}})
 	ctx, cancel := context.WithCancel(s.WithContext(t.Context(), session))
@@ -514,7 +520,10 @@ func TestSessionEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := server.NewMCPServer("gateway", "1")
-	clients := mcpgo.NewDownstream(router, s, nil)
+	clients, err := mcpgo.NewDownstream(router, s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	session := server.NewInProcessSession("one", nil)
 	if err := s.RegisterSession(t.Context(), session); err != nil {
 		t.Fatal(err)
@@ -533,5 +542,15 @@ func TestSessionEnds(t *testing.T) {
 	s.UnregisterSession(t.Context(), "one")
 	if _, err := router.Begin(ctx, elicitation.Origin{Session: first.Origin().Session}, elicitation.Via{}, "c"); err == nil {
 		t.Error("the session is still attached")
+	}
+}
+
+// TestNewDownstreamRefuses: a router and a server are required.
+func TestNewDownstreamRefuses(t *testing.T) {
+	if _, err := mcpgo.NewDownstream(nil, server.NewMCPServer("test", "1"), nil); err == nil {
+		t.Error("without a router: no error")
+	}
+	if _, err := mcpgo.NewDownstream(new(elicitation.Router), nil, nil); err == nil {
+		t.Error("without a server: no error")
 	}
 }

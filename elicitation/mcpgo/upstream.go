@@ -26,20 +26,26 @@ func WithCall(ctx context.Context, call *elicitation.Call) context.Context {
 	return context.WithValue(ctx, callKey{}, call)
 }
 
-// Connect returns a client of mcp-go on a connection to an upstream, named by
-// key, that nobody has started yet. What the upstream asks on it goes to router.
-// The client declares both modes of elicitation, since the capabilities of a
-// connection are fixed before it is known who will be asked: a question that the
-// client of a call cannot be asked is refused when it comes. opts are the host's
-// own, which may declare something else.
-func Connect(router *elicitation.Router, key elicitation.UpstreamKey, over transport.Interface, opts ...client.ClientOption) *client.Client {
-	return newClient(router, key, over, &protocol.ElicitationCapability{Form: true, URL: true}, opts)
+// NewClient returns a client of mcp-go, not yet started, on an upstream connection that
+// only call uses. key is the key with which the call was begun. The client declares the
+// elicitation capabilities of the call's client, and passes questions of the upstream to
+// it. opts are the host's own, and may declare others.
+func NewClient(
+	router *elicitation.Router, call *elicitation.Call, key elicitation.UpstreamKey,
+	over transport.Interface, opts ...client.ClientOption,
+) *client.Client {
+	return newClient(router, key, over, call.UpstreamCapabilities().Elicitation, opts)
 }
 
-// ConnectFor is [Connect] for a connection of one call's own, on which what its
-// client can be asked is declared, and nothing more.
-func ConnectFor(router *elicitation.Router, call *elicitation.Call, key elicitation.UpstreamKey, over transport.Interface, opts ...client.ClientOption) *client.Client {
-	return newClient(router, key, over, call.UpstreamCapabilities().Elicitation, opts)
+// NewSharedClient is [NewClient] for a connection that calls share. The capabilities of a
+// connection are fixed when it opens, before the calls are known. It therefore declares
+// both modes; questions that the client of a call cannot be asked are refused.
+func NewSharedClient(
+	router *elicitation.Router, key elicitation.UpstreamKey,
+	over transport.Interface, opts ...client.ClientOption,
+) *client.Client {
+	modes := &protocol.ElicitationCapability{Form: true, URL: true}
+	return newClient(router, key, over, modes, opts)
 }
 
 func newClient(router *elicitation.Router, key elicitation.UpstreamKey, over transport.Interface, modes *protocol.ElicitationCapability, opts []client.ClientOption) *client.Client {

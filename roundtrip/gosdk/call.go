@@ -16,13 +16,13 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// PrincipalOf is the default of [WithPrincipal]. The principal of an HTTP request is
+// PrincipalOf is the default of [Options].Principal. The principal of an HTTP request is
 // the user of its bearer token, under the issuer that the token verifier left in
 // Extra["iss"], if any; a request without a token is anonymous. On other transports
 // the caller is [roundtrip.Local].
 //
 // A token without a user ID is anonymous, too. Servers that identify their callers in
-// another way set [WithPrincipal].
+// another way set [Options].Principal.
 func PrincipalOf(req mcp.Request) roundtrip.Principal {
 	extra := req.GetExtra()
 	if extra == nil || extra.Header == nil || extra.Header[streamHeader] != nil {
@@ -40,7 +40,7 @@ func PrincipalOf(req mcp.Request) roundtrip.Principal {
 // call do not overlap.
 type call struct {
 	roundtrip.Call
-	adapter  *adapter
+	adapter  *Adapter
 	method   string
 	request  mcp.Request
 	session  *mcp.ServerSession // the client's
@@ -66,10 +66,10 @@ type call struct {
 }
 
 // newCall reads a request. Its errors are the client's mistakes.
-func (a *adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler) (*call, error) {
+func (a *Adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler) (*call, error) {
 	c := &call{adapter: a, method: method, request: req, next: next}
 	c.Method, c.Lossy = method, true
-	c.Principal = a.principal(req)
+	c.Principal = a.opts.Principal(req)
 	if extra := req.GetExtra(); extra != nil {
 		c.Credential = extra.Header.Get("Authorization")
 	}

@@ -11,12 +11,13 @@
 //
 // and the server is given the middleware, and a handler for both eras:
 //
-//	if err := gosdk.Install(server); err != nil {
+//	a, err := gosdk.Install(server, nil)
+//	if err != nil {
 //		return err
 //	}
-//	http.Handle("/mcp", gosdk.Handler(server, nil))
+//	http.Handle("/mcp", a.Handler(nil))
 //
-// On streams, [Transport] takes the place of Handler. Tools, prompts and
+// On streams, [Adapter.Transport] takes the place of Handler. Tools, prompts and
 // resources can ask; [CreateMessage], [CreateMessageWithTools] and [ListRoots]
 // are the other counterparts. The whole program is examples/retrofit.
 //
@@ -34,7 +35,7 @@
 //
 //	why, ok := roundtrip.AcceptedContent[Reason](ctx, "why")
 //	if !ok {
-//		return gosdk.CallToolResult(ctx, roundtrip.InputRequired(roundtrip.Elicit[Reason]("why", "Why?")))
+//		return gosdk.ToolInput(ctx, roundtrip.Elicit[Reason]("why", "Why?"))
 //	}
 //
 // Handlers that return the SDK's InputRequests need no change. They get the valid answers
@@ -55,7 +56,7 @@
 //
 // # Unmodified handlers
 //
-// With [WithUnmodifiedHandlers] the session's own methods are enough. The handler of a
+// With [Options].UnmodifiedHandlers the session's own methods are enough. The handler of a
 // modern request then sees a shadow of the client's session for the time of the call. It
 // has the client's capabilities, name and session id, and forwards logging and progress.
 // The price:
@@ -67,7 +68,7 @@
 //   - a map of the host's with sessions as keys does not have it.
 //
 // Where a client has not declared that it can be asked, the handler gets the SDK's error
-// and decides; [WithMustAsk] refuses the call with -32021 instead. Any other question
+// and decides; [Options].MustAsk refuses the call with -32021 instead. Any other question
 // without an answer ends the call in every revision, even if the handler ignores the
 // error. The observer is told of both ([roundtrip.PushFailed]), except for a form or visit
 // that the SDK itself refuses to send and whose error the handler ignores.
@@ -83,7 +84,7 @@
 //
 // # Limits
 //
-// Middleware sees requests after the SDK has decoded them. [Handler] and [Transport] read
+// Middleware sees requests after the SDK has decoded them. [Adapter.Handler] and [Adapter.Transport] read
 // answers and states before that. Without them ([roundtrip.Call].Lossy):
 //
 //   - an empty requestState counts as absent;
@@ -98,7 +99,7 @@
 //
 //   - results with questions of a tool or prompt also have an empty content or messages,
 //     and the questions are in the order of their keys, because of the SDK's types.
-//     [WithExactWire] changes that. For resources it is always on, since their type
+//     [Options].ExactWire changes that. For resources it is always on, since their type
 //     always has cache hints;
 //   - a result of a resource with a RequestState and nothing else is an error of the SDK
 //     before middleware sees it; so is one of a typed tool, if the zero value of its output

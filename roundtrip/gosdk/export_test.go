@@ -3,6 +3,7 @@ package gosdk
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -39,3 +40,12 @@ func ExtractRetry(method string, params json.RawMessage) (json.RawMessage, proto
 	}
 	return rest, retry, nil
 }
+
+// HandlerOf returns the handler of the adapter of server, for tests that have the server
+// alone.
+func HandlerOf(server *mcp.Server, opts *mcp.StreamableHTTPOptions) http.Handler {
+	return (&Adapter{server: server}).Handler(opts)
+}
+
+// WrapTransport wraps a transport as the adapter of any server does.
+func WrapTransport(t mcp.Transport) mcp.Transport { return new(Adapter).Transport(t) }

@@ -12,8 +12,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Handler serves both eras of the protocol on one URL, for a server with [Install]. The
-// SDK's own handler serves one: with sessions it refuses clients of revision 2026-07-28,
+// Handler serves both eras of the protocol on one URL. The SDK's own handler serves one: with sessions it refuses clients of revision 2026-07-28,
 // without them it cannot push questions to the others. Handler has one of each and
 // chooses for every request. A request is modern when its _meta names a revision, or its
 // MCP-Protocol-Version header one that is modern or unknown. All others belong to a
@@ -24,9 +23,8 @@ import (
 //
 // Answers and states are decoded strictly, from the bytes that the client sent: a
 // repeated member fails the request, names are case-sensitive, an answer is decoded by
-// the kind of its question, and one that does not decode is dropped. They reach handlers
-// through the middleware only: without Install a server never sees an answer.
-func Handler(server *mcp.Server, opts *mcp.StreamableHTTPOptions) http.Handler {
+// the kind of its question, and one that does not decode is dropped.
+func (a *Adapter) Handler(opts *mcp.StreamableHTTPOptions) http.Handler {
 	var o mcp.StreamableHTTPOptions
 	if opts != nil {
 		o = *opts
@@ -34,7 +32,7 @@ func Handler(server *mcp.Server, opts *mcp.StreamableHTTPOptions) http.Handler {
 	if o.MaxRequestBodyBytes == 0 {
 		o.MaxRequestBodyBytes = mcp.DefaultMaxRequestBodyBytes
 	}
-	get := func(*http.Request) *mcp.Server { return server }
+	get := func(*http.Request) *mcp.Server { return a.server }
 	modern, legacy := o, o
 	modern.Stateless, legacy.Stateless, legacy.JSONResponse = true, false, false
 	return &httpHandler{

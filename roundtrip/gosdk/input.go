@@ -2,42 +2,39 @@ package gosdk
 
 import (
 	"context"
-	"errors"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// CallToolResult returns what a tool's handler returns to ask, for both kinds of
-// handlers that the SDK has:
+// ToolInput returns the result with which a tool's handler asks, in guard style: the
+// handler runs again from its start with the answers, which it reads with the functions of
+// package roundtrip. It is for both kinds of handlers that the SDK has:
 //
-//	return gosdk.CallToolResult(ctx, roundtrip.InputRequired(confirm.Elicit("Sure?")))
+//	return gosdk.ToolInput(ctx, confirm.Elicit("Sure?"))
 //
-// The answers are read with the functions of package roundtrip, from ctx. The
-// questions are noted beside the result, which is an error for whoever looks at
-// it: whatever the handler, or middleware, makes of it, the client is asked.
-// The last call in a run counts.
-func CallToolResult(ctx context.Context, asks *protocol.InputRequiredResult) (*mcp.CallToolResult, error) {
-	if err := recordAsks(ctx, asks); err != nil {
+// The items are those of [roundtrip.InputRequired]. They are recorded for the run that ctx
+// belongs to, and the client is asked whatever the handler, or middleware, makes of the
+// result. The last call in a run counts. The error is [ErrNotInstalled].
+func ToolInput(ctx context.Context, items ...roundtrip.Item) (*mcp.CallToolResult, error) {
+	if err := recordAsks(ctx, items); err != nil {
 		return nil, err
 	}
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: askingText}}}, nil
 }
 
-// GetPromptResult returns what a prompt's handler returns to ask, as
-// [CallToolResult] does for tools.
-func GetPromptResult(ctx context.Context, asks *protocol.InputRequiredResult) (*mcp.GetPromptResult, error) {
-	if err := recordAsks(ctx, asks); err != nil {
+// PromptInput is [ToolInput] for handlers of prompts.
+func PromptInput(ctx context.Context, items ...roundtrip.Item) (*mcp.GetPromptResult, error) {
+	if err := recordAsks(ctx, items); err != nil {
 		return nil, err
 	}
 	return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{}}, nil
 }
 
-// ReadResourceResult returns what a resource's handler returns to ask, as
-// [CallToolResult] does for tools.
-func ReadResourceResult(ctx context.Context, asks *protocol.InputRequiredResult) (*mcp.ReadResourceResult, error) {
-	if err := recordAsks(ctx, asks); err != nil {
+// ResourceInput is [ToolInput] for handlers of resources and templates.
+func ResourceInput(ctx context.Context, items ...roundtrip.Item) (*mcp.ReadResourceResult, error) {
+	if err := recordAsks(ctx, items); err != nil {
 		return nil, err
 	}
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{}}, nil
@@ -47,14 +44,12 @@ func ReadResourceResult(ctx context.Context, asks *protocol.InputRequiredResult)
 // client gets it.
 const askingText = "the client is being asked"
 
-func recordAsks(ctx context.Context, asks *protocol.InputRequiredResult) error {
+// recordAsks records questions for the run of the handler that ctx belongs to.
+func recordAsks(ctx context.Context, items []roundtrip.Item) error {
 	run := runFrom(ctx)
 	if run == nil {
 		return ErrNotInstalled
 	}
-	if asks == nil {
-		return errors.New("gosdk: there is nothing to ask: the InputRequiredResult is nil")
-	}
-	run.recordAsks(asks)
+	run.recordAsks(roundtrip.InputRequired(items...))
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 func TestSecondInstallIsReported(t *testing.T) {
 	var bugs observer
 	server := single(t, asks(toolText("done")))
-	if err := gosdk.Install(server, gosdk.WithFunnel(roundtrip.Options{Observer: &bugs})); err != nil {
+	if _, err := gosdk.Install(server, &gosdk.Options{Options: roundtrip.Options{Observer: &bugs}}); err != nil {
 		t.Fatal(err)
 	}
 	dialWire(t, server).call("t", "").wantError(protocol.CodeInternalError, 200)

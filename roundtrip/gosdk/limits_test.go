@@ -10,7 +10,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
 // A person who has declined is not asked again.
@@ -36,7 +35,7 @@ func TestRoundsAreLimited(t *testing.T) {
 			server := single(t, func(context.Context, *toolRequest) (*mcp.CallToolResult, error) {
 				runs++
 				return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}, nil
-			}, gosdk.WithFunnel(roundtrip.Options{MaxRounds: 3}))
+			}, withFunnel(roundtrip.Options{MaxRounds: 3}))
 			who := newPerson(t, map[string]string{"Sure?": `{"reason":"because"}`})
 			c := sdkOver(t, server, who, s)
 			if got, err := c.do(within(t), "t"); err != nil || !strings.Contains(got, "gave up after 3 rounds") {

@@ -90,7 +90,7 @@ func (r *reports) sendReport(params *mcp.ProgressNotificationParams, send func(m
 
 // findReports returns the reports of the call that a progress notification belongs to,
 // nil for heartbeats and for every other message.
-func (a *adapter) findReports(ctx context.Context, method string, req mcp.Request, session *mcp.ServerSession) (*reports, *mcp.ProgressNotificationParams) {
+func (a *Adapter) findReports(ctx context.Context, method string, req mcp.Request, session *mcp.ServerSession) (*reports, *mcp.ProgressNotificationParams) {
 	params, ok := req.GetParams().(*mcp.ProgressNotificationParams)
 	if !ok || params == nil || method != protocol.NotifyProgress || ctx.Value(heartbeatKey{}) != nil {
 		return nil, nil

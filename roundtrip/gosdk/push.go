@@ -82,7 +82,7 @@ func (p pusher) CompleteVisit(ctx context.Context, elicitationID string) error {
 
 // extendQuestion extends the time for the answer to a pushed question, on whose token the
 // client reports progress.
-func (a *adapter) extendQuestion(req mcp.Request) {
+func (a *Adapter) extendQuestion(req mcp.Request) {
 	params, ok := req.GetParams().(*mcp.ProgressNotificationParams)
 	if !ok || params == nil {
 		return
@@ -102,7 +102,7 @@ func (a *adapter) extendQuestion(req mcp.Request) {
 //   - questions of the SDK's bridge, which it stops;
 //   - questions that a handler pushes itself: over a shadow session they are asked in
 //     the round; over the client's they are checked, and the call waits.
-func (a *adapter) sendToClient(next mcp.MethodHandler) mcp.MethodHandler {
+func (a *Adapter) sendToClient(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		session, ok := req.GetSession().(*mcp.ServerSession)
 		if !ok {
@@ -130,13 +130,13 @@ func (a *adapter) sendToClient(next mcp.MethodHandler) mcp.MethodHandler {
 		if shadow {
 			return behind.(*handlerRun).answerPush(ctx, method, req.GetParams())
 		}
-		if refusal := refuseURL(a.funnel.AllowURL, req.GetParams()); refusal != nil {
+		if refusal := refuseURL(a.opts.AllowURL, req.GetParams()); refusal != nil {
 			a.reportEvent(ctx, roundtrip.ServerBug{Err: refusal})
 			a.reportFailedPush(ctx, req.GetParams(), refusal)
 			return nil, encodeError(refusal.Wire())
 		}
 		send := next
-		if run := runFrom(ctx); run != nil && a.through != nil { // nil in the self-test
+		if run := runFrom(ctx); run != nil && a.funnel != nil { // nil in the self-test
 			send = run.waitWhileSending(next)
 		}
 		result, err := send(ctx, method, req)
@@ -156,7 +156,7 @@ func (a *adapter) sendToClient(next mcp.MethodHandler) mcp.MethodHandler {
 // of every wait.
 func (run *handlerRun) waitWhileSending(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
-		err = run.call.adapter.through.WaitWhile(ctx, run.call.Call, func(ctx context.Context) (err error) {
+		err = run.call.adapter.funnel.WaitWhile(ctx, run.call.Call, func(ctx context.Context) (err error) {
 			result, err = next(ctx, method, req)
 			return err
 		})

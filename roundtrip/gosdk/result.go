@@ -51,7 +51,7 @@ func (c *call) limitCaching(r *mcp.ReadResourceResult) (mcp.Result, error) {
 		once.CacheScope, once.TTLMs = "private", 0
 		r = &once
 	}
-	if c.adapter.exact && c.Version.Era() == protocol.Legacy {
+	if c.adapter.opts.ExactWire && c.Version.Era() == protocol.Legacy {
 		return withoutCacheHints(r)
 	}
 	return r, nil
@@ -69,7 +69,7 @@ func (c *call) encodeAsks(asks *protocol.InputRequiredResult) (mcp.Result, error
 	result, err := c.newAskingResult(asks)
 	// The SDK's result of resources/read always has cache hints, which a result with
 	// questions must not have.
-	if err == nil && (c.adapter.exact || c.method == protocol.MethodReadResource) {
+	if err == nil && (c.adapter.opts.ExactWire || c.method == protocol.MethodReadResource) {
 		text, err := protocol.EncodeResult(c.Version, c.method, asks)
 		if err == nil {
 			return &exactResult{result, text}, nil

@@ -12,11 +12,11 @@ import (
 
 // The SDK decodes the answers and the state of a retry before middleware sees them. It
 // ignores the case of member names and takes the last of repeated members, guesses the
-// kind of an answer from its members, and refuses the request where it cannot. [Handler]
-// and [Transport] read the message before that: they remove answers and state from the
+// kind of an answer from its members, and refuses the request where it cannot. [Adapter.Handler]
+// and [Adapter.Transport] read the message before that: they remove answers and state from the
 // parameters, and pass the original parameters to the middleware in a header.
 
-// The names of headers in which [Handler] and [Transport] pass data to the middleware. A
+// The names of headers in which [Adapter.Handler] and [Adapter.Transport] pass data to the middleware. A
 // header of an HTTP request cannot have such a name, so that no client can send one.
 const (
 	retryHeader  = "\x00rondo sent"  // the parameters as the client sent them
@@ -52,7 +52,7 @@ func extractRetry(method string, params json.RawMessage) (rest json.RawMessage, 
 }
 
 // readRetry returns the answers and the state that extractRetry removed. It reports
-// false for requests that neither a [Handler] nor a [Transport] has read.
+// false for requests that neither a [Adapter.Handler] nor a [Adapter.Transport] has read.
 func readRetry(method string, extra *mcp.RequestExtra) (retry protocol.Retry, ok bool) {
 	if extra == nil || len(extra.Header[retryHeader]) != 1 {
 		return retry, false

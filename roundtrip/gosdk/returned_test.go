@@ -64,7 +64,7 @@ func TestTypedToolAsksWithABuilder(t *testing.T) {
 		if roundtrip.RawAnswer(ctx, "q").Outcome == roundtrip.Accepted {
 			return nil, out{[]string{"a"}}, nil
 		}
-		result, err := gosdk.CallToolResult(ctx, roundtrip.InputRequired(roundtrip.RawForm("q", "Sure?", raw(reasonForm))))
+		result, err := gosdk.ToolInput(ctx, roundtrip.RawForm("q", "Sure?", raw(reasonForm)))
 		return result, out{}, err
 	})
 	w := dialWire(t, server)
@@ -89,7 +89,7 @@ func TestMistakesOfHandlersAreInternalErrors(t *testing.T) {
 	for name, result := range tests {
 		t.Run(name, func(t *testing.T) {
 			var bugs observer
-			server := single(t, asks(result), gosdk.WithFunnel(roundtrip.Options{Observer: &bugs}))
+			server := single(t, asks(result), withFunnel(roundtrip.Options{Observer: &bugs}))
 			dialWire(t, server).call("t", "").wantError(protocol.CodeInternalError, http.StatusOK)
 			if bugs.count(func(e roundtrip.Event) bool { _, ok := e.(roundtrip.ServerBug); return ok }) != 1 {
 				t.Errorf("the observer saw %v, want one mistake", bugs.all())
@@ -117,7 +117,7 @@ func TestStateAloneOfAResourceAsksAgain(t *testing.T) {
 		if req.Params.URI == "state://returned" {
 			return &mcp.ReadResourceResult{RequestState: "1"}, nil
 		}
-		return gosdk.ReadResourceResult(ctx, roundtrip.InputRequired(roundtrip.WithState(1)))
+		return gosdk.ResourceInput(ctx, roundtrip.WithState(1))
 	}
 	server := single(t, nil)
 	server.AddResource(&mcp.Resource{Name: "r", URI: "state://built"}, read)

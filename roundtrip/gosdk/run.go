@@ -21,7 +21,7 @@ type handlerRun struct {
 	ctx     context.Context    // the handler's, for questions asked without it
 
 	mu sync.Mutex
-	// asks is the last result of a builder such as [CallToolResult].
+	// asks is the last result of a builder such as [ToolInput].
 	asks *protocol.InputRequiredResult
 	// bridgeStopped is set when a question of the SDK's bridge was stopped.
 	bridgeStopped bool
@@ -117,7 +117,7 @@ func (c *call) shadowVersion() protocol.Version {
 	switch {
 	case c.returnsQuestions:
 		return protocol.V20260728
-	case c.adapter.unmodified && (modern || c.adapter.mustAsk), c.sdkSaysModern:
+	case c.adapter.opts.UnmodifiedHandlers && (modern || c.adapter.opts.MustAsk), c.sdkSaysModern:
 		return protocol.V20251125
 	}
 	return ""
@@ -185,7 +185,7 @@ func (c *call) readResult(ctx context.Context, result mcp.Result) (protocol.Resu
 		}
 		return asks, nil
 	}
-	if c.adapter.funnel.Guard != nil { // which records complete results, to repeat them
+	if c.adapter.opts.Guard != nil { // which records complete results, to repeat them
 		var err error
 		if c.placeholder, err = decodeResult(c.method, result); err != nil {
 			return nil, c.reportBug(ctx, err)

@@ -103,7 +103,7 @@ func tryEmbedding() error {
 // A trial is a server with one tool and a client that answers yes.
 type trial struct {
 	server  *mcp.Server
-	adapter *adapter
+	adapter *Adapter
 	result  *mcp.CallToolResult
 	pushed  int // questions that reached the client
 	seen    *mcp.CallToolRequest
@@ -116,7 +116,7 @@ const trialForm = `{"type":"object","properties":{"n":{"type":"integer"}},"requi
 // sending middleware of this package.
 func runTrial(ctx context.Context, version protocol.Version, tool mcp.ToolHandler, middleware func(*trial) mcp.Middleware) (*trial, error) {
 	t := &trial{server: mcp.NewServer(&mcp.Implementation{Name: "trial", Version: "1"}, nil)}
-	t.adapter = &adapter{server: t.server}
+	t.adapter = &Adapter{server: t.server}
 	t.server.AddTool(&mcp.Tool{Name: "t", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			t.seen = req

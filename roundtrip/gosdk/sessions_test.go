@@ -13,7 +13,6 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
 // observer collects events.
@@ -224,7 +223,7 @@ func TestInstallAlone(t *testing.T) {
 
 // Exactly as the specification has it, in the author's order.
 func TestExactWire(t *testing.T) {
-	w := dialWire(t, serverOf(t, guarded(), gosdk.WithExactWire()))
+	w := dialWire(t, serverOf(t, guarded(), withExactWire()))
 	w.exact = true
 	got := w.call("survey", "")
 	got.wantAsks("confirm", "login", "summary", "dirs")

@@ -19,12 +19,12 @@ import (
 // and forwards all else to the client's session.
 
 // connectShadow connects a shadow for one run of a handler.
-func (a *adapter) connectShadow(run *handlerRun, version protocol.Version) (*mcp.ServerSession, error) {
+func (a *Adapter) connectShadow(run *handlerRun, version protocol.Version) (*mcp.ServerSession, error) {
 	caps := run.call.declared
 	if caps == nil {
 		caps = &mcp.ClientCapabilities{}
 	}
-	if a.unmodified && a.mustAsk {
+	if a.opts.UnmodifiedHandlers && a.opts.MustAsk {
 		all := *caps // else the SDK refuses questions before the middleware sees them
 		all.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}
 		caps = &all
@@ -46,7 +46,7 @@ func (a *adapter) connectShadow(run *handlerRun, version protocol.Version) (*mcp
 }
 
 // closeShadow closes a shadow. Whatever a goroutine sends over it after the call fails.
-func (a *adapter) closeShadow(session *mcp.ServerSession) {
+func (a *Adapter) closeShadow(session *mcp.ServerSession) {
 	a.shadows.Delete(session)
 	_ = session.Close()
 }

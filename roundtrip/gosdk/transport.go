@@ -10,16 +10,16 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Transport wraps t for a server with [Install], and decodes answers and states strictly,
-// as [Handler] does for HTTP. It is for connections of one user, such as standard input
-// and output:
+// Transport wraps a transport of the server, and decodes answers and states strictly, as
+// [Adapter.Handler] does for HTTP. It is for connections of one user, such as standard
+// input and output:
 //
-//	server.Run(ctx, gosdk.Transport(&mcp.StdioTransport{}))
+//	server.Run(ctx, a.Transport(&mcp.StdioTransport{}))
 //
 // Parameters of tools/call, prompts/get and resources/read that are not strict JSON, or
 // not what the specification requires, are answered with -32602. Batches, which one old
 // revision has, are passed on unread.
-func Transport(t mcp.Transport) mcp.Transport {
+func (a *Adapter) Transport(t mcp.Transport) mcp.Transport {
 	if v, ok := t.(mcp.ProtocolVersionSupporter); ok {
 		return struct {
 			mcp.Transport

@@ -24,21 +24,21 @@ import (
 func (run *handlerRun) checkDeclared(ctx context.Context, params mcp.InputRequest) error {
 	a := run.call.adapter
 	asked, err := decodeQuestion(params)
-	if err != nil || !a.unmodified || a.mustAsk || roundtrip.CanAsk(ctx, asked.Kind()) {
+	if err != nil || !a.opts.UnmodifiedHandlers || a.opts.MustAsk || roundtrip.CanAsk(ctx, asked.Kind()) {
 		return nil // asking returns the error
 	}
 	err = fmt.Errorf("client does not support %s", asked.Kind().Method())
-	a.through.NoteFailedPush(ctx, run.call.Call, asked.Kind(), err, true)
+	a.funnel.NoteFailedPush(ctx, run.call.Call, asked.Kind(), err, true)
 	return err
 }
 
 // reportFailedPush reports to the funnel that a question failed which an unmodified
 // handler pushed to a legacy client. The handler may ignore the error; the funnel does
 // not.
-func (a *adapter) reportFailedPush(ctx context.Context, params mcp.Params, err error) {
+func (a *Adapter) reportFailedPush(ctx context.Context, params mcp.Params, err error) {
 	run := runFrom(ctx)
 	request, ok := params.(mcp.InputRequest)
-	if !ok || run == nil || !a.unmodified {
+	if !ok || run == nil || !a.opts.UnmodifiedHandlers {
 		return
 	}
 	asked, unreadable := decodeQuestion(request)
@@ -48,7 +48,7 @@ func (a *adapter) reportFailedPush(ctx context.Context, params mcp.Params, err e
 	if e, ok := errors.AsType[*jsonrpc.Error](err); ok && e.Code != 0 {
 		err = &protocol.Error{Code: e.Code, Message: e.Message, Data: e.Data}
 	}
-	a.through.NoteFailedPush(ctx, run.call.Call, asked.Kind(), err, !roundtrip.CanAsk(ctx, asked.Kind()))
+	a.funnel.NoteFailedPush(ctx, run.call.Call, asked.Kind(), err, !roundtrip.CanAsk(ctx, asked.Kind()))
 }
 
 // sdkRefusals returns the texts of the SDK's errors for questions that the client has not
@@ -58,9 +58,9 @@ func sdkRefusals() []string {
 }
 
 // reportUnasked reports a handler that failed because the SDK refused to ask. A handler
-// that ignores the refusal is not noticed; see [WithMustAsk].
+// that ignores the refusal is not noticed; see [Options].MustAsk.
 func (c *call) reportUnasked(ctx context.Context, result mcp.Result, err error) {
-	if !c.adapter.unmodified || c.Capabilities.Elicitation != nil && c.Capabilities.Elicitation.Form && c.Capabilities.Elicitation.URL {
+	if !c.adapter.opts.UnmodifiedHandlers || c.Capabilities.Elicitation != nil && c.Capabilities.Elicitation.Form && c.Capabilities.Elicitation.URL {
 		return
 	}
 	if r, ok := result.(*mcp.CallToolResult); ok && r != nil && err == nil {
@@ -75,7 +75,7 @@ func (c *call) reportUnasked(ctx context.Context, result mcp.Result, err error) 
 			if strings.Contains(text, "url") {
 				kind = protocol.KindElicitURL
 			}
-			c.adapter.through.NoteFailedPush(ctx, c.Call, kind, errors.New(text), true)
+			c.adapter.funnel.NoteFailedPush(ctx, c.Call, kind, errors.New(text), true)
 			return
 		}
 	}

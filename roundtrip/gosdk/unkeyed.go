@@ -54,7 +54,7 @@ func (run *handlerRun) askUnderKey(ctx context.Context, asked protocol.InputRequ
 
 // replaysHandler reports whether questions end the run instead of being waited for.
 func (c *call) replaysHandler() bool {
-	return c.Version.Era() == protocol.Modern || c.adapter.funnel.ReplayOnLegacy
+	return c.Version.Era() == protocol.Modern || c.adapter.opts.ReplayOnLegacy
 }
 
 // digestOf returns 128 bits of a digest of the question's content. Colliding questions

@@ -48,7 +48,7 @@ func TestCallsThatWait(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := single(t, handler, gosdk.WithUnmodifiedHandlers())
+			server := single(t, handler, withUnmodifiedHandlers())
 			var told []bool
 			server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 				return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
@@ -102,8 +102,8 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testBoundOfSession(t, single(t, handler, gosdk.WithUnmodifiedHandlers(),
-				gosdk.WithFunnel(roundtrip.Options{MaxWaitingPerSession: 1})))
+			testBoundOfSession(t, single(t, handler, withUnmodifiedHandlers(),
+				withFunnel(roundtrip.Options{MaxWaitingPerSession: 1})))
 		})
 	}
 }
@@ -166,14 +166,14 @@ func thinker(t *testing.T, server *mcp.Server, d time.Duration, progress func(*m
 // wires are the connections over which a client reaches a server.
 var wires = map[string]func(*testing.T, *mcp.Server) mcp.Transport{
 	"http": func(t *testing.T, server *mcp.Server) mcp.Transport {
-		endpoint, recorder := serve(t, gosdk.Handler(server, nil))
+		endpoint, recorder := serve(t, gosdk.HandlerOf(server, nil))
 		return &mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: &http.Client{Transport: recorder}}
 	},
 	"lines": func(t *testing.T, server *mcp.Server) mcp.Transport {
 		r1, w1 := io.Pipe()
 		r2, w2 := io.Pipe()
 		t.Cleanup(func() { _ = w1.Close(); _ = w2.Close() })
-		run(t, server, gosdk.Transport(&mcp.IOTransport{Reader: r1, Writer: w2}))
+		run(t, server, gosdk.WrapTransport(&mcp.IOTransport{Reader: r1, Writer: w2}))
 		return &mcp.IOTransport{Reader: r2, Writer: w1}
 	},
 }
@@ -242,7 +242,7 @@ func TestHeartbeatsOverWires(t *testing.T) {
 					_, err := gosdk.Elicit(ctx, req.Session, formQuestion())
 					report(ctx, req, 2)
 					return toolText("done"), err
-				}, gosdk.WithFunnel(roundtrip.Options{Heartbeat: 5 * time.Millisecond}))
+				}, withFunnel(roundtrip.Options{Heartbeat: 5 * time.Millisecond}))
 				seen := make(chan *mcp.ProgressNotificationParams, 1000)
 				heard := func(n int) []*mcp.ProgressNotificationParams {
 					var all []*mcp.ProgressNotificationParams
@@ -320,7 +320,7 @@ func TestNoHeartbeatFollowsTheResult(t *testing.T) {
 						}()
 						time.Sleep(time.Second / 2)
 						return toolText("done"), nil
-					}, gosdk.WithUnmodifiedHandlers())
+					}, withUnmodifiedHandlers())
 					session := thinker(t, server, time.Minute, func(p *mcp.ProgressNotificationParams) {
 						t.Errorf("after the result came %+v", p)
 					})
@@ -342,7 +342,7 @@ func TestProgressExtendsAQuestion(t *testing.T) {
 	for _, progress := range []bool{true, false} {
 		t.Run(fmt.Sprint(progress), func(t *testing.T) {
 			server := single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}),
-				gosdk.WithFunnel(roundtrip.Options{HumanTimeout: time.Minute}))
+				withFunnel(roundtrip.Options{HumanTimeout: time.Minute}))
 			synctest.Test(t, func(t *testing.T) {
 				ours, theirs := mcp.NewInMemoryTransports()
 				served, err := server.Connect(t.Context(), theirs, nil)

@@ -14,12 +14,12 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// Elicitation returns the answer to a form or a visit that was asked under key, in
+// Elicited returns the answer to a form or a visit that was asked under key, in
 // mcp-go's type: Content is a map[string]any with the form's defaults filled in, nil
 // unless Action is accept. It reports false when there is no valid answer; ask then.
 // Handlers can also use [roundtrip.AcceptedContent] and the other readers of package
 // roundtrip, which are the ones for typed questions.
-func Elicitation(ctx context.Context, key string) (mcp.ElicitationResult, bool) {
+func Elicited(ctx context.Context, key string) (mcp.ElicitationResult, bool) {
 	raw, ok := encodeElicitAnswer(ctx, key)
 	if !ok {
 		return mcp.ElicitationResult{}, false
@@ -27,9 +27,9 @@ func Elicitation(ctx context.Context, key string) (mcp.ElicitationResult, bool) 
 	return decodeJSON[mcp.ElicitationResult](raw)
 }
 
-// Sampling returns the message with which the client's model answered, and false when
+// Sampled returns the message with which the client's model answered, and false when
 // there is no answer.
-func Sampling(ctx context.Context, key string) (mcp.CreateMessageResult, bool) {
+func Sampled(ctx context.Context, key string) (mcp.CreateMessageResult, bool) {
 	message, ok := roundtrip.Sampled(ctx, key)
 	if !ok {
 		return mcp.CreateMessageResult{}, false

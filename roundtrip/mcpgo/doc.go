@@ -17,8 +17,8 @@
 // [roundtrip.IdempotencyKey] and [roundtrip.OnCommit] are for effects that must come
 // before. While there is no answer Elicit returns an error and the handler's context
 // ends. Whatever the handler returns then, the client gets the question and nothing else.
-// Toward older revisions Elicit blocks until the person has answered. [Sample] and
-// [ListRoots] are the same for the client's model and directories.
+// Toward older revisions Elicit blocks until the person has answered. [CreateMessage]
+// and [ListRoots] are the same for the client's model and directories.
 //
 // On standard input and output [Adapter.Listen] takes the place of
 // (*server.StdioServer).Listen. What does not work without Handler or Listen is in the
@@ -29,7 +29,7 @@
 // A handler may return its questions instead: [ToolInput], [PromptInput] and
 // [ResourceInput] take those of package roundtrip, or in mcp-go's types ([Question],
 // [SamplingQuestion]). It reads the answers with roundtrip.AcceptedContent and the other
-// readers of package roundtrip, or with [Elicitation], [Sampling] and [Roots].
+// readers of package roundtrip, or with [Elicited], [Sampled] and [Roots].
 //
 // Handlers that build mcp-go's own results (server.NewInputRequestBuilder) need no
 // change: their questions and their state pass the same checks, and the request's fields
@@ -46,7 +46,7 @@
 // and the observer.
 //
 // An error of a handler is a JSON-RPC error with the code -32603, as mcp-go has it. An
-// error of a question (of [Elicit], [Sample] or [ListRoots], or a
+// error of a question (of [Elicit], [CreateMessage] or [ListRoots], or a
 // [roundtrip.DeclinedError]) that a tool's handler returns is a result with isError. A
 // panic is an error -32603 as well, and reported to the observer; server.WithRecovery
 // does not see it where it is outside of the adapter.

@@ -50,9 +50,9 @@ func Elicit(ctx context.Context, key string, request mcp.ElicitationRequest, opt
 	return &result, nil
 }
 
-// Sample takes the place of RequestSampling, as [Elicit] does of
+// CreateMessage takes the place of RequestSampling, as [Elicit] does of
 // RequestElicitation. The request must be the same each time the handler runs.
-func Sample(ctx context.Context, key string, request mcp.CreateMessageRequest, opts ...roundtrip.AskOption) (*mcp.CreateMessageResult, error) {
+func CreateMessage(ctx context.Context, key string, request mcp.CreateMessageRequest, opts ...roundtrip.AskOption) (*mcp.CreateMessageResult, error) {
 	if s := serverOutsideRound(ctx); s != nil {
 		//lint:ignore SA1019 sampling is deprecated, and supported for as long as it exists
 		return s.RequestSampling(ctx, request)

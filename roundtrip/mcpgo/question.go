@@ -16,7 +16,7 @@ import (
 // Question returns a question in mcp-go's types, for [ToolInput], [PromptInput] and
 // [ResourceInput]. The schema of a form must be one that the specification allows in an
 // elicitation, and is carried in the sealed state; questions whose form is a Go struct
-// ([roundtrip.MustQuestion]) need less space. Read the answer with [Elicitation]. The
+// ([roundtrip.MustQuestion]) need less space. Read the answer with [Elicited]. The
 // ElicitationID of a visit is ignored: clients of revision 2025-11-25 get a generated
 // one, others none. A mistake is reported to the observer with the key, and the client
 // gets an internal error.
@@ -32,7 +32,7 @@ func Question(key string, params mcp.ElicitationParams) roundtrip.Question {
 }
 
 // SamplingQuestion returns a question to the client's model in mcp-go's types. Read the
-// answer with [Sampling].
+// answer with [Sampled].
 func SamplingQuestion(key string, params mcp.CreateMessageParams) roundtrip.Question {
 	request, err := decodeQuestion(mcp.NewSamplingInputRequest(params))
 	if err != nil {

@@ -61,19 +61,19 @@ func addGuard(s *server.MCPServer) {
 		return mcpgo.ToolInput(confirm.Elicit("Sure?")), nil
 	})
 	s.AddTool(mcp.NewTool("steps"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		first, ok := mcpgo.Elicitation(ctx, "first")
+		first, ok := mcpgo.Elicited(ctx, "first")
 		if !ok {
 			return mcpgo.ToolInput(mcpgo.Question("first", form("First?"))), nil
 		}
-		second, ok := mcpgo.Elicitation(ctx, "second")
+		second, ok := mcpgo.Elicited(ctx, "second")
 		if !ok {
 			return mcpgo.ToolInput(mcpgo.Question("second", form("Second?")), mcpgo.Question("go", visit("Go there?"))), nil
 		}
-		away, ok := mcpgo.Elicitation(ctx, "go")
+		away, ok := mcpgo.Elicited(ctx, "go")
 		return mcp.NewToolResultText(fmt.Sprintf("%s, %s, %v %s", describeAnswer(&first), describeAnswer(&second), ok, away.Action)), nil
 	})
 	s.AddTool(mcp.NewTool("machine"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		message, ok := mcpgo.Sampling(ctx, "model")
+		message, ok := mcpgo.Sampled(ctx, "model")
 		roots, found := mcpgo.Roots(ctx, "dirs")
 		if !ok || !found {
 			return mcpgo.ToolInput(mcpgo.SamplingQuestion("model", sampling()), roundtrip.ListRoots("dirs")), nil
@@ -221,7 +221,7 @@ func changed() caller {
 			return mcpgo.Elicit(ctx, key, mcp.ElicitationRequest{Params: params})
 		},
 		func(ctx context.Context, key string, params mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-			return mcpgo.Sample(ctx, key, mcp.CreateMessageRequest{CreateMessageParams: params})
+			return mcpgo.CreateMessage(ctx, key, mcp.CreateMessageRequest{CreateMessageParams: params})
 		},
 		func(ctx context.Context, key string) (*mcp.ListRootsResult, error) { return mcpgo.ListRoots(ctx, key) },
 	}

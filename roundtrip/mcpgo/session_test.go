@@ -29,7 +29,7 @@ func TestURLErrorInASessionIsUnchanged(t *testing.T) {
 func TestVisitInASessionHasAnID(t *testing.T) {
 	s := newHostServer()
 	s.AddTool(mcp.NewTool("away"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		answer, ok := mcpgo.Elicitation(ctx, "go")
+		answer, ok := mcpgo.Elicited(ctx, "go")
 		if !ok {
 			return mcpgo.ToolInput(roundtrip.ElicitURL("go", "Go?", visitURL)), nil
 		}
