@@ -10,18 +10,13 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Canaries are the trials, by name.
-func Canaries() map[string]func(context.Context) error {
+// Checks returns the checks of the self-test by name.
+func Checks() map[string]func(context.Context) error {
 	all := map[string]func(context.Context) error{}
-	for _, c := range canaries() {
-		all[c.name] = c.try
+	for _, c := range checks() {
+		all[c.Name] = c.Run
 	}
 	return all
-}
-
-// TryOne is what comes of a trial that fails.
-func TryOne(name string, err error) error {
-	return tryAll([]canary{{name, func(context.Context) error { return err }}})
 }
 
 // CalledByBridge is whether the caller is taken for the SDK's bridge.

@@ -80,7 +80,7 @@ func Install(server *mcp.Server, opts *Options) (*Adapter, error) {
 		return nil, fmt.Errorf("gosdk: %w", err)
 	}
 	a.funnel = funnel
-	if err := tryHost(); err != nil {
+	if err := runSelfTest(); err != nil {
 		return nil, fmt.Errorf("gosdk: this version of the official Go SDK is not supported: %w", err)
 	}
 	server.AddReceivingMiddleware(a.receiveRequest)

@@ -71,7 +71,7 @@ func New(opts *Options) (*Adapter, error) {
 		return nil, fmt.Errorf("mcpgo: %w", err)
 	}
 	a.funnel = funnel
-	if err := checkHost(); err != nil {
+	if err := runSelfTest(); err != nil {
 		return nil, fmt.Errorf("mcpgo: this version of mcp-go is not supported: %w", err)
 	}
 	return a, nil
