@@ -11,13 +11,13 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Attack takes the flow up to the leg that would complete it, in revision
-// 2026-07-28, and sends that leg as an attacker would, who sees all that the
-// client sees: each attack in a subtest, with a flow of its own. None may
-// complete the flow, nor have an effect that the flow has when it completes.
+// Attack plays the flow up to the leg that would complete it, in revision 2026-07-28, and
+// sends that leg as an attacker would who sees everything that the client sees. Each
+// attack is a subtest with a flow of its own. No attack may complete the flow, or cause
+// an effect that the flow has when it completes.
 //
-// The flow must complete, and accept an answer in its last round. Attacks that
-// the subject's fields rule out are skipped, and say which field.
+// The flow must complete, and accept an answer in its last round. Attacks that need a
+// field of the subject which is not set are skipped, and name the field.
 func Attack(t *testing.T, subject Subject, flow Flow) {
 	t.Helper()
 	honest, err := playModern(t, &subject, flow)
@@ -45,7 +45,7 @@ type victim struct {
 	honest  *playedFlow
 }
 
-// checkFlow reports why the flow cannot show whether an attack succeeds.
+// checkFlow returns an error if the flow cannot show whether an attack succeeds.
 func (v *victim) checkFlow() error {
 	if !v.honest.out.isComplete() {
 		return fmt.Errorf("the flow of an attack must complete; this one ends with %s", v.honest.out)
@@ -61,8 +61,8 @@ func (v *victim) checkFlow() error {
 	return fmt.Errorf("the last answers of the flow of an attack must have one that accepts")
 }
 
-// runAttack plays the flow up to its last leg, lets the attack have it, and returns
-// what should not have happened.
+// runAttack plays the flow up to its last leg, runs the attack, and returns what the
+// subject did wrong.
 func (v *victim) runAttack(t testing.TB, a attack) []error {
 	peer := v.subject.Connect(t, "")
 	defer peer.Close() // the connection is of no more use
@@ -75,7 +75,7 @@ func (v *victim) runAttack(t testing.TB, a attack) []error {
 	return a.run(ctx, s)
 }
 
-// A attempt is where an attack happens: a flow with its last leg not yet sent.
+// An attempt is a flow whose last leg has not been sent. Attacks use it up.
 type attempt struct {
 	*victim
 	t      testing.TB
@@ -84,8 +84,8 @@ type attempt struct {
 	before map[string]int
 }
 
-// restartFlow starts over with a flow whose last leg has not been sent: a state that
-// has been used may be refused for that alone.
+// restartFlow plays a new flow up to its last leg: a state that has been used may be
+// refused for that reason alone.
 func (s *attempt) restartFlow(ctx context.Context) error {
 	p, err := s.subject.playLegs(ctx, s.conn, s.flow, s.honest.legs-1)
 	if err == nil {
@@ -94,8 +94,7 @@ func (s *attempt) restartFlow(ctx context.Context) error {
 	return err
 }
 
-// An attack has a name, a reason why it may not be possible, and what it does,
-// which returns what the subject did wrong.
+// An attack is one way in which a leg can be forged.
 type attack struct {
 	name       string
 	skipReason func(*victim) string
@@ -109,11 +108,11 @@ func (a attack) reasonToSkip(v *victim) string {
 	return a.skipReason(v)
 }
 
-// answerTimeout is how long a server may take over a hostile request before it
-// counts as one that is not answered.
+// answerTimeout is how long a server may take to answer a forged request. After it the
+// request counts as not answered.
 const answerTimeout = 5 * time.Second
 
-// requireField is the reason of an attack that a field of the subject makes possible.
+// requireField returns the skipReason of an attack that needs a field of the subject.
 func requireField(field string, has func(*Subject) bool) func(*victim) string {
 	return func(v *victim) string {
 		if has(v.subject) {
@@ -186,14 +185,14 @@ func attacks() []attack {
 	}
 }
 
-// expectRefusal sends a leg whose state must be refused: with a JSON-RPC error, since
-// to anything else the model might find a way around.
+// expectRefusal sends a leg whose state must be refused, with a JSON-RPC error: the model
+// would see any other result, and could try to work around it.
 func (s *attempt) expectRefusal(ctx context.Context, what string, l leg) []error {
 	return s.sendAndCheck(ctx, what, l, func(o outcome) bool { return o.err != nil && o.err.Code == protocol.CodeInvalidParams }, "a JSON-RPC error -32602")
 }
 
-// expectIncomplete sends a leg that may end in any way but one. A server may even not
-// answer at all, to a message that it cannot read; it must go on all the same.
+// expectIncomplete sends a leg that must not complete as the accepted flow does. A server
+// may leave a message that it cannot read unanswered, but must serve the next flow.
 func (s *attempt) expectIncomplete(ctx context.Context, what string, l leg) []error {
 	once, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -217,8 +216,7 @@ func (s *attempt) sendAndCheck(ctx context.Context, what string, l leg, good fun
 	return s.checkOutcome(what, out, good, want)
 }
 
-// checkOutcome holds an outcome against what it should be, and what has happened against
-// what may.
+// checkOutcome checks an outcome, and that no effect has happened since the attempt.
 func (s *attempt) checkOutcome(what string, out outcome, good func(outcome) bool, want string) (problems []error) {
 	if !good(out) {
 		problems = append(problems, fmt.Errorf("%s: got %s, want %s", what, out, want))
@@ -229,7 +227,7 @@ func (s *attempt) checkOutcome(what string, out outcome, good func(outcome) bool
 	return problems
 }
 
-// changeState changes the state in places, lengthens it and shortens it.
+// changeState sends states with a character changed, added or removed.
 func changeState(ctx context.Context, s *attempt) (problems []error) {
 	state, ok := s.last.state.Text()
 	if !ok || state == "" {
@@ -253,7 +251,7 @@ func changeState(ctx context.Context, s *attempt) (problems []error) {
 	return problems
 }
 
-// useOtherTarget presents the state to another tool, prompt or resource.
+// useOtherTarget sends the state to another tool, prompt or resource.
 func useOtherTarget(ctx context.Context, s *attempt) []error {
 	l := s.last
 	names, err := s.conn.listTargets(ctx, map[string]string{
@@ -271,7 +269,7 @@ func useOtherTarget(ctx context.Context, s *attempt) []error {
 		}
 	}
 	l.request.target = "roundtriptest-nowhere"
-	// There is no other: then it must not work where there is nothing either.
+	// Without another target, one that does not exist must not complete the flow either.
 	return s.sendAndCheck(ctx, "the state at a target that does not exist", l, func(o outcome) bool { return !o.isComplete() }, "an error")
 }
 
@@ -300,8 +298,8 @@ func changeArguments(ctx context.Context, s *attempt) []error {
 	return s.sendAndCheck(ctx, "the state with other arguments", l, func(o outcome) bool { return !o.isComplete() }, "an error")
 }
 
-// replayLeg sends the last leg again: it may get the outcome that it had, and no
-// effect a second time.
+// replayLeg sends the last leg twice. The second may get the outcome of the first, and
+// must not repeat an effect.
 func replayLeg(ctx context.Context, s *attempt) []error {
 	first, err := s.conn.sendLeg(ctx, s.last)
 	if err != nil {
@@ -316,7 +314,7 @@ func replayLeg(ctx context.Context, s *attempt) []error {
 	}, "the outcome that it had, or -32602")
 }
 
-// forkState presents a state that has been used, with other answers.
+// forkState sends a state that has been used, with other answers.
 func forkState(ctx context.Context, s *attempt) []error {
 	l := s.last
 	l.responses = s.replaceAcceptance(json.RawMessage(`{"action":"decline"}`))
@@ -338,8 +336,8 @@ func (s *attempt) replaceAcceptance(result json.RawMessage) protocol.InputRespon
 	return responses
 }
 
-// sendAnswers returns an attack with answers that are none, in which CONTENT stands
-// for the content of the honest one.
+// sendAnswers returns an attack with malformed answers, in which CONTENT stands for the
+// content of the valid one.
 func sendAnswers(forms ...string) func(context.Context, *attempt) []error {
 	return func(ctx context.Context, s *attempt) (problems []error) {
 		for _, form := range forms {
@@ -388,13 +386,13 @@ func sendWrongContent(ctx context.Context, s *attempt) (problems []error) {
 	return problems
 }
 
-// accepts reports whether an answer of the kit's own is one that accepts.
+// accepts reports whether an answer of the package's own accepts.
 func accepts(result json.RawMessage) bool {
 	answer, err := protocol.DecodeElicitResult(result)
 	return err == nil && answer.Action == protocol.ActionAccept
 }
 
-// contentOf returns what an answer of the kit's own accepts with.
+// contentOf returns the content of an answer of the package's own.
 func contentOf(result json.RawMessage) json.RawMessage {
 	answer, err := protocol.DecodeElicitResult(result)
 	if err != nil || answer.Content == nil {

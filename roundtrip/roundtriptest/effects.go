@@ -7,16 +7,15 @@ import (
 	"sync"
 )
 
-// Effects count what handlers do that must not be done twice in a flow. The kit
-// sets them back when a flow starts. The zero value is ready; methods may be
-// called concurrently.
+// Effects count the effects of handlers that must not happen twice in a flow. They are
+// reset when a flow starts. The zero value is ready; methods may be called concurrently.
 type Effects struct {
 	mu   sync.Mutex
 	seen map[string]int
 }
 
-// Mark says that the effect named happens now: it stands beside the code that
-// charges a card, or sends a mail.
+// Mark counts the effect called name. Call it where a handler charges a card, or sends a
+// mail.
 func (e *Effects) Mark(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -26,7 +25,7 @@ func (e *Effects) Mark(name string) {
 	e.seen[name]++
 }
 
-// Count returns how often an effect was seen since the last flow started.
+// Count returns how often an effect has happened since the last flow started.
 func (e *Effects) Count(name string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -42,7 +41,7 @@ func (e *Effects) resetCounts() {
 	e.seen = nil
 }
 
-// copyCounts returns what was seen.
+// copyCounts returns a copy of the counts. e may be nil.
 func (e *Effects) copyCounts() map[string]int {
 	if e == nil {
 		return nil
@@ -52,8 +51,8 @@ func (e *Effects) copyCounts() map[string]int {
 	return maps.Clone(e.seen)
 }
 
-// findProblems returns an error for each effect that was seen more than once, or
-// should not have been seen at all.
+// findProblems returns an error for each effect that happened more than once, or must not
+// happen in the flow.
 func (e *Effects) findProblems(flow Flow) (problems []error) {
 	counts := e.copyCounts()
 	for _, name := range flow.Never {

@@ -2,7 +2,7 @@ package roundtriptest
 
 import "testing"
 
-// RunAttack is one attack, for tests of the kit on subjects that deserve it, and in
+// RunAttack is one attack, for tests of the package on subjects that deserve it, and in
 // bubbles, where there are no subtests.
 func RunAttack(t testing.TB, subject Subject, flow Flow, name string) (problems []error, cannot string) {
 	honest, err := playModern(t, &subject, flow)

@@ -11,8 +11,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// playLegacy plays the flow in a session of revision 2025-11-25. Questions come
-// without keys there; modern knows them by their words.
+// playLegacy plays the flow in a session of revision 2025-11-25. Questions have no keys
+// there; they are matched with those of modern by their descriptions.
 func (s *Subject) playLegacy(t testing.TB, flow Flow, modern *playedFlow) (*playedFlow, error) {
 	arguments, err := flow.Request.encodeArguments()
 	if err != nil {
@@ -64,7 +64,7 @@ func resultOrError[R any, P interface {
 	return r, nil
 }
 
-// A person answers what a client is asked, by its words.
+// A person answers the questions of a client, by their descriptions.
 type person struct {
 	mu       sync.Mutex
 	expected []askedQuestion
@@ -91,7 +91,8 @@ func (p *person) answerQuestion(question protocol.InputRequest) ([]byte, error) 
 	return nil, p.problem
 }
 
-// clientOptions have a handler for each kind that the client declares.
+// clientOptions returns options with a handler for each kind of question that the client
+// declares.
 func (p *person) clientOptions(caps *protocol.ClientCapabilities) *client.Options {
 	opts := &client.Options{Era: protocol.Legacy, Info: protocol.Implementation{Name: "roundtriptest", Version: "1.0.0"}}
 	if e := caps.Elicitation; e != nil && e.Form {

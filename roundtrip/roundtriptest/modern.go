@@ -9,15 +9,16 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A connection is the kit's own client of revision 2026-07-28. It checks nothing
-// and says whatever it is told to.
+// A connection is a client of revision 2026-07-28 that sends anything, and validates
+// nothing, so that attacks can use it.
 type connection struct {
 	peer protocol.Peer
 	caps *protocol.ClientCapabilities
 	last int64 // id
 }
 
-// A leg is what the client sends beyond the request itself.
+// A leg is one request of a flow: what it asks for, and the answers and the state that it
+// returns.
 type leg struct {
 	request   Request
 	arguments json.RawMessage
@@ -25,7 +26,7 @@ type leg struct {
 	state     protocol.RequestState
 }
 
-// An outcome is what a leg or a whole flow comes to: one of the three.
+// An outcome is the response to a leg. One of its fields is set.
 type outcome struct {
 	asks   *protocol.InputRequiredResult
 	result protocol.Result

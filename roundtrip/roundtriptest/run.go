@@ -14,14 +14,14 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// maxLegs ends flows that never do.
+// maxLegs bounds flows that do not end.
 const maxLegs = 20
 
-// flowTimeout is how long one flow may take. It bounds hangs only.
+// flowTimeout bounds a flow that hangs.
 const flowTimeout = time.Minute
 
-// Run takes each flow through the eras that the subject serves, each in a
-// subtest of its own, and wants the same of them.
+// Run plays each flow in every era that the subject serves, in subtests, and expects the
+// same questions and results in all.
 func Run(t *testing.T, subject Subject, flows ...Flow) {
 	t.Helper()
 	for _, flow := range flows {
@@ -49,7 +49,7 @@ func Run(t *testing.T, subject Subject, flows ...Flow) {
 	}
 }
 
-// playModern takes the flow through revision 2026-07-28, where questions have keys.
+// playModern plays the flow in revision 2026-07-28, in which questions have keys.
 func playModern(t testing.TB, subject *Subject, flow Flow) (*playedFlow, error) {
 	if subject.Connect == nil {
 		return nil, errors.New("roundtriptest: Subject.Connect is required")
@@ -100,7 +100,7 @@ func (s *Subject) playToEnd(t testing.TB, flow Flow) (*playedFlow, error) {
 	return p, nil
 }
 
-// playLegs sends so many legs of the flow, or fewer if it ends before.
+// playLegs sends up to the given number of legs of the flow.
 func (s *Subject) playLegs(ctx context.Context, c *connection, flow Flow, legs int) (*playedFlow, error) {
 	s.Effects.resetCounts()
 	arguments, err := flow.Request.encodeArguments()
@@ -128,7 +128,7 @@ func (s *Subject) playLegs(ctx context.Context, c *connection, flow Flow, legs i
 	return p, nil
 }
 
-// answerQuestions returns the leg that answers what was asked.
+// answerQuestions returns the leg that answers the questions of the last one.
 func (p *playedFlow) answerQuestions(answers Answers) (leg, error) {
 	next := p.next
 	next.state, next.responses = p.out.asks.RequestState, nil
@@ -153,7 +153,8 @@ func (p *playedFlow) answerQuestions(answers Answers) (leg, error) {
 	return next, nil
 }
 
-// checkUnusedAnswers returns an error when there are answers to what nobody asked.
+// checkUnusedAnswers returns an error if the flow has answers to questions that were not
+// asked.
 func (p *playedFlow) checkUnusedAnswers(answers Answers) error {
 	for _, key := range slices.Sorted(maps.Keys(answers)) {
 		if !slices.ContainsFunc(p.asked, func(a askedQuestion) bool { return a.key == key }) {
@@ -170,7 +171,7 @@ func (f Flow) clientCapabilities() *protocol.ClientCapabilities {
 	return allCapabilities()
 }
 
-// describeQuestion is a question as a person sees it.
+// describeQuestion returns the text of a question as a person sees it.
 func describeQuestion(q protocol.InputRequest) (string, error) {
 	switch q := q.(type) {
 	case *protocol.ElicitForm:
@@ -193,7 +194,7 @@ func describeQuestion(q protocol.InputRequest) (string, error) {
 	return "", fmt.Errorf("a %T is not known", q)
 }
 
-// checkResult holds the end of a flow against what was wanted of it.
+// checkResult returns how the end of a flow differs from the expected one.
 func (p *playedFlow) checkResult(flow Flow) (problems []error) {
 	problems = append(problems, p.effects...)
 	got := p.out.String()
@@ -208,8 +209,8 @@ func (p *playedFlow) checkResult(flow Flow) (problems []error) {
 	return problems
 }
 
-// compareWithModern compares what two eras made of a flow. Where it fails, each fails in
-// words of its own.
+// compareWithModern returns how the questions and the results of two eras differ. The
+// texts of errors may differ.
 func (p *playedFlow) compareWithModern(modern *playedFlow) (problems []error) {
 	if here, there := p.formatSorted(), modern.formatSorted(); here != there {
 		problems = append(problems, fmt.Errorf("the eras ask differently; legacy:\n%s\nmodern:\n%s", here, there))
@@ -228,7 +229,7 @@ func (p *playedFlow) compareWithModern(modern *playedFlow) (problems []error) {
 	return problems
 }
 
-// encodeComparable is a result as the older revision has it, which knows fewer members.
+// encodeComparable encodes a result in the older revision, which has fewer members.
 func encodeComparable(method string, result protocol.Result) ([]byte, error) {
 	switch r := result.(type) {
 	case *protocol.CallToolResult:

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// formatTranscript is what was asked and answered, and what came of it.
+// formatTranscript returns the questions, the answers and the result as text.
 func (p *playedFlow) formatTranscript() string {
 	var b strings.Builder
 	b.WriteString(p.request.method + " " + p.request.target + "\n")
@@ -19,8 +19,8 @@ func (p *playedFlow) formatTranscript() string {
 	return b.String()
 }
 
-// formatSorted is what was asked and answered in no order: a session may put the
-// questions of a round in any.
+// formatSorted returns the questions and answers as sorted lines: a session may push the
+// questions of a round in any order.
 func (p *playedFlow) formatSorted() string {
 	lines := make([]string, len(p.asked))
 	for i, a := range p.asked {
