@@ -15,7 +15,9 @@ func check(name string, err error) selftest.Check {
 func TestRunNamesTheFirstFailure(t *testing.T) {
 	grey := errors.New("it is grey")
 	err := selftest.Run([]selftest.Check{
-		check("water is wet", nil), check("the sky is blue", grey), check("never reached", errors.New("")),
+		check("water is wet", nil),
+		check("the sky is blue", grey),
+		check("never reached", errors.New("")),
 	})
 	if !errors.Is(err, grey) || err.Error() != "the sky is blue: it is grey" {
 		t.Errorf("got %v", err)
@@ -24,7 +26,8 @@ func TestRunNamesTheFirstFailure(t *testing.T) {
 
 func TestRunTurnsPanicsIntoErrors(t *testing.T) {
 	broken := selftest.Check{Name: "it runs", Run: func(context.Context) error { panic("no") }}
-	if err := selftest.Run([]selftest.Check{broken}); err == nil || err.Error() != "it runs: panic: no" {
+	err := selftest.Run([]selftest.Check{broken})
+	if err == nil || err.Error() != "it runs: panic: no" {
 		t.Errorf("got %v", err)
 	}
 }

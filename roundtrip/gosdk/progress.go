@@ -41,14 +41,14 @@ func (c *call) followProgress(token any) (end func()) {
 	key := reportsKey{c.session, token}
 	c.adapter.reports.Store(key, r)
 	return func() {
-		r.stopBeats()
+		r.stopHeartbeats()
 		c.adapter.reports.CompareAndDelete(key, r)
 	}
 }
 
-// stopBeats lets no more heartbeats out: a goroutine that the handler left behind may
-// wait on for a person.
-func (r *reports) stopBeats() {
+// stopHeartbeats refuses heartbeats after the end of the call: a goroutine that the handler
+// left behind may still wait for a person.
+func (r *reports) stopHeartbeats() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.over = true
