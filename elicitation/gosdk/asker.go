@@ -13,22 +13,22 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An asker puts questions to the client of a session, and delivers progress to it,
-// on the stream of the request that its context comes from.
+// An asker asks the client of a session, and delivers progress to it, on the stream of the
+// request that its context comes from.
 type asker struct{ session *mcp.ServerSession }
 
 var _ elicitation.ProgressDeliverer = asker{}
 
 // Ask implements [elicitation.Asker].
 func (a asker) Ask(ctx context.Context, q elicitation.Asked, _ func()) (json.RawMessage, error) {
-	params, err := elicitParams(q.Question)
+	params, err := encodeQuestion(q.Question)
 	if err != nil {
 		return nil, err
 	}
-	var kept reply
-	_, err = a.session.Elicit(context.WithValue(ctx, replyKey{}, &kept), params)
+	var kept clientReply
+	_, err = a.session.Elicit(context.WithValue(ctx, clientReplyKey{}, &kept), params)
 	if kept.err != nil {
-		return nil, fromSDK(kept.err)
+		return nil, decodeError(kept.err)
 	}
 	if kept.result != nil {
 		return json.Marshal(kept.result)
@@ -39,20 +39,20 @@ func (a asker) Ask(ctx context.Context, q elicitation.Asked, _ func()) (json.Raw
 	return nil, fmt.Errorf("elicitation: asking the client: %w", err)
 }
 
-// elicitParams spells a question for the SDK.
-func elicitParams(question protocol.InputRequest) (*mcp.ElicitParams, error) {
+// encodeQuestion converts a question to the SDK's type.
+func encodeQuestion(question protocol.InputRequest) (*mcp.ElicitParams, error) {
 	switch q := question.(type) {
 	case *protocol.ElicitForm:
-		meta, err := sdkMeta(q.Meta)
+		meta, err := encodeMeta(q.Meta)
 		return &mcp.ElicitParams{Meta: meta, Mode: "form", Message: q.Message, RequestedSchema: q.Schema}, err
 	case *protocol.ElicitURL:
-		meta, err := sdkMeta(q.Meta)
+		meta, err := encodeMeta(q.Meta)
 		return &mcp.ElicitParams{Meta: meta, Mode: "url", Message: q.Message, URL: q.URL, ElicitationID: q.ElicitationID}, err
 	}
 	return nil, fmt.Errorf("elicitation: a %T cannot be asked", question)
 }
 
-func sdkMeta(meta protocol.Meta) (mcp.Meta, error) {
+func encodeMeta(meta protocol.Meta) (mcp.Meta, error) {
 	if len(meta) == 0 {
 		return nil, nil
 	}
@@ -64,20 +64,20 @@ func sdkMeta(meta protocol.Meta) (mcp.Meta, error) {
 	return out, json.Unmarshal(data, &out)
 }
 
-// reply is what a client said, before the SDK judges it: the router is the
-// judge here, and an answer that does not fit is not a client that is gone.
-type reply struct {
+// clientReply is what a client answered, before the SDK validates it. The router
+// validates answers itself: one that is not valid is no failure to ask.
+type clientReply struct {
 	result *mcp.ElicitResult
 	err    error
 }
 
-type replyKey struct{}
+type clientReplyKey struct{}
 
-// keepReply is the sending middleware that fills the reply of a context.
-func keepReply(next mcp.MethodHandler) mcp.MethodHandler {
+// keepClientReply is the sending middleware that fills the clientReply of a context.
+func keepClientReply(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		result, err := next(ctx, method, req)
-		if kept, ok := ctx.Value(replyKey{}).(*reply); ok {
+		if kept, ok := ctx.Value(clientReplyKey{}).(*clientReply); ok {
 			kept.err = err
 			if answer, ok := result.(*mcp.ElicitResult); ok && answer != nil {
 				copied := *answer // the SDK fills in defaults
@@ -88,24 +88,24 @@ func keepReply(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// fromSDK returns the error of a client as the router knows it.
-func fromSDK(err error) error {
+// decodeError converts the error of a client for the router.
+func decodeError(err error) error {
 	if e, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		return &protocol.Error{Code: e.Code, Message: e.Message, Data: e.Data}
 	}
 	return fmt.Errorf("elicitation: asking the client: %w", err)
 }
 
-// toSDK returns the error that an upstream is to be told.
-func toSDK(err error) error {
+// encodeError converts an error for an upstream.
+func encodeError(err error) error {
 	if e, ok := protocol.AsError(err); ok {
 		return &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data}
 	}
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
 }
 
-// notify sends a notification of the router to the client of ss.
-func notify(ctx context.Context, ss *mcp.ServerSession, m protocol.Message) error {
+// notifyClient sends a notification of the router to the client of ss.
+func notifyClient(ctx context.Context, ss *mcp.ServerSession, m protocol.Message) error {
 	n, ok := m.(*protocol.Notification)
 	if !ok || n.Method != protocol.NotifyElicitationCompleted {
 		return fmt.Errorf("elicitation: a %T cannot be sent outside of a request", m)

@@ -24,7 +24,10 @@ func TestACallBeginsForARequestWithoutParams(t *testing.T) {
 	server.AddTool(tool("form"), func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return nil, nil
 	})
-	clients := gosdk.NewDownstream(router, server, nil)
+	clients, err := gosdk.NewDownstream(router, server, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			if method != "tools/list" {

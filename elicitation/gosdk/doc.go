@@ -5,10 +5,10 @@
 // upstream servers. [Downstream] is the first side:
 //
 //	router, err := elicitation.New(&elicitation.Options{Logger: logger, Registerer: registry})
-//	clients := gosdk.NewDownstream(router, server, nil)
+//	clients, err := gosdk.NewDownstream(router, server, nil)
 //
-// Each call that goes upstream is begun on it, which says whose it is, and
-// runs on an upstream connection whose client has the [ClientOptions] for it:
+// A handler begins a call on it for each request that it passes upstream, on a connection
+// whose client has the [ClientOptions] of the call:
 //
 //	call, err := clients.Begin(ctx, req, key)
 //	if err != nil {
@@ -22,19 +22,18 @@
 //
 // # One connection, one call
 //
-// The SDK does not say which call made the upstream ask: the handler's context
-// comes from the connection. Give each call a connection of its own, as above,
-// with a key of its own; or share one, wrapped in [elicitation.Router.Exclusive]
-// so that one call is on it at a time. When neither is done and two calls are
-// on a connection, the router refuses their questions: it does not guess.
+// The SDK does not report which call caused a question of the upstream: the context of the
+// handler comes from the connection. Give each call a connection of its own, as above,
+// with a key of its own; or share one, and use [elicitation.Router.Exclusive] so that one
+// call uses it at a time. Where two calls use a connection the router refuses the
+// questions on it: it cannot know whose they are.
 //
 // # Progress
 //
-// A client that gave its request a progress token hears on it, while a person is asked,
-// that the request is alive ([elicitation.Options].Heartbeat). What the upstream reports
-// about the call has to go the same way, so that values rise. Give the call upstream a
-// token of the gateway's own and pass its notifications to [RelayProgress], and to
-// nothing else:
+// While a person is asked, a client that gave its request a progress token gets progress
+// on it ([elicitation.Options].Heartbeat). Progress of the upstream on the call must be
+// sent through the router as well, so that values increase. Give the upstream call a token
+// of the gateway's own and pass its notifications to [RelayProgress], and to nothing else:
 //
 //	relay := func(ctx context.Context, req *mcp.ProgressNotificationClientRequest) {
 //		_ = gosdk.RelayProgress(ctx, call, req.Params)
@@ -42,22 +41,21 @@
 //	base := &mcp.ClientOptions{ProgressNotificationHandler: relay}
 //	client := mcp.NewClient(impl, gosdk.ClientOptions(router, call, key, base))
 //	...
-//	if !call.Origin().ProgressToken.IsZero() { // else the client wants none
+//	if !call.Origin().ProgressToken.IsZero() { // else the client asked for none
 //		params.SetProgressToken("call")
 //	}
 //
-// On a connection that calls share each has a token of its own, by which the handler
-// finds the call. After [elicitation.Call.End] nothing is passed on. Clients of servers
-// that answer in JSON alone (mcp.StreamableHTTPOptions.JSONResponse) hear of progress
-// on the standing stream of their session, if they opened it.
+// On a connection that calls share each call has a token of its own, by which the handler
+// finds the call. After [elicitation.Call.End] nothing is relayed. Clients of servers that
+// respond with JSON (mcp.StreamableHTTPOptions.JSONResponse) get progress on the standing
+// stream of their session, if they opened it.
 //
-// # What the SDK's own types make impossible
+// # Limits
 //
-// The SDK decodes questions and answers before this package sees them. The
-// members of a form's schema reach the client in alphabetical order, numbers in
-// schemas and answers beyond 2^53 lose digits, and unknown members are dropped.
-// The SDK writes a question and waits for its answer in one step, so that
-// "delivered" is logged when the answer proves it, not before. Clients of
-// revision 2026-07-28 cannot be asked while a request runs; questions for
-// them are refused as for a client without the capability.
+// The SDK decodes questions and answers before this package sees them. The members of a
+// form's schema reach the client in alphabetical order, integers in schemas and answers
+// beyond 2^53 lose digits, and unknown members are dropped. The SDK sends a question and
+// waits for its answer in one step, so that "delivered" is logged when the answer arrives.
+// Clients of revision 2026-07-28 cannot be asked while a request runs; questions for them
+// are refused as for a client without the capability.
 package gosdk

@@ -15,12 +15,12 @@ import (
 
 // Options configure a [Downstream]. The zero value, and nil, are good defaults.
 type Options struct {
-	// Principal tells who sent a request. Nil: the user id of the token that the
-	// SDK's auth middleware has verified, under the issuer that the verifier left
-	// in Extra["iss"], if any; anonymous without a user id. Calls may overlap.
+	// Principal returns the principal of a request. Nil: the user id of the token that
+	// the SDK's auth middleware has verified, under the issuer that the verifier left in
+	// Extra["iss"], if any; anonymous without a user id. Calls may overlap.
 	Principal func(req mcp.Request) elicitation.Principal
-	// LogName names a session in logs and audit. Nil: a random name, since
-	// knowing the id of an HTTP session may be enough to use it.
+	// LogName returns the name of a session in logs and audit. Nil: a random name, since
+	// whoever knows the id of an HTTP session may be able to use it.
 	LogName func(session *mcp.ServerSession) string
 }
 
@@ -34,10 +34,15 @@ type Downstream struct {
 	sessions map[*mcp.ServerSession]*elicitation.Session
 }
 
-// NewDownstream makes the sessions of server known to router, each when its
-// first call begins and until it ends. It adds middleware to server, which must
-// come before clients do.
-func NewDownstream(router *elicitation.Router, server *mcp.Server, opts *Options) *Downstream {
+// NewDownstream attaches the sessions of server to router, each from its first call until
+// it ends. It adds middleware to server; call it before the server is connected.
+// It fails without a router or a server.
+func NewDownstream(
+	router *elicitation.Router, server *mcp.Server, opts *Options,
+) (*Downstream, error) {
+	if router == nil || server == nil {
+		return nil, errors.New("elicitation: the router or the server is nil")
+	}
 	d := &Downstream{router: router, sessions: make(map[*mcp.ServerSession]*elicitation.Session)}
 	if opts != nil {
 		d.opts = *opts
@@ -45,12 +50,12 @@ func NewDownstream(router *elicitation.Router, server *mcp.Server, opts *Options
 	if d.opts.Principal == nil {
 		d.opts.Principal = tokenUser
 	}
-	server.AddSendingMiddleware(keepReply)
-	server.AddReceivingMiddleware(d.hearProgress)
-	return d
+	server.AddSendingMiddleware(keepClientReply)
+	server.AddReceivingMiddleware(d.receiveProgress)
+	return d, nil
 }
 
-// tokenUser is who the verified token of a request speaks for.
+// tokenUser is the default of Options.Principal.
 func tokenUser(req mcp.Request) elicitation.Principal {
 	extra := req.GetExtra()
 	if extra == nil || extra.TokenInfo == nil || extra.TokenInfo.UserID == "" {
@@ -61,24 +66,24 @@ func tokenUser(req mcp.Request) elicitation.Principal {
 	return elicitation.Principal{Issuer: issuer, Subject: extra.TokenInfo.UserID}
 }
 
-// Begin says that a request of a client, such as an [*mcp.CallToolRequest], is
-// about to be served on the upstream connection named by key. Questions that
-// come on it go to that client, on the stream of that request, until
-// [elicitation.Call.End], which must be called before the request is answered. A
-// client that gave a progress token hears on it that its request waits for a person.
+// Begin begins the call of a client's request, such as an [*mcp.CallToolRequest], on the
+// upstream connection named by key. Questions that come on the connection are asked on the
+// stream of that request, until [elicitation.Call.End], which must be called before the
+// request is answered. While one is open, a client that gave a progress token gets
+// progress.
 //
-// ctx must be the context of the SDK's handler: it holds the stream.
+// ctx must be the context of the SDK's handler, from which the SDK finds the stream.
 func (d *Downstream) Begin(ctx context.Context, req mcp.Request, key elicitation.UpstreamKey) (*elicitation.Call, error) {
 	ss, ok := req.GetSession().(*mcp.ServerSession)
 	if !ok || ss == nil {
 		return nil, errors.New("elicitation call: the request did not come to a server")
 	}
-	caps, version, err := client(req)
+	caps, version, err := readClient(req)
 	if err != nil {
 		return nil, err
 	}
 	principal := d.opts.Principal(req)
-	session, err := d.attach(ss, principal, caps, version)
+	session, err := d.attachSession(ss, principal, caps, version)
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +93,8 @@ func (d *Downstream) Begin(ctx context.Context, req mcp.Request, key elicitation
 	return d.router.Begin(ctx, origin, elicitation.Asks(asker{ss}), key)
 }
 
-// attach returns the router's session of ss, and makes it if there is none.
-func (d *Downstream) attach(ss *mcp.ServerSession, principal elicitation.Principal, caps protocol.ClientCapabilities, version protocol.Version) (*elicitation.Session, error) {
+// attachSession returns the router's session of ss, and attaches it if there is none.
+func (d *Downstream) attachSession(ss *mcp.ServerSession, principal elicitation.Principal, caps protocol.ClientCapabilities, version protocol.Version) (*elicitation.Session, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if session := d.sessions[ss]; session != nil {
@@ -97,7 +102,7 @@ func (d *Downstream) attach(ss *mcp.ServerSession, principal elicitation.Princip
 	}
 	info := elicitation.SessionInfo{
 		Principal: principal, Capabilities: caps, Version: version,
-		Notify: elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error { return notify(ctx, ss, m) }),
+		Notify: elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error { return notifyClient(ctx, ss, m) }),
 	}
 	if d.opts.LogName != nil {
 		info.LogName = d.opts.LogName(ss)
@@ -108,7 +113,7 @@ func (d *Downstream) attach(ss *mcp.ServerSession, principal elicitation.Princip
 	}
 	d.sessions[ss] = session
 	go func() {
-		_ = ss.Wait() // why it ended is the host's to know
+		_ = ss.Wait() // the host handles the reason
 		d.mu.Lock()
 		delete(d.sessions, ss)
 		d.mu.Unlock()
@@ -117,9 +122,9 @@ func (d *Downstream) attach(ss *mcp.ServerSession, principal elicitation.Princip
 	return session, nil
 }
 
-// client returns what the client of a request can do, and in which revision.
-// One that cannot be sent requests at all can do nothing.
-func client(req mcp.Request) (caps protocol.ClientCapabilities, version protocol.Version, err error) {
+// readClient returns the capabilities and the revision of the client of a request. Clients
+// of modern revisions, which cannot be sent requests, have no capabilities here.
+func readClient(req mcp.Request) (caps protocol.ClientCapabilities, version protocol.Version, err error) {
 	from, ok := req.(interface {
 		ProtocolVersion() string
 		ClientCapabilities() *mcp.ClientCapabilities
@@ -127,9 +132,9 @@ func client(req mcp.Request) (caps protocol.ClientCapabilities, version protocol
 	if !ok {
 		return caps, "", errors.New("elicitation call: the request did not come to a server")
 	}
-	// The SDK keeps the revision that the client proposed. What it then agreed
-	// to is the same or, for one that it does not know, an older one; all those
-	// that can ask at all spell it as 2025-11-25 does or as 2025-06-18 does.
+	// The SDK reports the revision that the client proposed. The negotiated one is the
+	// same or, where the SDK does not know that, an older one. All revisions that have
+	// elicitation encode it as 2025-11-25 does or as 2025-06-18 does.
 	version = protocol.V20251125
 	switch proposed := protocol.Version(from.ProtocolVersion()); {
 	case proposed >= protocol.V20260728:

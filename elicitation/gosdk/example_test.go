@@ -48,7 +48,10 @@ func gatewayOfOne(ctx context.Context) error {
 		return err
 	}
 	gateway := mcp.NewServer(about, nil)
-	clients := gosdk.NewDownstream(router, gateway, nil)
+	clients, err := gosdk.NewDownstream(router, gateway, nil)
+	if err != nil {
+		panic(err)
+	}
 	gateway.AddTool(deploy, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		key := elicitation.UpstreamKey(fmt.Sprintf("%p", req)) // a gateway has a counter, or a UUID
 		call, err := clients.Begin(ctx, req, key)

@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/rondo-mcp/rondo/elicitation"
@@ -29,22 +30,23 @@ const (
 	modern = "2026-07-28"
 )
 
-// longest is more than any test needs an upstream to wait.
-const longest = 20 * time.Second
+// patience bounds what should take milliseconds.
+const patience = 10 * time.Second
 
 var impl = &mcp.Implementation{Name: "test", Version: "1"}
 
-// newUpstream is a server whose tools ask while they run, or, of the modern
-// revision, answer that they need input.
-func newUpstream() *mcp.Server {
+// newUpstream returns a server whose tools ask while they run, or, in the modern
+// revision, return their questions.
+func newUpstream(t *testing.T) *mcp.Server {
 	s := mcp.NewServer(impl, nil)
 	schema := json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}},"required":["reason"]}`)
 	ask := func(ctx context.Context, req *mcp.CallToolRequest, params *mcp.ElicitParams) (*mcp.CallToolResult, error) {
 		if req.ProtocolVersion() < modern {
-			// A session that is deleted before its server has heard that a call is
-			// cancelled waits for the call, which would wait for ever.
-			ctx, cancel := context.WithTimeout(ctx, longest)
+			// The SDK sends a cancellation in the background. Where the session is closed
+			// before, the call is not cancelled, and closing the server waits for it.
+			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
+			defer context.AfterFunc(t.Context(), cancel)()
 			answer, err := req.Session.Elicit(ctx, params)
 			return tell(answer, err), nil
 		}
@@ -94,6 +96,8 @@ type gateway struct {
 	router *elicitation.Router
 	logs   *observer.ObservedLogs
 	url    string
+	// cancelled gets a value after each event elicitation.cancelled was logged.
+	cancelled chan struct{}
 }
 
 type setting struct {
@@ -105,17 +109,27 @@ type setting struct {
 func newGateway(t *testing.T, set setting) *gateway {
 	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
-	router, err := elicitation.New(&elicitation.Options{Logger: zap.New(core), Timeout: set.timeout})
+	cancelled := make(chan struct{}, 16)
+	signal := zap.Hooks(func(e zapcore.Entry) error {
+		if e.Message == "elicitation.cancelled" {
+			cancelled <- struct{}{}
+		}
+		return nil
+	})
+	router, err := elicitation.New(&elicitation.Options{Logger: zap.New(core, signal), Timeout: set.timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
-	up := newUpstream()
+	up := newUpstream(t)
 	upHTTP := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return up },
 		&mcp.StreamableHTTPOptions{Stateless: set.upstream >= modern}))
 	t.Cleanup(upHTTP.Close)
 
 	server := mcp.NewServer(impl, nil)
-	clients := gosdk.NewDownstream(router, server, nil)
+	clients, err := gosdk.NewDownstream(router, server, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	connect := func(ctx context.Context, opts *mcp.ClientOptions) (*mcp.ClientSession, error) {
 		return mcp.NewClient(impl, opts).Connect(ctx, &mcp.StreamableClientTransport{Endpoint: upHTTP.URL}, &mcp.ClientSessionOptions{ProtocolVersion: set.upstream})
 	}
@@ -156,7 +170,7 @@ func newGateway(t *testing.T, set setting) *gateway {
 	server.AddTool(tool("visit"), pass)
 	down := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
 	t.Cleanup(down.Close)
-	return &gateway{router, logs, down.URL}
+	return &gateway{router, logs, down.URL, cancelled}
 }
 
 // person connects a client of the gateway that answers questions with answer.
@@ -295,7 +309,7 @@ func TestVisit(t *testing.T) {
 		if got != want {
 			t.Errorf("completed %q, want %q", got, want)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Error("the client was not told that the visit is over")
 	}
 }
@@ -314,7 +328,7 @@ func TestSilentUser(t *testing.T) {
 	}
 	select {
 	case <-withdrawn:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Error("the client was not told")
 	}
 	if n := g.logs.FilterMessage("elicitation.timeout").Len(); n != 1 {
@@ -345,7 +359,10 @@ func TestAmbiguous(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := mcp.NewServer(impl, nil)
-	clients := gosdk.NewDownstream(router, server, nil)
+	clients, err := gosdk.NewDownstream(router, server, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	both := make(chan error, 2)
 	server.AddTool(tool("form"), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		first, err := clients.Begin(ctx, req, "shared")
@@ -378,4 +395,14 @@ func TestAmbiguous(t *testing.T) {
 	}
 	_ = session.Close()
 	_ = ss.Wait()
+}
+
+// TestNewDownstreamRefuses: a router and a server are required.
+func TestNewDownstreamRefuses(t *testing.T) {
+	if _, err := gosdk.NewDownstream(nil, mcp.NewServer(impl, nil), nil); err == nil {
+		t.Error("without a router: no error")
+	}
+	if _, err := gosdk.NewDownstream(new(elicitation.Router), nil, nil); err == nil {
+		t.Error("without a server: no error")
+	}
 }

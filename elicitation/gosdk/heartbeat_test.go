@@ -81,7 +81,10 @@ func relayingGateway(t *testing.T, revision, url string) *mcp.Server {
 		t.Fatal(err)
 	}
 	server := mcp.NewServer(impl, nil)
-	clients := gosdk.NewDownstream(router, server, nil)
+	clients, err := gosdk.NewDownstream(router, server, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	pass := func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		key := elicitation.UpstreamKey(fmt.Sprintf("%p", req))
 		call, err := clients.Begin(ctx, req, key)
@@ -181,7 +184,7 @@ func callWithHeartbeats(
 		t.Fatal(err)
 	}
 	defer session.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), longest)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	ended := make(chan string, 2)
 	for _, token := range []any{nil, token} {

@@ -33,7 +33,10 @@ func TestPrincipalKeepsTheIssuer(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := mcp.NewServer(impl, nil)
-	clients := gosdk.NewDownstream(router, server, nil)
+	clients, err := gosdk.NewDownstream(router, server, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	server.AddTool(tool("begin"), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		call, err := clients.Begin(ctx, req, "up")
 		if err != nil {

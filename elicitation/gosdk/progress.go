@@ -12,23 +12,23 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// progressTimeout bounds how long the upstream may take to hear that somebody is
-// still at it: the client's next message waits meanwhile.
+// progressTimeout bounds the sending of progress to the upstream, which delays the
+// client's next message.
 const progressTimeout = time.Second
 
-// hearProgress is the receiving middleware that hands the router what clients
-// report about questions, so that those do not time out. The rest is the host's.
-func (d *Downstream) hearProgress(next mcp.MethodHandler) mcp.MethodHandler {
+// receiveProgress is the receiving middleware that passes clients' progress on questions
+// to the router, which extends their timeout. All other progress is passed on.
+func (d *Downstream) receiveProgress(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		if method == protocol.NotifyProgress && d.progressed(ctx, req) {
+		if method == protocol.NotifyProgress && d.extendQuestion(ctx, req) {
 			return nil, nil
 		}
 		return next(ctx, method, req)
 	}
 }
 
-// progressed tells whether req was about a question.
-func (d *Downstream) progressed(ctx context.Context, req mcp.Request) bool {
+// extendQuestion reports whether req was progress on a question.
+func (d *Downstream) extendQuestion(ctx context.Context, req mcp.Request) bool {
 	ss, ok := req.GetSession().(*mcp.ServerSession)
 	if !ok {
 		return false
@@ -37,7 +37,7 @@ func (d *Downstream) progressed(ctx context.Context, req mcp.Request) bool {
 	session := d.sessions[ss]
 	d.mu.Unlock()
 	if session == nil {
-		return false // has no call, and so no question
+		return false // no call has begun in the session
 	}
 	params, err := json.Marshal(req.GetParams())
 	if err != nil {
@@ -52,25 +52,25 @@ func (d *Downstream) progressed(ctx context.Context, req mcp.Request) bool {
 	return err == nil && disposition != elicitation.Unknown
 }
 
-// tellProgress returns what passes progress on to the upstream that asked, if it
-// wants to know.
-func tellProgress(ctx context.Context, upstream *mcp.ClientSession) func(*protocol.Progress) {
+// newProgressReporter returns a function that sends progress on a question to the upstream
+// which asked it, if that gave a token.
+func newProgressReporter(ctx context.Context, upstream *mcp.ClientSession) func(*protocol.Progress) {
 	return func(p *protocol.Progress) {
 		if p.Token.IsZero() {
 			return
 		}
-		told, err := sdkProgress(p)
+		told, err := encodeProgress(p)
 		if err != nil {
 			return
 		}
 		ctx, cancel := context.WithTimeout(ctx, progressTimeout)
 		defer cancel()
-		_ = upstream.NotifyProgress(ctx, told) // the answer will tell it, too
+		_ = upstream.NotifyProgress(ctx, told) // progress may be lost; the answer follows
 	}
 }
 
-// sdkProgress spells progress for the SDK.
-func sdkProgress(p *protocol.Progress) (*mcp.ProgressNotificationParams, error) {
+// encodeProgress converts progress to the SDK's type.
+func encodeProgress(p *protocol.Progress) (*mcp.ProgressNotificationParams, error) {
 	out := &mcp.ProgressNotificationParams{Message: p.Message, Progress: p.Progress}
 	if p.Total != nil {
 		out.Total = *p.Total
@@ -78,8 +78,8 @@ func sdkProgress(p *protocol.Progress) (*mcp.ProgressNotificationParams, error) 
 	return out, json.Unmarshal([]byte(p.Token.String()), &out.ProgressToken)
 }
 
-// progressToken returns the token of a request, zero for none. The SDK hands on
-// whatever JSON the client sent; what is no token counts as none.
+// progressToken returns the token of a request, zero for none. The SDK does not check the
+// type of the token; one of another type than string or number counts as none.
 func progressToken(req mcp.Request) protocol.ProgressToken {
 	with, ok := req.GetParams().(mcp.RequestParams)
 	if !ok || reflect.ValueOf(with).IsZero() { // a nil pointer: the client sent no params
@@ -98,17 +98,17 @@ func progressToken(req mcp.Request) protocol.ProgressToken {
 
 // DeliverProgress implements [elicitation.ProgressDeliverer].
 func (a asker) DeliverProgress(ctx context.Context, p *protocol.Progress) error {
-	params, err := sdkProgress(p)
+	params, err := encodeProgress(p)
 	if err != nil {
 		return err
 	}
 	return a.session.NotifyProgress(ctx, params)
 }
 
-// RelayProgress passes on to the client of call what the upstream reports about it,
-// as [elicitation.Call.RelayProgress] does. It is for the ProgressNotificationHandler
-// of the upstream connection. Relay nothing for a call whose Origin has no
-// ProgressToken: its client wants none.
+// RelayProgress sends progress of the upstream on call to the call's client, as
+// [elicitation.Call.RelayProgress] does. It is for the ProgressNotificationHandler of the
+// upstream connection. Relay nothing for a call whose Origin has no ProgressToken: its
+// client asked for none.
 func RelayProgress(
 	ctx context.Context, call *elicitation.Call, p *mcp.ProgressNotificationParams,
 ) error {

@@ -48,10 +48,13 @@ func TestStreamDies(t *testing.T) {
 	}()
 	<-asked
 	cancel()
-	for deadline := time.Now().Add(10 * time.Second); g.router.Pending() > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the question still waits")
-		}
+	select {
+	case <-g.cancelled:
+	case <-time.After(patience):
+		t.Fatal("the question is still open")
+	}
+	if n := g.router.Pending(); n != 0 {
+		t.Errorf("%d questions are still open", n)
 	}
 	if g.logs.FilterMessage("elicitation.delivered").Len() != 0 || g.logs.FilterMessage("elicitation.cancelled").Len() != 1 {
 		t.Errorf("logged: %v", g.logs.All())
@@ -78,8 +81,10 @@ func TestAbandonedCall(t *testing.T) {
 			return text("done"), nil
 		}
 		close(alices)
-		<-bobs // whatever becomes of its own request
-		_, err := req.Session.Elicit(context.WithoutCancel(ctx), &mcp.ElicitParams{Message: "For alice", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)})
+		<-bobs // even though its own request was cancelled
+		// The stream of that request has gone with it: the question has to come on the
+		// stream of the session, which a context of another origin selects.
+		_, err := req.Session.Elicit(t.Context(), &mcp.ElicitParams{Message: "For alice", RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`)})
 		asked <- err
 		return nil, err
 	})
@@ -91,7 +96,10 @@ func TestAbandonedCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = shared.Close() })
-	clients := gosdk.NewDownstream(router, server, nil)
+	clients, err := gosdk.NewDownstream(router, server, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	server.AddTool(tool("slow"), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		release, err := router.Exclusive(ctx, "shared")
 		if err != nil {

@@ -11,26 +11,24 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// ClientOptions returns options for the client of an upstream connection of the
-// call's own: what the call's client can be asked is declared to the upstream,
-// and what the upstream asks on the connection goes to that client. key is the
-// one that the call was begun with. base holds the host's own options; nil is
-// none. Its Capabilities, where it has some, are kept but for elicitation;
-// without them nothing is declared that the host did not ask for.
+// ClientOptions returns options for the client of an upstream connection that only call
+// uses. The client declares the elicitation capabilities of the call's client, and passes
+// questions of the upstream to it. key is the key with which the call was begun. base has
+// the host's own options; nil is none. Its Capabilities are kept, except for elicitation;
+// without them the client declares elicitation alone.
 func ClientOptions(router *elicitation.Router, call *elicitation.Call, key elicitation.UpstreamKey, base *mcp.ClientOptions) *mcp.ClientOptions {
-	return connectionOptions(router, key, call.UpstreamCapabilities().Elicitation, base)
+	return newClientOptions(router, key, call.UpstreamCapabilities().Elicitation, base)
 }
 
-// SharedClientOptions is [ClientOptions] for a connection that calls share, one
-// after the other: see [elicitation.Router.Exclusive]. The capabilities of a
-// connection are fixed when it opens, before it is known who will be asked, so
-// that both modes are declared; a question that the client of the moment cannot
-// be asked is refused when it comes.
+// SharedClientOptions is [ClientOptions] for a connection that calls use one after the
+// other; see [elicitation.Router.Exclusive]. The capabilities of a connection are fixed
+// when it opens, before the calls are known. It therefore declares both modes; questions
+// that the client of the current call cannot be asked are refused.
 func SharedClientOptions(router *elicitation.Router, key elicitation.UpstreamKey, base *mcp.ClientOptions) *mcp.ClientOptions {
-	return connectionOptions(router, key, &protocol.ElicitationCapability{Form: true, URL: true}, base)
+	return newClientOptions(router, key, &protocol.ElicitationCapability{Form: true, URL: true}, base)
 }
 
-func connectionOptions(router *elicitation.Router, key elicitation.UpstreamKey, modes *protocol.ElicitationCapability, base *mcp.ClientOptions) *mcp.ClientOptions {
+func newClientOptions(router *elicitation.Router, key elicitation.UpstreamKey, modes *protocol.ElicitationCapability, base *mcp.ClientOptions) *mcp.ClientOptions {
 	opts := mcp.ClientOptions{}
 	if base != nil {
 		opts = *base
@@ -54,7 +52,7 @@ func connectionOptions(router *elicitation.Router, key elicitation.UpstreamKey, 
 	opts.ElicitationHandler = ElicitationHandler(router, key)
 	host := opts.ElicitationCompleteHandler
 	opts.ElicitationCompleteHandler = func(ctx context.Context, req *mcp.ElicitationCompleteNotificationRequest) {
-		// The router has counted and logged what became of it; a notification has nobody to tell.
+		// The router counts and logs the outcome; a notification has no response.
 		_, _ = router.ElicitationCompleted(ctx, key, req.Params.ElicitationID)
 		if host != nil {
 			host(ctx, req)
@@ -63,32 +61,31 @@ func connectionOptions(router *elicitation.Router, key elicitation.UpstreamKey, 
 	return &opts
 }
 
-// ElicitationHandler returns the handler for what the upstream asks on the
-// connection named by key, for hosts that put their client's options together
-// themselves.
+// ElicitationHandler returns the handler for questions of the upstream on the connection
+// named by key, for hosts that set their client's options themselves.
 func ElicitationHandler(router *elicitation.Router, key elicitation.UpstreamKey) func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 	return func(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 		params, err := json.Marshal(req.Params)
 		if err != nil {
-			return nil, toSDK(fmt.Errorf("elicitation: params: %w", err))
+			return nil, encodeError(fmt.Errorf("elicitation: params: %w", err))
 		}
-		answer, err := router.ElicitFrom(ctx, key, params, &elicitation.ElicitOptions{Progress: tellProgress(ctx, req.Session)})
+		answer, err := router.ElicitFrom(ctx, key, params, &elicitation.ElicitOptions{Progress: newProgressReporter(ctx, req.Session)})
 		if err != nil {
-			return nil, toSDK(err)
+			return nil, encodeError(err)
 		}
-		return sdkResult(answer)
+		return encodeResult(answer)
 	}
 }
 
-// sdkResult spells an answer for the SDK.
-func sdkResult(answer *protocol.ElicitResult) (*mcp.ElicitResult, error) {
+// encodeResult converts an answer to the SDK's type.
+func encodeResult(answer *protocol.ElicitResult) (*mcp.ElicitResult, error) {
 	data, err := json.Marshal(answer)
 	if err != nil {
-		return nil, toSDK(err)
+		return nil, encodeError(err)
 	}
 	var result mcp.ElicitResult
 	if err := json.Unmarshal(data, &result); err != nil {
-		return nil, toSDK(err)
+		return nil, encodeError(err)
 	}
 	return &result, nil
 }

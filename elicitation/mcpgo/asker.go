@@ -17,8 +17,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An asker puts questions to the client of the request that its context comes
-// from, and delivers progress to it. It is for one call.
+// An asker asks the client of the request that its context comes from, and delivers
+// progress to it. It belongs to one call.
 type asker struct {
 	server *server.MCPServer
 	queued *queuedProgress // the last progress that was delivered, nil: none
@@ -37,7 +37,7 @@ func (a *asker) Ask(ctx context.Context, q elicitation.Asked, _ func()) (json.Ra
 	}
 	result, err := a.server.RequestElicitation(ctx, mcp.ElicitationRequest{Params: params})
 	if err != nil {
-		return nil, clientError(server.ClientSessionFromContext(ctx), err)
+		return nil, decodeError(server.ClientSessionFromContext(ctx), err)
 	}
 	if result == nil {
 		return nil, errors.New("elicitation: asking the client: mcp-go returned no answer")
@@ -45,19 +45,19 @@ func (a *asker) Ask(ctx context.Context, q elicitation.Asked, _ func()) (json.Ra
 	return json.Marshal(result)
 }
 
-// mcp-go passes a client's error on as text: over HTTP with its code, over lines
-// without. What its sessions say of failures of their own reads otherwise.
+// mcp-go returns a client's error as text: over HTTP with the code, over lines without.
+// Its sessions' own errors have other texts.
 var (
 	httpError  = regexp.MustCompile(`^elicitation/create error (-?[0-9]+): (?s:(.*))$`)
 	linesError = "elicitation request failed: "
 )
 
-// clientError tells the client's own refusal from a failure to ask. The text is
-// proof only in the errors of the two types of session that write it: that of any
-// other, such as one of the host's, may quote what no upstream is to read, and
-// counts only as a [*protocol.Error].
-func clientError(session server.ClientSession, err error) error {
-	switch sdkType(session) {
+// decodeError distinguishes the client's own error from a failure to ask. It relies on the
+// text only in errors of the two types of session that write it. Errors of others, such as
+// a session of the host's, may quote secrets, and are the client's only if they are a
+// [*protocol.Error].
+func decodeError(session server.ClientSession, err error) error {
+	switch sessionType(session) {
 	case "streamableHttpSession":
 		if parts := httpError.FindStringSubmatch(err.Error()); parts != nil {
 			if code, parsed := strconv.ParseInt(parts[1], 10, 64); parsed == nil {
@@ -72,9 +72,9 @@ func clientError(session server.ClientSession, err error) error {
 	return fmt.Errorf("elicitation: asking the client: %w", err)
 }
 
-// sdkType is the name of the type of a session of mcp-go's, which it does not
-// export, and "" of any other.
-func sdkType(session server.ClientSession) string {
+// sessionType returns the name of the unexported type of a session of mcp-go's, and "" for
+// all other sessions.
+func sessionType(session server.ClientSession) string {
 	t := reflect.TypeOf(session)
 	if t == nil || t.Kind() != reflect.Pointer || t.Elem().PkgPath() != reflect.TypeFor[server.MCPServer]().PkgPath() {
 		return ""

@@ -5,15 +5,14 @@
 // upstream servers. [Downstream] is the first side:
 //
 //	router, err := elicitation.New(&elicitation.Options{Logger: logger, Registerer: registry})
-//	clients := mcpgo.NewDownstream(router, s, nil)
+//	clients, err := mcpgo.NewDownstream(router, s, nil)
 //
-// [Connect] makes the second, a client of mcp-go on a transport of mcp-go, whose
-// questions the router takes:
+// [NewSharedClient] makes the second, a client of mcp-go on a transport of mcp-go, which passes
+// questions to the router:
 //
-//	upstream := mcpgo.Connect(router, key, transport)
+//	upstream := mcpgo.NewSharedClient(router, key, transport)
 //
-// A tool of the gateway says whose call it is and calls upstream in a context
-// that knows:
+// A tool of the gateway begins a call, and calls upstream with a context that has it:
 //
 //	call, err := clients.Begin(ctx, key)
 //	if err != nil {
@@ -27,35 +26,34 @@
 // A question that comes on the stream of a call's own HTTP request, or in a
 // result of revision 2026-07-28, belongs to that call, and any number of calls
 // may share the connection. On standard input and output, and on the standing
-// stream of a session, mcp-go does not say which call made the upstream ask:
-// let one call at a time use such a connection ([elicitation.Router.Exclusive])
-// or give each its own, with a key of its own. When neither is done and two
-// calls are on it, the router refuses their questions: it does not guess.
+// stream of a session, mcp-go does not report which call caused a question: let one call at
+// a time use such a connection ([elicitation.Router.Exclusive]) or give each call its own,
+// with a key of its own. Where two calls use such a connection the router refuses the
+// questions on it: it cannot know whose they are.
 //
 // # Progress of a call
 //
-// A client that gave its request a progress token hears on it, while a person is asked,
-// that the request is alive ([elicitation.Options].Heartbeat). What the upstream reports
-// about the call has to go the same way, so that values rise. Give the call upstream a
-// token of the gateway's own and pass its notifications to [RelayProgress], and to
-// nothing else:
+// While a person is asked, a client that gave its request a progress token gets progress
+// on it ([elicitation.Options].Heartbeat). Progress of the upstream on the call must be
+// sent through the router as well, so that values increase. Give the upstream call a token
+// of the gateway's own and pass its notifications to [RelayProgress], and to nothing else:
 //
 //	upstream.OnNotification(func(n mcp.JSONRPCNotification) {
 //		_ = mcpgo.RelayProgress(ctx, call, n)
 //	})
 //	...
-//	if !call.Origin().ProgressToken.IsZero() { // else the client wants none
+//	if !call.Origin().ProgressToken.IsZero() { // else the client asked for none
 //		request.Params.Meta = &mcp.Meta{ProgressToken: "call"}
 //	}
 //
-// On a connection that calls share each has a token of its own, by which the handler
-// finds the call: mcp-go keeps handlers as long as the connection. The token is found
-// in the context of handlers of tools, prompts and resources, by middleware that
-// [NewDownstream] adds. After [elicitation.Call.End] nothing is passed on.
+// On a connection that calls share each call has a token of its own, by which the handler
+// finds the call: mcp-go keeps handlers as long as the connection. Middleware that
+// [NewDownstream] adds puts the client's token into the context of handlers of tools,
+// prompts and resources. After [elicitation.Call.End] nothing is relayed.
 //
-// mcp-go queues notifications. Each waits until mcp-go is about to write it, a second at
-// most, so that the answer to the call, which does not pass the queue, comes after. Three
-// things limit this:
+// mcp-go queues notifications, while responses do not pass the queue. Delivery of progress
+// therefore blocks until mcp-go is about to write it, a second at most, so that the
+// response follows it. Three things limit this:
 //
 //   - On standard input and output mcp-go encodes a message before it takes its turn to
 //     write. An answer that follows within that instant may be written first.
@@ -67,45 +65,40 @@
 //
 // # Progress on a question
 //
-// A client that reports progress on a question is waited for. The token is the
-// one that came with the question; the upstream hears of it with its own, if it
-// gave one. While a report is on its way upstream only the last of those that
-// follow is kept, and what does not arrive within a second is dropped. mcp-go keeps
-// one handler of notifications/progress, which [NewDownstream] sets: the host's own
-// is [Options].Progress. Three things limit this:
+// Progress of a client on the token of a question extends the question's timeout. The
+// upstream gets it on the token that it gave with the question, if any. While one report
+// is being sent upstream only the last of those that follow is kept, and one that is not
+// sent within a second is dropped. mcp-go has one handler of notifications/progress, which
+// [NewDownstream] sets: the host's own is [Options].Progress. Three things limit this:
 //
-//   - Sessions that mcp-go does not register, those of stateless HTTP servers,
-//     are not found again when they report.
-//   - In a process, and to upstreams of revision 2026-07-28, which put their
-//     questions into results, nothing is reported upstream; the question is
-//     extended.
+//   - The progress of sessions that mcp-go does not register, those of stateless HTTP
+//     servers, is ignored.
+//   - Upstreams within a process, and those of revision 2026-07-28, which return their
+//     questions, get no progress; the timeout is extended.
 //   - The 30 seconds below are not extended.
 //
 // # Errors
 //
-// What an upstream is told is either the error of the client, as the client sent
-// it, or a text of the router's. mcp-go hands the client's error on as text, which
-// is taken for the client's only from the sessions of its own HTTP server and of
-// standard input and output, each in its own form. From a session in the process
-// or of the host's make it must be a protocol.Error; any other is a client that
-// could not be asked, and its text stays here.
+// An upstream gets either the error of the client, as the client sent it, or a text of the
+// router's. mcp-go returns the client's error as text. The adapter recognizes that text
+// only from sessions of mcp-go's own HTTP server and of standard input and output. From a
+// session within the process, or of the host's, the error must be a protocol.Error; any
+// other counts as a failure to ask, and the upstream does not get its text.
 //
-// # What mcp-go makes impossible
+// # Limits
 //
-//   - Its HTTP transport gives the handler of a question 30 seconds, and so the
-//     person has no more, whatever the router's timeout is. Standard input and
-//     output have no such limit.
-//   - It decodes questions and answers before this package sees them: the members
-//     of a form reach the client in alphabetical order, numbers beyond 2^53 lose
-//     digits.
-//   - It writes a question and waits for its answer in one step, so that
-//     "delivered" is logged when the answer proves it, not before; and it does not
-//     tell the client of a question that is withdrawn.
-//   - A notification that is sent just before a response, such as the news that a
-//     visit is over, may be lost on its way through mcp-go's HTTP server.
-//   - Of a client's own error the data is lost, and on standard input and output
-//     the code, too: it goes upstream as -32603.
-//   - An answer that it cannot read ends the question as one that could not be
+//   - mcp-go's HTTP transport gives the handler of a question 30 seconds, which therefore
+//     bounds the router's timeout. Standard input and output have no such limit.
+//   - mcp-go decodes questions and answers before this package sees them: the members of a
+//     form reach the client in alphabetical order, integers beyond 2^53 lose digits.
+//   - mcp-go sends a question and waits for its answer in one step, so that "delivered" is
+//     logged when the answer arrives; and it does not send the client a cancellation for a
+//     question that is withdrawn.
+//   - A notification that is sent just before a response, such as the one that a visit is
+//     finished, may be lost in mcp-go's HTTP server.
+//   - The data of a client's own error is lost, and on standard input and output its code,
+//     too: the upstream gets -32603.
+//   - An answer that mcp-go cannot decode ends the question as one that could not be
 //     delivered, not as one that is not valid.
 //   - Clients of revision 2026-07-28 cannot be asked while a request runs;
 //     questions for them are refused as for a client without the capability.

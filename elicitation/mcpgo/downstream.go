@@ -16,18 +16,16 @@ import (
 
 // Options configure a [Downstream]. The zero value, and nil, are good defaults.
 type Options struct {
-	// Principal tells who sent a request, from what the host has put into its
-	// context (server.WithHTTPContextFunc). Nil: everybody is anonymous. Calls
-	// may overlap.
+	// Principal returns the principal of a request, from what the host has put into its
+	// context (server.WithHTTPContextFunc). Nil: all are anonymous. Calls may overlap.
 	Principal func(ctx context.Context) elicitation.Principal
-	// LogName names a session in logs and audit. Nil: a random name, since
-	// knowing the id of an HTTP session may be enough to use it.
+	// LogName returns the name of a session in logs and audit. Nil: a random name, since
+	// whoever knows the id of an HTTP session may be able to use it.
 	LogName func(session server.ClientSession) string
-	// Progress gets what a client reports about anything but a question. mcp-go
-	// keeps one handler for a method, and [NewDownstream] sets that of
-	// notifications/progress: one set before it is replaced, one set after it
-	// keeps questions from being extended. Nil: nobody listens. Calls may
-	// overlap.
+	// Progress is called for a client's progress on anything but a question. mcp-go has
+	// one handler for each method, and [NewDownstream] sets that of
+	// notifications/progress: a handler set before is replaced, and one set after it
+	// prevents that questions are extended. Nil: ignored. Calls may overlap.
 	Progress server.NotificationHandlerFunc
 }
 
@@ -39,17 +37,22 @@ type Downstream struct {
 	opts   Options
 
 	mu       sync.Mutex
-	sessions map[server.ClientSession]*attached
+	sessions map[server.ClientSession]*registeredSession
 }
 
-// attached is a session that mcp-go has registered.
-type attached struct{ session *elicitation.Session } // nil until its first call
+// registeredSession is a session that mcp-go has registered.
+type registeredSession struct{ session *elicitation.Session } // nil until its first call
 
-// NewDownstream makes the sessions of s known to router, each when its first
-// call begins and until mcp-go forgets it. It adds hooks and middleware to s, which
-// must come before clients do.
-func NewDownstream(router *elicitation.Router, s *server.MCPServer, opts *Options) *Downstream {
-	d := &Downstream{router: router, server: s, sessions: make(map[server.ClientSession]*attached)}
+// NewDownstream attaches the sessions of s to router, each from its first call until
+// mcp-go unregisters it. It adds hooks and middleware to s; call it before s serves.
+// It fails without a router or a server.
+func NewDownstream(
+	router *elicitation.Router, s *server.MCPServer, opts *Options,
+) (*Downstream, error) {
+	if router == nil || s == nil {
+		return nil, errors.New("elicitation: the router or the server is nil")
+	}
+	d := &Downstream{router: router, server: s, sessions: make(map[server.ClientSession]*registeredSession)}
 	if opts != nil {
 		d.opts = *opts
 	}
@@ -59,15 +62,15 @@ func NewDownstream(router *elicitation.Router, s *server.MCPServer, opts *Option
 	s.GetHooks().AddOnRegisterSession(func(_ context.Context, session server.ClientSession) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.sessions[session] = &attached{}
+		d.sessions[session] = &registeredSession{}
 	})
-	s.GetHooks().AddOnUnregisterSession(func(_ context.Context, session server.ClientSession) { d.forget(session) })
-	s.AddNotificationHandler(protocol.NotifyProgress, d.hearProgress)
-	keepTokens(s)
-	return d
+	s.GetHooks().AddOnUnregisterSession(func(_ context.Context, session server.ClientSession) { d.forgetSession(session) })
+	s.AddNotificationHandler(protocol.NotifyProgress, d.receiveProgress)
+	addTokenMiddleware(s)
+	return d, nil
 }
 
-func (d *Downstream) forget(session server.ClientSession) {
+func (d *Downstream) forgetSession(session server.ClientSession) {
 	d.mu.Lock()
 	known := d.sessions[session]
 	delete(d.sessions, session)
@@ -77,20 +80,19 @@ func (d *Downstream) forget(session server.ClientSession) {
 	}
 }
 
-// Begin says that the request of a client whose handler has ctx is about to be
-// served on the upstream connection named by key. Questions that come on it go
-// to that client, on the stream of that request, until [elicitation.Call.End],
-// which must be called before the request is answered. A client that gave a progress
-// token hears on it that its request waits for a person.
+// Begin begins the call of a client's request, whose handler has ctx, on the upstream
+// connection named by key. Questions that come on the connection are asked on the stream
+// of that request, until [elicitation.Call.End], which must be called before the request
+// is answered. While one is open, a client that gave a progress token gets progress.
 //
-// ctx must be the context of mcp-go's handler: it holds the session and the
-// stream. [WithCall] hands the call on.
+// ctx must be the context of mcp-go's handler, which has the session and the stream. Pass
+// the call on with [WithCall].
 func (d *Downstream) Begin(ctx context.Context, key elicitation.UpstreamKey) (*elicitation.Call, error) {
 	session := server.ClientSessionFromContext(ctx)
 	if session == nil {
 		return nil, errors.New("elicitation call: the context is not that of a handler of mcp-go")
 	}
-	caps, version, err := abilities(ctx, session)
+	caps, version, err := readClient(ctx, session)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +100,7 @@ func (d *Downstream) Begin(ctx context.Context, key elicitation.UpstreamKey) (*e
 	if d.opts.Principal != nil {
 		principal = d.opts.Principal(ctx)
 	}
-	to, err := d.attach(ctx, session, elicitation.SessionInfo{Principal: principal, Capabilities: caps, Version: version})
+	to, err := d.attachSession(ctx, session, elicitation.SessionInfo{Principal: principal, Capabilities: caps, Version: version})
 	if err != nil {
 		return nil, err
 	}
@@ -107,11 +109,11 @@ func (d *Downstream) Begin(ctx context.Context, key elicitation.UpstreamKey) (*e
 	return d.router.Begin(ctx, origin, elicitation.Asks(&asker{server: d.server}), key)
 }
 
-// attach returns the router's session, and makes it if there is none. One that
-// mcp-go has not registered lasts as long as its request: nothing would say when
-// it ends.
-func (d *Downstream) attach(ctx context.Context, session server.ClientSession, info elicitation.SessionInfo) (*elicitation.Session, error) {
-	info.Notify = elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error { return d.notify(ctx, session, m) })
+// attachSession returns the router's session, and attaches it if there is none. A session
+// that mcp-go has not registered is detached when its request ends, because mcp-go does
+// not report its end.
+func (d *Downstream) attachSession(ctx context.Context, session server.ClientSession, info elicitation.SessionInfo) (*elicitation.Session, error) {
+	info.Notify = elicitation.DeliverFunc(func(ctx context.Context, m protocol.Message) error { return d.notifyClient(ctx, session, m) })
 	if d.opts.LogName != nil {
 		info.LogName = d.opts.LogName(session)
 	}
@@ -133,8 +135,8 @@ func (d *Downstream) attach(ctx context.Context, session server.ClientSession, i
 	return to, nil
 }
 
-// notify passes on that a visit is over.
-func (d *Downstream) notify(ctx context.Context, session server.ClientSession, m protocol.Message) error {
+// notifyClient sends the client the notification that a visit is finished.
+func (d *Downstream) notifyClient(ctx context.Context, session server.ClientSession, m protocol.Message) error {
 	n, ok := m.(*protocol.Notification)
 	if !ok || n.Method != protocol.NotifyElicitationCompleted {
 		return fmt.Errorf("elicitation: a %T cannot be sent outside of a request", m)
@@ -146,9 +148,9 @@ func (d *Downstream) notify(ctx context.Context, session server.ClientSession, m
 	return d.server.SendElicitationComplete(ctx, session, params.ElicitationID)
 }
 
-// abilities returns what the client of a session can do, and in which revision.
-// One that cannot be sent requests can do nothing.
-func abilities(ctx context.Context, session server.ClientSession) (caps protocol.ClientCapabilities, version protocol.Version, err error) {
+// readClient returns the capabilities and the revision of the client of a session. Clients
+// of modern revisions, which cannot be sent requests, have no capabilities here.
+func readClient(ctx context.Context, session server.ClientSession) (caps protocol.ClientCapabilities, version protocol.Version, err error) {
 	version = protocol.V20251125
 	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.Modern {
 		return caps, version, nil

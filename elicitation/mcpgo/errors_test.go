@@ -54,7 +54,7 @@ func TestClientErrors(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			g := newGateway(t, setting{revision: legacy, downLines: test.lines})
 			want := "elicitation/create " + test.want
-			if got, err := connect(t, test.open(g.open()), legacy, nil, refuse, nil)(within(t), "form", "prod"); err != nil || got != want {
+			if got, err := newClient(t, test.open(g.open()), legacy, nil, refuse, nil)(within(t), "form", "prod"); err != nil || got != want {
 				t.Errorf("upstream gets %q, %v, want %q", got, err, want)
 			}
 		})
@@ -90,7 +90,10 @@ func TestLocalErrors(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := server.NewMCPServer("gateway", "1")
-			clients := mcpgo.NewDownstream(router, s, nil)
+			clients, err := mcpgo.NewDownstream(router, s, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
 			here := server.NewInProcessSessionWithHandlers("one", nil, answering(func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 				return nil, test.err
 			}), nil)

@@ -64,8 +64,11 @@ func gatewayOfOne(ctx context.Context) error {
 		return err
 	}
 	gateway := server.NewMCPServer("gateway", "1", server.WithElicitation())
-	clients := mcpgo.NewDownstream(router, gateway, nil)
-	upstream := mcpgo.Connect(router, "behind", inner)
+	clients, err := mcpgo.NewDownstream(router, gateway, nil)
+	if err != nil {
+		panic(err)
+	}
+	upstream := mcpgo.NewSharedClient(router, "behind", inner)
 	if err := open(ctx, upstream); err != nil {
 		return err
 	}

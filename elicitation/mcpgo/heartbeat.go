@@ -18,9 +18,9 @@ import (
 
 type tokenKey struct{}
 
-// keepTokens adds middleware to s that puts the progress token of each request into
+// addTokenMiddleware adds middleware to s that puts the progress token of each request into
 // the context of its handler.
-func keepTokens(s *server.MCPServer) {
+func addTokenMiddleware(s *server.MCPServer) {
 	s.Use(func(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 		return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return next(withToken(ctx, r.Params.Meta), r)
@@ -39,13 +39,14 @@ func keepTokens(s *server.MCPServer) {
 	server.WithResourceHandlerMiddleware(resource)(s)
 }
 
-// withToken also hides the token of a request that ctx comes from, as in a process.
+// withToken replaces the token of an outer request from which ctx is derived, as happens
+// within a process.
 func withToken(ctx context.Context, meta *mcp.Meta) context.Context {
 	return context.WithValue(ctx, tokenKey{}, progressToken(meta))
 }
 
-// progressToken returns the token of a request, zero for none. mcp-go hands on
-// whatever JSON the client sent; what is no token counts as none.
+// progressToken returns the token of a request, zero for none. mcp-go does not check the
+// type of the token; one of another type than string or number counts as none.
 func progressToken(meta *mcp.Meta) protocol.ProgressToken {
 	if meta == nil {
 		return protocol.ProgressToken{}
@@ -61,10 +62,10 @@ func progressToken(meta *mcp.Meta) protocol.ProgressToken {
 	return token
 }
 
-// RelayProgress passes on to the client of call what the upstream reports about it,
-// as [elicitation.Call.RelayProgress] does. It is for the OnNotification handler of
-// the upstream connection. Relay nothing for a call whose Origin has no ProgressToken:
-// its client wants none.
+// RelayProgress sends progress of the upstream on call to the call's client, as
+// [elicitation.Call.RelayProgress] does. It is for the OnNotification handler of the
+// upstream connection. Relay nothing for a call whose Origin has no ProgressToken: its
+// client asked for none.
 func RelayProgress(ctx context.Context, call *elicitation.Call, n mcp.JSONRPCNotification) error {
 	if n.Method != protocol.NotifyProgress {
 		return fmt.Errorf("elicitation call: progress: %q is something else", n.Method)
@@ -82,15 +83,15 @@ func RelayProgress(ctx context.Context, call *elicitation.Call, n mcp.JSONRPCNot
 
 var errNotWritten = errors.New("elicitation: progress was not written to the client in time")
 
-// DeliverProgress implements [elicitation.ProgressDeliverer]. mcp-go queues
-// notifications, and the answer does not pass the queue. DeliverProgress returns when
-// the notification has left the queue to be written. One that stays there when ctx
-// ends, or for too long, is taken back.
+// DeliverProgress implements [elicitation.ProgressDeliverer]. mcp-go queues notifications,
+// while responses do not pass the queue. To keep the order DeliverProgress blocks until
+// mcp-go encodes the notification. One that is not encoded when ctx ends, or within
+// progressTimeout, is withdrawn.
 func (a *asker) DeliverProgress(ctx context.Context, p *protocol.Progress) error {
-	n := sdkProgress(p)
+	n := encodeProgress(p)
 	fields := n.Params.AdditionalFields
 	session := server.ClientSessionFromContext(ctx)
-	if !encodes(session) {
+	if !encodesQueue(session) {
 		var token any
 		if err := json.Unmarshal([]byte(p.Token.String()), &token); err != nil {
 			return err
@@ -100,7 +101,7 @@ func (a *asker) DeliverProgress(ctx context.Context, p *protocol.Progress) error
 	}
 	stays := a.queued != nil && !a.queued.hasLeft()
 	if stays && len(session.NotificationChannel()) > 0 {
-		return errNotWritten // nor is what comes behind it
+		return errNotWritten // the queue does not move
 	}
 	a.queued = &queuedProgress{value: p.Progress, left: make(chan struct{})}
 	fields["progress"] = a.queued
@@ -109,7 +110,7 @@ func (a *asker) DeliverProgress(ctx context.Context, p *protocol.Progress) error
 		return err
 	}
 	if stays {
-		return nil // mcp-go took the last one and lost it: no reason to wait for each
+		return nil // mcp-go dequeued the last one without encoding it: do not wait again
 	}
 	timer := time.NewTimer(progressTimeout)
 	defer timer.Stop()
@@ -119,32 +120,32 @@ func (a *asker) DeliverProgress(ctx context.Context, p *protocol.Progress) error
 	case <-ctx.Done():
 	case <-timer.C:
 	}
-	if a.queued.takeBack() {
+	if a.queued.withdraw() {
 		return errNotWritten
 	}
 	return nil
 }
 
-// encodes reports whether a session encodes what is in its queue. Others, such as one
-// in the process, look at the values.
-func encodes(session server.ClientSession) bool {
-	switch sdkType(session) {
+// encodesQueue reports whether a session encodes the notifications in its queue. Others,
+// such as one within the process, read the values.
+func encodesQueue(session server.ClientSession) bool {
+	switch sessionType(session) {
 	case "streamableHttpSession", "stdioSession", "sseSession":
 		return true
 	}
 	return false
 }
 
-// queuedProgress is the value of a progress notification in a queue of mcp-go's. It
-// notices when the notification is encoded, which is just before it is written, and
-// keeps one from being written that was taken back.
+// queuedProgress is the value of a progress notification in a queue of mcp-go's. mcp-go
+// encodes a notification just before it writes it: queuedProgress signals that, and fails
+// to encode once it is withdrawn, so that the notification is not written.
 type queuedProgress struct {
 	value float64
 	left  chan struct{} // closed when it is encoded for the first time
 
 	mu        sync.Mutex
 	encoded   bool
-	takenBack bool // before it was encoded
+	withdrawn bool // before it was encoded
 }
 
 // MarshalJSON implements [json.Marshaler]. It may be called more than once.
@@ -155,18 +156,19 @@ func (q *queuedProgress) MarshalJSON() ([]byte, error) {
 		q.encoded = true
 		close(q.left)
 	}
-	if q.takenBack {
+	if q.withdrawn {
 		return nil, errNotWritten
 	}
 	return json.Marshal(q.value)
 }
 
-// takeBack reports false if it is too late.
-func (q *queuedProgress) takeBack() bool {
+// withdraw prevents the notification from being written. It reports false if it is encoded
+// already.
+func (q *queuedProgress) withdraw() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.takenBack = !q.encoded
-	return q.takenBack
+	q.withdrawn = !q.encoded
+	return q.withdrawn
 }
 
 func (q *queuedProgress) hasLeft() bool {

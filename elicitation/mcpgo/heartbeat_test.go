@@ -133,7 +133,7 @@ func callWithHeartbeats(
 				return nil, ctx.Err()
 			}
 		}
-		return connect(t, g.open(), revision, nil, answer, func(n mcp.JSONRPCNotification) {
+		return newClient(t, g.open(), revision, nil, answer, func(n mcp.JSONRPCNotification) {
 			if n.Method == protocol.NotifyProgress {
 				progress <- n.Params.AdditionalFields
 			}
@@ -206,7 +206,10 @@ func TestHeartbeatsInAProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := server.NewMCPServer("gateway", "1", server.WithElicitation())
-	clients := mcpgo.NewDownstream(router, s, nil)
+	clients, err := mcpgo.NewDownstream(router, s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	handler := func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		call, err := clients.Begin(ctx, "")
 		if err != nil {
@@ -263,7 +266,10 @@ func TestProgressToAClientThatDoesNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := server.NewMCPServer("gateway", "1", server.WithElicitation())
-	clients := mcpgo.NewDownstream(router, s, nil)
+	clients, err := mcpgo.NewDownstream(router, s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	stuck, read := make(chan struct{}), make(chan struct{})
 	handler := func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		call, err := clients.Begin(ctx, "")

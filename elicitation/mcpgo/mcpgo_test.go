@@ -20,6 +20,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
 	rondo "github.com/rondo-mcp/rondo/client"
@@ -103,12 +104,21 @@ type gateway struct {
 	open   func() transport.Interface // a connection of a client
 	down   *httptest.Server           // nil: lines
 	gets   atomic.Int32               // GET requests of clients
+	// cancelled gets a value after each event elicitation.cancelled was logged.
+	cancelled chan struct{}
 }
 
 func newGateway(t *testing.T, set setting) *gateway {
 	t.Helper()
 	core, logs := observer.New(zap.DebugLevel)
-	router, err := elicitation.New(&elicitation.Options{Logger: zap.New(core), Timeout: set.timeout, Heartbeat: set.heartbeat})
+	cancelled := make(chan struct{}, 16)
+	signal := zap.Hooks(func(e zapcore.Entry) error {
+		if e.Message == "elicitation.cancelled" {
+			cancelled <- struct{}{}
+		}
+		return nil
+	})
+	router, err := elicitation.New(&elicitation.Options{Logger: zap.New(core, signal), Timeout: set.timeout, Heartbeat: set.heartbeat})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,10 +131,13 @@ func newGateway(t *testing.T, set setting) *gateway {
 		return err
 	}
 	s := server.NewMCPServer("gateway", "1", server.WithElicitation())
-	clients := mcpgo.NewDownstream(router, s, set.opts)
+	clients, err := mcpgo.NewDownstream(router, s, set.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var shared *client.Client
 	if set.shared {
-		shared = mcpgo.Connect(router, "shared", open(), client.WithProtocolVersion(set.revision))
+		shared = mcpgo.NewSharedClient(router, "shared", open(), client.WithProtocolVersion(set.revision))
 		if err := start(shared); err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +161,7 @@ func newGateway(t *testing.T, set setting) *gateway {
 		}
 		defer call.End()
 		if upstream == nil {
-			upstream = mcpgo.ConnectFor(router, call, key, open(), client.WithProtocolVersion(set.revision))
+			upstream = mcpgo.NewClient(router, call, key, open(), client.WithProtocolVersion(set.revision))
 			if err := start(upstream); err != nil {
 				return nil, err
 			}
@@ -164,7 +177,7 @@ func newGateway(t *testing.T, set setting) *gateway {
 	for _, name := range []string{"form", "visit", "slow"} {
 		s.AddTool(mcp.NewTool(name), pass)
 	}
-	g := &gateway{router: router, logs: logs}
+	g := &gateway{router: router, logs: logs, cancelled: cancelled}
 	if set.downLines {
 		g.open = overLines(t, s)
 		return g
@@ -257,10 +270,10 @@ func accept(reason string) answering {
 
 func (g *gateway) mcpGo(t *testing.T, revision string, declared *mcp.ElicitationCapability, f answering, watch func(mcp.JSONRPCNotification)) person {
 	t.Helper()
-	return connect(t, g.open(), revision, declared, f, watch)
+	return newClient(t, g.open(), revision, declared, f, watch)
 }
 
-func connect(t *testing.T, over transport.Interface, revision string, declared *mcp.ElicitationCapability, f answering, watch func(mcp.JSONRPCNotification)) person {
+func newClient(t *testing.T, over transport.Interface, revision string, declared *mcp.ElicitationCapability, f answering, watch func(mcp.JSONRPCNotification)) person {
 	t.Helper()
 	opts := []client.ClientOption{client.WithProtocolVersion(revision), client.WithClientCapabilities(mcp.ClientCapabilities{Elicitation: declared})}
 	if f != nil {
@@ -462,7 +475,10 @@ func TestAmbiguous(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := server.NewMCPServer("gateway", "1")
-	clients := mcpgo.NewDownstream(router, s, nil)
+	clients, err := mcpgo.NewDownstream(router, s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	session := server.NewInProcessSessionWithHandlers("one", nil, accept("r"), nil)
 	session.SetClientCapabilities(mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}})
 	ctx, cancel := context.WithCancel(s.WithContext(t.Context(), session))
@@ -504,7 +520,10 @@ func TestSessionEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := server.NewMCPServer("gateway", "1")
-	clients := mcpgo.NewDownstream(router, s, nil)
+	clients, err := mcpgo.NewDownstream(router, s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	session := server.NewInProcessSession("one", nil)
 	if err := s.RegisterSession(t.Context(), session); err != nil {
 		t.Fatal(err)
@@ -523,5 +542,15 @@ func TestSessionEnds(t *testing.T) {
 	s.UnregisterSession(t.Context(), "one")
 	if _, err := router.Begin(ctx, elicitation.Origin{Session: first.Origin().Session}, elicitation.Via{}, "c"); err == nil {
 		t.Error("the session is still attached")
+	}
+}
+
+// TestNewDownstreamRefuses: a router and a server are required.
+func TestNewDownstreamRefuses(t *testing.T) {
+	if _, err := mcpgo.NewDownstream(nil, server.NewMCPServer("test", "1"), nil); err == nil {
+		t.Error("without a router: no error")
+	}
+	if _, err := mcpgo.NewDownstream(new(elicitation.Router), nil, nil); err == nil {
+		t.Error("without a server: no error")
 	}
 }

@@ -14,21 +14,21 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// progressTimeout bounds how long the news that somebody is still at a question
-// may take to another replica or to the upstream: on standard input and output
-// mcp-go reads nothing else of the client meanwhile.
+// progressTimeout bounds the sending of progress on a question to another replica or to
+// the upstream: on standard input and output mcp-go reads nothing else of the client
+// meanwhile.
 const progressTimeout = time.Second
 
-// hearProgress hands the router what clients report about questions, so that
-// those do not time out. The rest is the host's.
-func (d *Downstream) hearProgress(ctx context.Context, n mcp.JSONRPCNotification) {
-	if !d.progressed(ctx, n) && d.opts.Progress != nil {
+// receiveProgress passes clients' progress on questions to the router, which extends their
+// timeout. All other progress goes to Options.Progress.
+func (d *Downstream) receiveProgress(ctx context.Context, n mcp.JSONRPCNotification) {
+	if !d.extendQuestion(ctx, n) && d.opts.Progress != nil {
 		d.opts.Progress(ctx, n)
 	}
 }
 
-// progressed tells whether n was about a question.
-func (d *Downstream) progressed(ctx context.Context, n mcp.JSONRPCNotification) bool {
+// extendQuestion reports whether n was progress on a question.
+func (d *Downstream) extendQuestion(ctx context.Context, n mcp.JSONRPCNotification) bool {
 	d.mu.Lock()
 	known := d.sessions[server.ClientSessionFromContext(ctx)]
 	var session *elicitation.Session
@@ -37,7 +37,7 @@ func (d *Downstream) progressed(ctx context.Context, n mcp.JSONRPCNotification) 
 	}
 	d.mu.Unlock()
 	if session == nil {
-		return false // has no call, and so no question
+		return false // no call has begun in the session
 	}
 	params, err := json.Marshal(n.Params)
 	if err != nil {
@@ -55,13 +55,14 @@ func (d *Downstream) progressed(ctx context.Context, n mcp.JSONRPCNotification) 
 	return err == nil && disposition != elicitation.Unknown
 }
 
-// transportKey is where [Transport] leaves the connection of a question.
+// transportKey is the context key of the connection on which [Transport] received a
+// question.
 type transportKey struct{}
 
-// A relay passes on to the upstream what the client reports about one question.
-// The client's own messages never wait for it: while one report is on its way only
-// the last of those that follow is kept.
-type relay struct {
+// A progressReporter sends the client's progress on one question to the upstream which
+// asked it, on a goroutine of its own, so that it does not delay the client's messages.
+// While one report is being sent only the last of those that follow is kept.
+type progressReporter struct {
 	ctx  context.Context
 	over transport.Interface
 
@@ -71,26 +72,26 @@ type relay struct {
 	stopped bool
 }
 
-// relayTo returns the relay of a question whose handler has ctx, nil where the
-// connection is not known.
-func relayTo(ctx context.Context) *relay {
+// newProgressReporter returns the reporter of a question whose handler has ctx, nil where
+// the connection is not known.
+func newProgressReporter(ctx context.Context) *progressReporter {
 	over, ok := ctx.Value(transportKey{}).(transport.Interface)
 	if !ok {
 		return nil
 	}
-	return &relay{ctx: ctx, over: over}
+	return &progressReporter{ctx: ctx, over: over}
 }
 
-// options are those of the question.
-func (r *relay) options() *elicitation.ElicitOptions {
+// elicitOptions returns the options of the question. r may be nil.
+func (r *progressReporter) elicitOptions() *elicitation.ElicitOptions {
 	if r == nil {
 		return nil
 	}
-	return &elicitation.ElicitOptions{Progress: r.report}
+	return &elicitation.ElicitOptions{Progress: r.reportProgress}
 }
 
-// report sends p, if the upstream wants to know. It returns at once.
-func (r *relay) report(p *protocol.Progress) {
+// reportProgress sends p, if the upstream gave a token. It does not block.
+func (r *progressReporter) reportProgress(p *protocol.Progress) {
 	if p.Token.IsZero() {
 		return
 	}
@@ -102,12 +103,12 @@ func (r *relay) report(p *protocol.Progress) {
 	r.next = p
 	if !r.sending {
 		r.sending = true
-		go r.send()
+		go r.sendReports()
 	}
 }
 
-// stop says that the question has ended: nothing is reported about it any more.
-func (r *relay) stop() {
+// stopReporting drops all further progress: the question has ended. r may be nil.
+func (r *progressReporter) stopReporting() {
 	if r == nil {
 		return
 	}
@@ -116,7 +117,7 @@ func (r *relay) stop() {
 	r.stopped, r.next = true, nil
 }
 
-func (r *relay) send() {
+func (r *progressReporter) sendReports() {
 	for {
 		r.mu.Lock()
 		p := r.next
@@ -127,13 +128,13 @@ func (r *relay) send() {
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.ctx, progressTimeout)
-		_ = r.over.SendNotification(ctx, sdkProgress(p)) // the answer will tell it, too
+		_ = r.over.SendNotification(ctx, encodeProgress(p)) // may be lost; the answer follows
 		cancel()
 	}
 }
 
-// sdkProgress spells progress for mcp-go.
-func sdkProgress(p *protocol.Progress) mcp.JSONRPCNotification {
+// encodeProgress converts progress to mcp-go's type.
+func encodeProgress(p *protocol.Progress) mcp.JSONRPCNotification {
 	fields := map[string]any{"progressToken": json.RawMessage(p.Token.String()), "progress": p.Progress}
 	if p.Total != nil {
 		fields["total"] = *p.Total

@@ -82,7 +82,7 @@ func TestProgress(t *testing.T) {
 			set.serve, heard = asking(test.token)
 			g := newGateway(t, set)
 			over := g.open()
-			call := connect(t, over, legacy, nil, func(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+			call := newClient(t, over, legacy, nil, func(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 				for i := range 6 { // half as long again as the router waits
 					time.Sleep(patience / 4)
 					report(t, over, r.Params.Meta.ProgressToken, i)
@@ -119,7 +119,7 @@ func TestProgressOfStrangers(t *testing.T) {
 	set.serve, heard = asking("up-7")
 	g := newGateway(t, set)
 	stranger := g.open()
-	connect(t, stranger, legacy, nil, accept("never asked"), nil)
+	newClient(t, stranger, legacy, nil, accept("never asked"), nil)
 	reported, over := make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() { close(over) })
 	call := g.mcpGo(t, legacy, nil, func(ctx context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {

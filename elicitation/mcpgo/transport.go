@@ -8,10 +8,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Transport wraps a transport of mcp-go so that the errors with which a client's
-// handlers refuse a request of the server leave with their code, where mcp-go gives
-// them all -32603, and so that [ElicitationHandler] can report progress to the
-// server that asks. The wrapper can do what the transport can.
+// Transport wraps a transport of mcp-go. It sends the errors of a client's handlers with
+// their codes, where mcp-go gives them all -32603, and lets [ElicitationHandler] report
+// progress to the server that asks. The wrapper has the optional methods of the transport.
 func Transport(t transport.Interface) transport.Interface {
 	both, ok := t.(transport.BidirectionalInterface)
 	if !ok {
@@ -27,8 +26,7 @@ type lineTransport struct {
 	transport.BidirectionalInterface
 }
 
-// SetRequestHandler tells the handler where a request came from, and answers in
-// its place where it fails.
+// SetRequestHandler adds the connection to the handler's context, and encodes its errors.
 func (t *lineTransport) SetRequestHandler(h transport.RequestHandler) {
 	t.BidirectionalInterface.SetRequestHandler(func(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 		response, err := h(context.WithValue(ctx, transportKey{}, t.BidirectionalInterface), r)
@@ -44,14 +42,14 @@ func (t *lineTransport) SetRequestHandler(h transport.RequestHandler) {
 	})
 }
 
-// SetConnectionLostHandler passes on what some transports offer.
+// SetConnectionLostHandler calls the method of transports that have it.
 func (t *lineTransport) SetConnectionLostHandler(h func(error)) {
 	if inner, ok := t.BidirectionalInterface.(interface{ SetConnectionLostHandler(func(error)) }); ok {
 		inner.SetConnectionLostHandler(h)
 	}
 }
 
-// RequiresLegacyProtocol passes on what some transports require.
+// RequiresLegacyProtocol calls the method of transports that have it.
 func (t *lineTransport) RequiresLegacyProtocol() bool {
 	inner, ok := t.BidirectionalInterface.(interface{ RequiresLegacyProtocol() bool })
 	return ok && inner.RequiresLegacyProtocol()
@@ -60,7 +58,7 @@ func (t *lineTransport) RequiresLegacyProtocol() bool {
 // httpTransport is also an HTTPConnection, which mcp-go's client looks for.
 type httpTransport struct{ lineTransport }
 
-// SetProtocolVersion passes the agreed revision on.
+// SetProtocolVersion sets the negotiated revision.
 func (t *httpTransport) SetProtocolVersion(version string) {
 	t.BidirectionalInterface.(transport.HTTPConnection).SetProtocolVersion(version)
 }

@@ -13,36 +13,42 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// completionTimeout bounds how long the news that a visit is over may take to
-// another replica: mcp-go reads nothing else of the connection meanwhile.
+// completionTimeout bounds the notification of another replica that a visit is finished:
+// mcp-go reads nothing else of the connection meanwhile.
 const completionTimeout = 2 * time.Second
 
 type callKey struct{}
 
-// WithCall returns a context for calls of the upstream client that serve call:
-// wherever mcp-go tells which of them made the upstream ask, it is by this
-// context.
+// WithCall returns a context for calls of the upstream client that serve call. Where
+// mcp-go derives the context of a question from that of the call which caused it, the
+// question belongs to call.
 func WithCall(ctx context.Context, call *elicitation.Call) context.Context {
 	return context.WithValue(ctx, callKey{}, call)
 }
 
-// Connect returns a client of mcp-go on a connection to an upstream, named by
-// key, that nobody has started yet. What the upstream asks on it goes to router.
-// The client declares both modes of elicitation, since the capabilities of a
-// connection are fixed before it is known who will be asked: a question that the
-// client of a call cannot be asked is refused when it comes. opts are the host's
-// own, which may declare something else.
-func Connect(router *elicitation.Router, key elicitation.UpstreamKey, over transport.Interface, opts ...client.ClientOption) *client.Client {
-	return connect(router, key, over, &protocol.ElicitationCapability{Form: true, URL: true}, opts)
+// NewClient returns a client of mcp-go, not yet started, on an upstream connection that
+// only call uses. key is the key with which the call was begun. The client declares the
+// elicitation capabilities of the call's client, and passes questions of the upstream to
+// it. opts are the host's own, and may declare others.
+func NewClient(
+	router *elicitation.Router, call *elicitation.Call, key elicitation.UpstreamKey,
+	over transport.Interface, opts ...client.ClientOption,
+) *client.Client {
+	return newClient(router, key, over, call.UpstreamCapabilities().Elicitation, opts)
 }
 
-// ConnectFor is [Connect] for a connection of one call's own, on which what its
-// client can be asked is declared, and nothing more.
-func ConnectFor(router *elicitation.Router, call *elicitation.Call, key elicitation.UpstreamKey, over transport.Interface, opts ...client.ClientOption) *client.Client {
-	return connect(router, key, over, call.UpstreamCapabilities().Elicitation, opts)
+// NewSharedClient is [NewClient] for a connection that calls share. The capabilities of a
+// connection are fixed when it opens, before the calls are known. It therefore declares
+// both modes; questions that the client of a call cannot be asked are refused.
+func NewSharedClient(
+	router *elicitation.Router, key elicitation.UpstreamKey,
+	over transport.Interface, opts ...client.ClientOption,
+) *client.Client {
+	modes := &protocol.ElicitationCapability{Form: true, URL: true}
+	return newClient(router, key, over, modes, opts)
 }
 
-func connect(router *elicitation.Router, key elicitation.UpstreamKey, over transport.Interface, modes *protocol.ElicitationCapability, opts []client.ClientOption) *client.Client {
+func newClient(router *elicitation.Router, key elicitation.UpstreamKey, over transport.Interface, modes *protocol.ElicitationCapability, opts []client.ClientOption) *client.Client {
 	if modes != nil {
 		declared := &mcp.ElicitationCapability{}
 		if modes.Form {
@@ -59,9 +65,9 @@ func connect(router *elicitation.Router, key elicitation.UpstreamKey, over trans
 	c := client.NewClient(Transport(over), opts...)
 	c.OnNotification(func(n mcp.JSONRPCNotification) {
 		if id, ok := n.Params.AdditionalFields["elicitationId"].(string); ok && n.Method == protocol.NotifyElicitationCompleted {
-			// At once, since the stream of the call may end with the next
-			// message. The router has counted and logged what became of it; a
-			// notification has nobody to tell.
+			// Without a goroutine, since the stream of the call may end with the next
+			// message. The router counts and logs the outcome; a notification has no
+			// response.
 			ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
 			defer cancel()
 			_, _ = router.ElicitationCompleted(ctx, key, id)
@@ -70,42 +76,41 @@ func connect(router *elicitation.Router, key elicitation.UpstreamKey, over trans
 	return c
 }
 
-// ElicitationHandler returns the handler for what the upstream asks on the
-// connection named by key, for hosts that make their client themselves. Over
-// [Transport] its errors have their codes, and the upstream hears of the client's
-// progress with the token that it gave, if it gave one.
+// ElicitationHandler returns the handler for questions of the upstream on the connection
+// named by key, for hosts that make their client themselves. Over [Transport] its errors
+// have their codes, and the upstream gets the client's progress if it gave a token.
 func ElicitationHandler(router *elicitation.Router, key elicitation.UpstreamKey) client.ElicitationHandler {
-	return handler{router, key}
+	return elicitationHandler{router, key}
 }
 
-type handler struct {
+type elicitationHandler struct {
 	router *elicitation.Router
 	key    elicitation.UpstreamKey
 }
 
-// Elicit asks the client of the call that the context names, or of the one call
-// on the connection. The upstream is told what its errors say.
-func (h handler) Elicit(ctx context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+// Elicit asks the client of the call in the context, or of the only call on the
+// connection. Its errors are for the upstream.
+func (h elicitationHandler) Elicit(ctx context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	params, err := json.Marshal(request.Params)
 	if err != nil {
 		return nil, errInternal()
 	}
-	progress := relayTo(ctx)
-	defer progress.stop()
+	progress := newProgressReporter(ctx)
+	defer progress.stopReporting()
 	var answer *protocol.ElicitResult
 	if call, ok := ctx.Value(callKey{}).(*elicitation.Call); ok && call != nil {
-		answer, err = call.Elicit(ctx, params, progress.options())
+		answer, err = call.Elicit(ctx, params, progress.elicitOptions())
 	} else {
-		answer, err = h.router.ElicitFrom(ctx, h.key, params, progress.options())
+		answer, err = h.router.ElicitFrom(ctx, h.key, params, progress.elicitOptions())
 	}
 	if err != nil {
 		return nil, err
 	}
-	return sdkResult(answer)
+	return decodeResult(answer)
 }
 
-// sdkResult spells an answer for mcp-go.
-func sdkResult(answer *protocol.ElicitResult) (*mcp.ElicitationResult, error) {
+// decodeResult converts an answer to mcp-go's type.
+func decodeResult(answer *protocol.ElicitResult) (*mcp.ElicitationResult, error) {
 	data, err := json.Marshal(answer)
 	if err != nil {
 		return nil, errInternal()
@@ -117,7 +122,7 @@ func sdkResult(answer *protocol.ElicitResult) (*mcp.ElicitationResult, error) {
 	return &result, nil
 }
 
-// errInternal is what an upstream is told of what is none of its business.
+// errInternal returns the error for an upstream that does not name the cause.
 func errInternal() error {
 	return protocol.Errorf(protocol.CodeInternalError, "internal error")
 }

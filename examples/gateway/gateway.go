@@ -46,9 +46,12 @@ func newGateway(
 	}
 	g := &gateway{router: router, registry: registry}
 	g.server = mcp.NewServer(&mcp.Implementation{Name: "gateway", Version: "1.0.0"}, nil)
-	g.clients = gosdk.NewDownstream(g.router, g.server, &gosdk.Options{
+	g.clients, err = gosdk.NewDownstream(g.router, g.server, &gosdk.Options{
 		LogName: clientName,
 	})
+	if err != nil {
+		return nil, err
+	}
 	for name, url := range upstreams {
 		if err := g.publish(ctx, name, url); err != nil {
 			return nil, fmt.Errorf("upstream %s: %w", name, err)

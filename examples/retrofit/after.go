@@ -26,8 +26,9 @@ func after(files *files) (http.Handler, error) {
 
 	server := mcp.NewServer(&mcp.Implementation{Name: "files", Version: "1.0.0"}, nil)
 	mcp.AddTool(server, &mcp.Tool{Name: "delete", Description: "Deletes a file."}, deleteFile)
-	if err := gosdk.Install(server); err != nil {
+	a, err := gosdk.Install(server, nil)
+	if err != nil {
 		return nil, err
 	}
-	return gosdk.Handler(server, nil), nil
+	return a.Handler(nil), nil
 }

@@ -64,7 +64,10 @@ func startGateway(t *testing.T, dial upstreamDialer, tools ...string) (endpoint 
 		t.Fatal(err)
 	}
 	srv := mcp.NewServer(&mcp.Implementation{Name: "gateway", Version: "1.0.0"}, nil)
-	clients := gosdk.NewDownstream(router, srv, nil)
+	clients, err := gosdk.NewDownstream(router, srv, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range tools {
 		srv.AddTool(&mcp.Tool{Name: name, InputSchema: map[string]any{"type": "object"}}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			key := elicitation.UpstreamKey(uuid.NewString())

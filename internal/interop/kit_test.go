@@ -89,10 +89,11 @@ func kitOfficial(t *testing.T, effects *roundtriptest.Effects, opts roundtrip.Op
 		}
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}}, nil
 	})
-	if err := gosdk.Install(srv, gosdk.WithFunnel(opts)); err != nil {
+	a, err := gosdk.Install(srv, &gosdk.Options{Options: opts})
+	if err != nil {
 		t.Fatal(err)
 	}
-	return gosdk.Handler(srv, nil)
+	return a.Handler(nil)
 }
 
 func kitMCPGo(t *testing.T, effects *roundtriptest.Effects, opts roundtrip.Options) http.Handler {

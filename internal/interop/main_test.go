@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
 // This program is a server on standard input and output instead of the tests of it when one of
@@ -30,9 +28,9 @@ func TestMain(m *testing.M) {
 	case os.Getenv(asOfficial) != "":
 		err = newGoSDKServer(true).Run(context.Background(), &mcp.StdioTransport{})
 	case os.Getenv(asRetrofit) != "":
-		srv, failed := retrofitted(os.Getenv(asRetrofit) == "pushed")
+		srv, adapter, failed := retrofitted(os.Getenv(asRetrofit) == "pushed")
 		if err = failed; err == nil {
-			err = srv.Run(context.Background(), gosdk.Transport(&mcp.StdioTransport{}))
+			err = srv.Run(context.Background(), adapter.Transport(&mcp.StdioTransport{}))
 		}
 	default:
 		os.Exit(m.Run())

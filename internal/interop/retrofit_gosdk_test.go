@@ -53,35 +53,33 @@ func retrofitDefects(push bool) map[string]defect {
 }
 
 // newRetrofit returns the scripted server of the official Go SDK with gosdk.Install.
-func newRetrofit(t *testing.T, push bool) *mcp.Server {
+func newRetrofit(t *testing.T, push bool) (*mcp.Server, *gosdk.Adapter) {
 	t.Helper()
-	s, err := retrofitted(push)
+	s, a, err := retrofitted(push)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return s, a
 }
 
-func retrofitted(push bool) (*mcp.Server, error) {
+func retrofitted(push bool) (*mcp.Server, *gosdk.Adapter, error) {
 	s := newGoSDKServer(push)
-	opts := []gosdk.Option{gosdk.WithExactWire()}
-	if push {
-		opts = append(opts, gosdk.WithUnmodifiedHandlers())
-	}
-	return s, gosdk.Install(s, opts...)
+	a, err := gosdk.Install(s, &gosdk.Options{ExactWire: true, UnmodifiedHandlers: push})
+	return s, a, err
 }
 
 // listenRetrofit serves one over HTTP, to both eras.
 func listenRetrofit(t *testing.T, push bool) (endpoint string, _ said) {
-	return listen(t, gosdk.Handler(newRetrofit(t, push), nil))
+	_, a := newRetrofit(t, push)
+	return listen(t, a.Handler(nil))
 }
 
 func retrofitRoutes(revision string, push bool) []route {
 	serveStream := func(t *testing.T) (line, said) {
 		ours, theirs, said := stream(t)
-		s := newRetrofit(t, push)
+		s, a := newRetrofit(t, push)
 		serve(t, theirs, func(ctx context.Context) {
-			_ = s.Run(ctx, gosdk.Transport(&mcp.IOTransport{Reader: theirs.r, Writer: theirs.w}))
+			_ = s.Run(ctx, a.Transport(&mcp.IOTransport{Reader: theirs.r, Writer: theirs.w}))
 		})
 		return ours, said
 	}

@@ -43,8 +43,8 @@ func BenchmarkFlow(b *testing.B) {
 		handler http.Handler
 	}{
 		{"sdk", mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return stock }, stateless)},
-		{"elicit", gosdk.Handler(single(b, elicits), opts)},
-		{"unmodified", gosdk.Handler(single(b, pushes, gosdk.WithUnmodifiedHandlers()), opts)},
+		{"elicit", gosdk.HandlerOf(single(b, elicits), opts)},
+		{"unmodified", gosdk.HandlerOf(single(b, pushes, withUnmodifiedHandlers()), opts)},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			b.ReportAllocs()

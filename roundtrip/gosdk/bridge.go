@@ -8,21 +8,25 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// errBridged stops the SDK from putting returned questions to a legacy client.
-var errBridged = errors.New("the funnel puts the questions to the client")
+// The SDK has a bridge to legacy clients: where a handler returns questions it pushes
+// them itself, for one round. The adapter stops the bridge before it sends anything,
+// since the funnel validates answers, and knows more than one round.
 
-// bridge is the function of the SDK that puts one returned question to a legacy
-// client. What a handler pushes itself does not pass it, and is let through.
-const bridge = "github.com/modelcontextprotocol/go-sdk/mcp.fulfillServerInputRequest"
+// errBridgeStopped is returned to the bridge in place of the answer to its question.
+var errBridgeStopped = errors.New("the funnel puts the questions to the client")
 
-// bridging reports whether the SDK's bridge is among the callers: nothing in
-// what it sends tells.
-func bridging() bool {
+// bridgeFunction is the function of the SDK that pushes one returned question. It is not
+// on the call stack of a question that a handler pushes itself.
+const bridgeFunction = "github.com/modelcontextprotocol/go-sdk/mcp.fulfillServerInputRequest"
+
+// calledByBridge reports whether the SDK's bridge is on the call stack. Its questions
+// cannot be recognized by what they contain.
+func calledByBridge() bool {
 	callers := make([]uintptr, 32)
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
 	for {
 		frame, more := frames.Next()
-		if frame.Function == bridge {
+		if frame.Function == bridgeFunction {
 			return true
 		}
 		if !more {
@@ -31,24 +35,24 @@ func bridging() bool {
 	}
 }
 
-// The words with which the SDK fails before its bridge sends anything, and in
-// place of it where a resource's handler has returned questions.
+// The texts of the SDK's errors where it fails before the bridge sends anything; the
+// last is that of a resource handler which returned questions and no contents.
 const (
 	bridgeError  = "multi-round-trip: "
 	bridgeBusy   = "the server is busy, retry later"
 	bridgeUnread = "read handler returned nil information"
 )
 
-// bridgeFailed reports whether err is of the bridge and not of the handler. To
-// be wrong costs a run of the handler.
-func (c *call) bridgeFailed(err error) bool {
+// isBridgeError reports whether err comes from the bridge and not from the handler.
+// Where it is wrong the handler runs once more than needed.
+func (c *call) isBridgeError(err error) bool {
 	switch {
 	case err == nil:
 		return false
-	case errors.Is(err, errBridged):
+	case errors.Is(err, errBridgeStopped):
 		return true
 	case c.method == protocol.MethodReadResource && strings.HasSuffix(err.Error(), bridgeUnread):
-		return c.Version.Era() == protocol.Legacy || c.disguise() != ""
+		return c.Version.Era() == protocol.Legacy || c.shadowVersion() != ""
 	}
 	return strings.HasPrefix(err.Error(), bridgeError) || err.Error() == bridgeBusy
 }

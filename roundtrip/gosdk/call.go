@@ -16,16 +16,16 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// PrincipalOf is the default of [WithPrincipal]. Requests that came over HTTP
-// are from the user of their bearer token, under the issuer that the token
-// verifier left in Extra["iss"], if any; from nobody in particular without a
-// token. All others belong to the one user of the process.
+// PrincipalOf is the default of [Options].Principal. The principal of an HTTP request is
+// the user of its bearer token, under the issuer that the token verifier left in
+// Extra["iss"], if any; a request without a token is anonymous. On other transports
+// the caller is [roundtrip.Local].
 //
-// A token without a user ID is anonymous: where a server tells its callers
-// apart by something else, say so with [WithPrincipal].
+// A token without a user ID is anonymous, too. Servers that identify their callers in
+// another way set [Options].Principal.
 func PrincipalOf(req mcp.Request) roundtrip.Principal {
 	extra := req.GetExtra()
-	if extra == nil || extra.Header == nil || extra.Header[localKey] != nil {
+	if extra == nil || extra.Header == nil || extra.Header[streamHeader] != nil {
 		return roundtrip.Local()
 	}
 	if extra.TokenInfo == nil || extra.TokenInfo.UserID == "" {
@@ -35,38 +35,41 @@ func PrincipalOf(req mcp.Request) roundtrip.Principal {
 	return roundtrip.Principal{Issuer: issuer, Subject: extra.TokenInfo.UserID}
 }
 
-// call is one request on its way through the funnel and back.
+// call is one request that can have rounds, from its arrival to its response. Its
+// fields are set by newCall, but for those that a run of the handler sets; runs of one
+// call do not overlap.
 type call struct {
 	roundtrip.Call
-	adapter *adapter
-	method  string
-	request mcp.Request
-	session *mcp.ServerSession // the client's
-	next    mcp.MethodHandler
-	client  *mcp.Implementation
-	// said is what the client declared, as the SDK keeps it.
-	said *mcp.ClientCapabilities
+	adapter  *Adapter
+	method   string
+	request  mcp.Request
+	session  *mcp.ServerSession // the client's
+	next     mcp.MethodHandler
+	client   *mcp.Implementation
+	declared *mcp.ClientCapabilities // by the client, as the SDK decoded them
 
-	// complete is what the handler answered, and placeholder what stands for it
-	// in the funnel, which needs to know little of it.
+	// complete is the handler's complete result. The funnel gets placeholder in its
+	// place: a result without content, since the funnel looks at nothing but IsError.
 	complete    mcp.Result
 	placeholder protocol.Result
-	// failure is the error that the SDK has made complete of, for a typed tool.
-	failure error
-	pushed  atomic.Bool // a question was put to a legacy client
-	// misled says that the session is of an older revision and that the SDK
-	// takes it for modern, since that is what the client asked for at first.
-	misled bool
-	// returns says that the handler returns its questions and that the SDK
-	// would put them to a legacy client itself.
-	returns bool
+	// toolError is the error of a typed tool from which the SDK made complete.
+	toolError error
+	// askedByPush is set once a question was pushed to a legacy client. Pushes of one
+	// run may overlap.
+	askedByPush atomic.Bool
+	// sdkSaysModern is set where the session is of a legacy revision and the SDK treats
+	// it as modern, because the client proposed a modern revision in initialize.
+	sdkSaysModern bool
+	// returnsQuestions is set once the SDK's bridge was stopped: the handler returns its
+	// questions, and is run behind a modern shadow session from then on.
+	returnsQuestions bool
 }
 
-// newCall reads a request. An error is one of the client's.
-func (a *adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler) (*call, error) {
+// newCall reads a request. Its errors are the client's mistakes.
+func (a *Adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler) (*call, error) {
 	c := &call{adapter: a, method: method, request: req, next: next}
 	c.Method, c.Lossy = method, true
-	c.Principal = a.principal(req)
+	c.Principal = a.opts.Principal(req)
 	if extra := req.GetExtra(); extra != nil {
 		c.Credential = extra.Header.Get("Authorization")
 	}
@@ -77,7 +80,7 @@ func (a *adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 		c.Target, c.Arguments = r.Params.Name, r.Params.Arguments
 		answers, state = r.Params.InputResponses, r.Params.RequestState
 		c.session = r.Session
-		c.describe(r.Params.Meta, r.ProtocolVersion(), r.ClientCapabilities(), r.ClientInfo())
+		c.readClient(r.Params.Meta, r.ProtocolVersion(), r.ClientCapabilities(), r.ClientInfo())
 	case *mcp.GetPromptRequest:
 		c.Target = r.Params.Name
 		if r.Params.Arguments != nil {
@@ -85,12 +88,12 @@ func (a *adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 		}
 		answers, state = r.Params.InputResponses, r.Params.RequestState
 		c.session = r.Session
-		c.describe(r.Params.Meta, r.ProtocolVersion(), r.ClientCapabilities(), r.ClientInfo())
+		c.readClient(r.Params.Meta, r.ProtocolVersion(), r.ClientCapabilities(), r.ClientInfo())
 	case *mcp.ReadResourceRequest:
 		c.Target = r.Params.URI
 		answers, state = r.Params.InputResponses, r.Params.RequestState
 		c.session = r.Session
-		c.describe(r.Params.Meta, r.ProtocolVersion(), r.ClientCapabilities(), r.ClientInfo())
+		c.readClient(r.Params.Meta, r.ProtocolVersion(), r.ClientCapabilities(), r.ClientInfo())
 	default:
 		return nil, fmt.Errorf("%s: the request is a %T", method, req)
 	}
@@ -98,26 +101,26 @@ func (a *adapter) newCall(method string, req mcp.Request, next mcp.MethodHandler
 		return nil, fmt.Errorf("%s: the request has no session", method)
 	}
 	c.Session = c.session
-	if retry, ok := asSent(method, req.GetExtra()); ok {
+	if retry, ok := readRetry(method, req.GetExtra()); ok {
 		c.Responses, c.State, c.Lossy = retry.InputResponses, retry.RequestState, false
 		return c, nil
 	}
 	c.State = protocol.StateText(state)
-	return c, c.read(answers)
+	return c, c.readAnswers(answers)
 }
 
-// describe fills in what the client said of itself. A request that names a
-// modern revision in its _meta is of that revision whatever the session is; in
-// sessions the SDK keeps what the client asked for at first, which may be newer
-// than what it was given.
-func (c *call) describe(meta mcp.Meta, version string, said *mcp.ClientCapabilities, client *mcp.Implementation) {
+// readClient sets the revision and the capabilities. A request that names a modern
+// revision in its _meta is of that revision, whatever its session. For sessions the SDK
+// reports the revision that the client proposed, which may be newer than the one that
+// was negotiated.
+func (c *call) readClient(meta mcp.Meta, version string, said *mcp.ClientCapabilities, client *mcp.Implementation) {
 	c.Version = protocol.Version(version)
 	if namedRevision(meta) == "" && (c.Version == "" || c.Version.Era() != protocol.Legacy) {
-		c.misled = c.Version != ""
+		c.sdkSaysModern = c.Version != ""
 		c.Version = protocol.V20251125
 	}
-	c.said, c.client = said, client
-	c.Capabilities = capabilities(said)
+	c.declared, c.client = said, client
+	c.Capabilities = decodeCapabilities(said)
 	if c.Version.Era() == protocol.Legacy {
 		c.Push = pusher{c}
 	}
@@ -130,8 +133,8 @@ func namedRevision(meta mcp.Meta) string {
 	return named
 }
 
-// inSession reports whether a request is of an older revision.
-func inSession(req mcp.Request) bool {
+// isLegacySession reports whether a request is of a legacy revision.
+func isLegacySession(req mcp.Request) bool {
 	session, ok := req.GetSession().(*mcp.ServerSession)
 	if !ok || session.InitializeParams() == nil {
 		return false
@@ -144,8 +147,9 @@ func inSession(req mcp.Request) bool {
 	return protocol.Version(session.InitializeParams().ProtocolVersion).Era() == protocol.Legacy
 }
 
-// read takes the answers over that the SDK has decoded. Their order is lost.
-func (c *call) read(answers mcp.InputResponseMap) error {
+// readAnswers encodes the answers that the SDK decoded, in the order of their keys: the
+// order in which they were sent is lost.
+func (c *call) readAnswers(answers mcp.InputResponseMap) error {
 	if answers == nil {
 		return nil
 	}
@@ -160,9 +164,9 @@ func (c *call) read(answers mcp.InputResponseMap) error {
 	return nil
 }
 
-// capabilities reads what the SDK has decoded; encoding it would declare roots
-// for everybody.
-func capabilities(said *mcp.ClientCapabilities) (c protocol.ClientCapabilities) {
+// decodeCapabilities converts member by member. Through JSON every client would declare
+// roots, because the SDK's encoding always has them.
+func decodeCapabilities(said *mcp.ClientCapabilities) (c protocol.ClientCapabilities) {
 	if said == nil {
 		return c
 	}

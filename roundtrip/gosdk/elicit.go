@@ -14,67 +14,64 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// Elicit puts a question to the person behind session, in place of
-// session.Elicit: the one call to change in a handler that pushes its
-// questions.
+// Elicit asks the person behind session. It takes the place of session.Elicit, and is
+// the one call to change in a handler that pushes its questions.
 //
 //	answer, err := gosdk.Elicit(ctx, req.Session, &mcp.ElicitParams{Message: "Delete?", RequestedSchema: yes})
 //
-// On a connection of a legacy revision it waits for the person. In a modern
-// revision it does not wait: where the answer is not there yet it returns an
-// error, ctx ends, and the client is asked whatever the handler goes on to
-// return; with the answer the handler runs again from its start, and Elicit
-// returns it. All code before the call therefore runs once more in every round;
-// [roundtrip.Memo], [roundtrip.IdempotencyKey] and [roundtrip.OnCommit] are for
-// what must not.
+// In a session of a legacy revision Elicit blocks until the person has answered. In a
+// modern revision it does not block: while there is no answer it returns an error, ctx
+// ends, and the client is asked whatever the handler returns after that. The retry with
+// the answer runs the handler again from its start, and Elicit returns the answer. All
+// code before the call therefore runs in every round; use [roundtrip.Memo],
+// [roundtrip.IdempotencyKey] and [roundtrip.OnCommit] for what must run once.
 //
-// A refusal is an answer, as in the SDK: look at Action. Beside an error the
-// result is empty and not nil. The content of an accepted form fits its schema
-// and has its defaults filled in.
+// A refusal is an answer, as in the SDK: look at Action. With an error the result is
+// empty and not nil. The content of an accepted form is valid under its schema and has
+// the schema's defaults filled in.
 //
-// Questions are told apart by what they say, so that consent to one text is no
-// consent to another, and asked one a round. A question that reads differently
-// in every round is asked twice; then the flow ends with an internal error.
-// Asking the same again after a refusal ends it with the refusal. Use [WithKey]
-// to name a question, and for several in one round. Errors are those of
+// Without a key a question is identified by its content, so that consent to one text is
+// no consent to another, and one question is asked in each round. A question whose
+// wording changes in every round is asked twice; then the flow ends with an internal
+// error. Repeating a refused question ends the flow with the refusal. Use [WithKey] to
+// name a question, and to ask several in one round. Errors are those of
 // [roundtrip.AskRequest].
 //
-// A question that cannot be asked ends the call, whatever the handler makes of the
-// error. Handlers that can do without an answer look first, with
-// [roundtrip.CanAsk], or call [TryElicit].
+// A question that cannot be asked ends the call, whatever the handler does with the
+// error. A handler that does not need the answer checks [roundtrip.CanAsk] first, or
+// calls [TryElicit].
 //
-// Outside of a handler of tools, prompts and resources of a server with
-// [Install] it is session.Elicit, and nothing else, except that a URL that nobody
-// may be sent to is refused there, too.
+// Outside of the handlers of tools, prompts and resources of a server with [Install]
+// Elicit is session.Elicit, except that it refuses URLs which must not be opened.
 func Elicit(ctx context.Context, session *mcp.ServerSession, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	return ask(ctx, session, params, session.Elicit)
+	return askOrCall(ctx, session, params, session.Elicit)
 }
 
-// TryElicit is [Elicit] for handlers that can do without an answer: where the
-// client cannot be asked it returns a [*roundtrip.PushError], and the call goes
-// on. In a session so does any other failure to ask.
+// TryElicit is [Elicit] for handlers that do not need the answer: where the client
+// cannot be asked it returns a [*roundtrip.PushError], and the call goes on. In a
+// session the call also goes on after any other failure to ask.
 func TryElicit(ctx context.Context, session *mcp.ServerSession, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-	return ask(ctx, session, params, session.Elicit, roundtrip.IfPossible())
+	return askOrCall(ctx, session, params, session.Elicit, roundtrip.IfPossible())
 }
 
-// CreateMessage asks the client's model, in place of session.CreateMessage, as
-// [Elicit] does. More than one block of content in the answer is an error.
+// CreateMessage asks the client's model. It is to session.CreateMessage what [Elicit] is
+// to session.Elicit. An answer with more than one block of content is an error.
 func CreateMessage(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 	return createMessage(ctx, session, params)
 }
 
-// TryCreateMessage is [CreateMessage] as [TryElicit] is Elicit.
+// TryCreateMessage is to [CreateMessage] what [TryElicit] is to Elicit.
 func TryCreateMessage(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
 	return createMessage(ctx, session, params, roundtrip.IfPossible())
 }
 
 func createMessage(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageParams, opts ...roundtrip.AskOption) (*mcp.CreateMessageResult, error) {
-	l := legOf(ctx, session)
-	if l == nil {
+	run := findRun(ctx, session)
+	if run == nil {
 		return session.CreateMessage(ctx, params)
 	}
 	all, result := &mcp.CreateMessageWithToolsResult{}, &mcp.CreateMessageResult{}
-	if err := l.ask(ctx, params, all, opts...); err != nil {
+	if err := run.askAndDecode(ctx, params, all, opts...); err != nil {
 		return result, err
 	}
 	if len(all.Content) > 1 {
@@ -87,45 +84,45 @@ func createMessage(ctx context.Context, session *mcp.ServerSession, params *mcp.
 	return result, nil
 }
 
-// CreateMessageWithTools asks the client's model, in place of
-// session.CreateMessageWithTools, as [Elicit] does.
+// CreateMessageWithTools asks the client's model. It is to
+// session.CreateMessageWithTools what [Elicit] is to session.Elicit.
 func CreateMessageWithTools(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
-	return ask(ctx, session, params, session.CreateMessageWithTools)
+	return askOrCall(ctx, session, params, session.CreateMessageWithTools)
 }
 
-// TryCreateMessageWithTools is [CreateMessageWithTools] as [TryElicit] is Elicit.
+// TryCreateMessageWithTools is to [CreateMessageWithTools] what [TryElicit] is to Elicit.
 func TryCreateMessageWithTools(ctx context.Context, session *mcp.ServerSession, params *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
-	return ask(ctx, session, params, session.CreateMessageWithTools, roundtrip.IfPossible())
+	return askOrCall(ctx, session, params, session.CreateMessageWithTools, roundtrip.IfPossible())
 }
 
-// ListRoots asks which directories the client exposes, in place of
-// session.ListRoots, as [Elicit] does.
+// ListRoots asks which directories the client exposes. It is to session.ListRoots what
+// [Elicit] is to session.Elicit.
 func ListRoots(ctx context.Context, session *mcp.ServerSession, params *mcp.ListRootsParams) (*mcp.ListRootsResult, error) {
-	return ask(ctx, session, params, session.ListRoots)
+	return askOrCall(ctx, session, params, session.ListRoots)
 }
 
-// TryListRoots is [ListRoots] as [TryElicit] is Elicit.
+// TryListRoots is to [ListRoots] what [TryElicit] is to Elicit.
 func TryListRoots(ctx context.Context, session *mcp.ServerSession, params *mcp.ListRootsParams) (*mcp.ListRootsResult, error) {
-	return ask(ctx, session, params, session.ListRoots, roundtrip.IfPossible())
+	return askOrCall(ctx, session, params, session.ListRoots, roundtrip.IfPossible())
 }
 
-// ask puts a question through the round that ctx is of, or, where there is none,
-// live.
-func ask[P mcp.InputRequest, R any](ctx context.Context, session *mcp.ServerSession, params P, live func(context.Context, P) (*R, error), opts ...roundtrip.AskOption) (*R, error) {
-	l := legOf(ctx, session)
-	if l == nil {
-		if refusal := refuseVisit(nil, params); refusal != nil {
+// askOrCall asks in the run of the handler that ctx belongs to, or, outside of one, with
+// push, the method of the session.
+func askOrCall[P mcp.InputRequest, R any](ctx context.Context, session *mcp.ServerSession, params P, live func(context.Context, P) (*R, error), opts ...roundtrip.AskOption) (*R, error) {
+	run := findRun(ctx, session)
+	if run == nil {
+		if refusal := refuseURL(nil, params); refusal != nil {
 			return new(R), refusal
 		}
 		return live(ctx, params)
 	}
 	result := new(R)
-	return result, l.ask(ctx, params, result, opts...)
+	return result, run.askAndDecode(ctx, params, result, opts...)
 }
 
-// refuseVisit refuses a URL that nobody may be sent to, where no funnel does. The
-// refusal names the elicitation, for such questions have no key.
-func refuseVisit(hook urlrule.Hook, params any) *urlrule.Refusal {
+// refuseURL checks the URL of a question that does not pass the funnel, nil if it may be
+// opened. The refusal has the elicitation's id, because such questions have no key.
+func refuseURL(hook urlrule.Hook, params any) *urlrule.Refusal {
 	visit, ok := params.(*mcp.ElicitParams)
 	if !ok || visit == nil || visit.Mode == "form" || visit.Mode == "" && visit.URL == "" && visit.ElicitationID == "" {
 		return nil
@@ -133,47 +130,47 @@ func refuseVisit(hook urlrule.Hook, params any) *urlrule.Refusal {
 	return hook.RefuseAny([]*protocol.ElicitURL{{URL: visit.URL, ElicitationID: visit.ElicitationID}})
 }
 
-// WithKey names the question that is asked with the returned context, which
-// must be the same in every round. No two questions in one run of a handler may
-// have the same.
+// WithKey sets the key of the question that is asked with the returned context. The key
+// must be the same in every round, and differ from those of all other questions in one
+// run of the handler.
 func WithKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, questionKey{}, key)
 }
 
 type questionKey struct{}
 
-// legOf returns the run of the handler that asks, nil outside of one.
-func legOf(ctx context.Context, session *mcp.ServerSession) *leg {
-	if l := legFrom(ctx); l != nil && (session == l.shown || session == l.call.session) {
-		return l
+// findRun returns the run of the handler that asks session, nil outside of a handler.
+func findRun(ctx context.Context, session *mcp.ServerSession) *handlerRun {
+	if run := runFrom(ctx); run != nil && (session == run.visible || session == run.call.session) {
+		return run
 	}
 	return nil
 }
 
-// ask asks one question and decodes the answer into result.
-func (l *leg) ask(ctx context.Context, params mcp.InputRequest, result any, opts ...roundtrip.AskOption) error {
-	asked, err := question(params)
+// askAndDecode asks one question and decodes the answer into result.
+func (run *handlerRun) askAndDecode(ctx context.Context, params mcp.InputRequest, result any, opts ...roundtrip.AskOption) error {
+	asked, err := decodeQuestion(params)
 	if err != nil {
 		return fmt.Errorf("gosdk: %w", err)
 	}
-	raw, err := l.put(ctx, asked, opts)
+	raw, err := run.askUnderKey(ctx, asked, opts)
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(raw, result)
 }
 
-// answer answers what an unmodified handler pushes over a shadow.
-func (l *leg) answer(ctx context.Context, method string, params mcp.Params) (mcp.Result, error) {
+// answerPush answers a question that an unmodified handler pushes over a shadow session.
+func (run *handlerRun) answerPush(ctx context.Context, method string, params mcp.Params) (mcp.Result, error) {
 	if roundtrip.Number(ctx) == 0 {
-		// The handler asks with a context of its own.
-		ctx = l.ctx
+		// The handler asked with a context that is not derived from its own.
+		ctx = run.ctx
 	}
 	asked, ok := params.(mcp.InputRequest)
 	if !ok {
 		return nil, fmt.Errorf("gosdk: %s with a %T", method, params)
 	}
-	if err := l.checkDeclared(ctx, asked); err != nil {
+	if err := run.checkDeclared(ctx, asked); err != nil {
 		return nil, err
 	}
 	var result mcp.Result
@@ -185,5 +182,5 @@ func (l *leg) answer(ctx context.Context, method string, params mcp.Params) (mcp
 	default:
 		result = &mcp.ListRootsResult{}
 	}
-	return result, l.ask(ctx, asked, result)
+	return result, run.askAndDecode(ctx, asked, result)
 }

@@ -64,9 +64,9 @@ func TestSwallowedErrorsDoNotFailOpen(t *testing.T) {
 		for name, end := range swallow {
 			t.Run(style+"/"+name, func(t *testing.T) {
 				var deleted atomic.Int32
-				var options []gosdk.Option
+				var options []option
 				if style == "unmodified" {
-					options = append(options, gosdk.WithUnmodifiedHandlers())
+					options = append(options, withUnmodifiedHandlers())
 				}
 				w := dialWire(t, single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 					answer, err := ask(ctx, req)
@@ -124,7 +124,7 @@ func TestQuestionsThatChange(t *testing.T) {
 			return nil, err
 		}
 		return toolText("deleted: " + answer.Action), nil
-	}, gosdk.WithFunnel(roundtrip.Options{Observer: &bugs})))
+	}, withFunnel(roundtrip.Options{Observer: &bugs})))
 	got := w.call("t", "")
 	got = w.retry("t", got, accepts(got.onlyKey()))
 	key := got.onlyKey()
@@ -179,9 +179,9 @@ func TestConcurrentQuestionsWithoutKeys(t *testing.T) {
 					answers[fmt.Sprint("Number ", i, "?")] = `{"reason":"because"}`
 				}
 				who := newPerson(t, answers)
-				var options []gosdk.Option
+				var options []option
 				if name == "unmodified" {
-					options = append(options, gosdk.WithUnmodifiedHandlers())
+					options = append(options, withUnmodifiedHandlers())
 				}
 				server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 					var wg sync.WaitGroup
@@ -293,7 +293,7 @@ func TestFlowStyleInHandlers(t *testing.T) {
 func TestNotInstalled(t *testing.T) {
 	server := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "1"}, nil)
 	server.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)}, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
-		if _, err := gosdk.CallToolResult(ctx, roundtrip.InputRequired(roundtrip.ListRoots("r"))); !errors.Is(err, gosdk.ErrNotInstalled) {
+		if _, err := gosdk.ToolInput(ctx, roundtrip.ListRoots("r")); !errors.Is(err, gosdk.ErrNotInstalled) {
 			t.Errorf("got %v, want ErrNotInstalled", err)
 		}
 		answer, err := gosdk.Elicit(ctx, req.Session, formQuestion())
@@ -309,10 +309,11 @@ func TestNotInstalled(t *testing.T) {
 	if got, err := sdkOver(t, server, newPerson(t, nil), modern).do(within(t), "t"); err == nil {
 		t.Errorf("got %q, want the SDK's refusal", got)
 	}
-	if err := gosdk.Install(nil); err == nil {
+	if _, err := gosdk.Install(nil, nil); err == nil {
 		t.Error("there is no server, and no error")
 	}
-	if err := gosdk.Install(server, gosdk.WithFunnel(roundtrip.Options{Plain: true, RequireSharedKey: true})); err == nil {
+	contradiction := roundtrip.Options{Plain: true, RequireSharedKey: true}
+	if _, err := gosdk.Install(server, &gosdk.Options{Options: contradiction}); err == nil {
 		t.Error("the options contradict each other, and there is no error")
 	}
 	key, err := roundtrip.NewKey("k1", make([]byte, 32))
@@ -323,7 +324,7 @@ func TestNotInstalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := gosdk.Install(server, gosdk.WithFunnel(roundtrip.Options{Sealer: ring})); err == nil || !strings.Contains(err.Error(), "set Audience") {
+	if _, err := gosdk.Install(server, &gosdk.Options{Options: roundtrip.Options{Sealer: ring}}); err == nil || !strings.Contains(err.Error(), "set Audience") {
 		t.Errorf("a shared key without an audience: %v", err)
 	}
 }
@@ -337,7 +338,7 @@ func TestGuard(t *testing.T) {
 			return nil, err
 		}
 		return &mcp.CallToolResult{Content: toolText("charged").Content, StructuredContent: map[string]any{"run": runs}}, nil
-	}, gosdk.WithFunnel(roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)})))
+	}, withFunnel(roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)})))
 	first := w.call("t", "")
 	key := first.onlyKey()
 	once := w.retry("t", first, accepts(key))

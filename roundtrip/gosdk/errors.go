@@ -8,9 +8,14 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// wireError returns err as the SDK passes it to the client unchanged: errors
-// of other types would leave with code 0.
-func wireError(err error) error {
+// ErrNotInstalled is returned where a handler asks with a context that is not one
+// of a handler of a server with [Install].
+var ErrNotInstalled = errors.New("gosdk: not within a handler of a server with gosdk.Install")
+
+// encodeError returns err as the one type of error that the SDK sends unchanged. Errors
+// of other types would be sent with code 0. All but a [*protocol.Error] are internal
+// errors to the client.
+func encodeError(err error) error {
 	e, ok := protocol.AsError(err)
 	if !ok {
 		e = &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
@@ -18,10 +23,10 @@ func wireError(err error) error {
 	return &jsonrpc.Error{Code: e.Code, Message: e.Message, Data: e.Data}
 }
 
-// handlerError reads an error that came out of the SDK's dispatch, its own or
-// a handler's. Of what wraps a JSON-RPC error the text is kept, as the SDK does.
-func handlerError(err error) error {
-	if chosen(err) {
+// decodeError converts an error that came out of the SDK's dispatch, its own or a
+// handler's. The text of an error that wraps a JSON-RPC error is kept, as the SDK does.
+func decodeError(err error) error {
+	if isForClient(err) {
 		return err
 	}
 	e, ok := errors.AsType[*jsonrpc.Error](err)
@@ -41,9 +46,9 @@ func handlerError(err error) error {
 	return out
 }
 
-// chosen reports whether a handler has chosen what the client is to get. The
-// SDK makes a result of every other error of a typed tool, and of these, too.
-func chosen(err error) bool {
+// isForClient reports whether err is one that the handler addressed to the client. The
+// SDK turns every error of a typed tool into a result, these as well.
+func isForClient(err error) bool {
 	if _, ok := protocol.AsError(err); ok {
 		return true
 	}

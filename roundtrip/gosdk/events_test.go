@@ -62,7 +62,8 @@ func TestEventsOfFailures(t *testing.T) {
 				t.Run(r.name, func(t *testing.T) {
 					h := &heard{}
 					server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
-					if err := gosdk.Install(server, gosdk.WithFunnel(roundtrip.Options{Observer: h, HideErrors: hide})); err != nil {
+					opts := &gosdk.Options{Options: roundtrip.Options{Observer: h, HideErrors: hide}}
+					if _, err := gosdk.Install(server, opts); err != nil {
 						t.Fatal(err)
 					}
 					if typed {

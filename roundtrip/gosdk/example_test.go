@@ -31,7 +31,7 @@ func Example() {
 
 	server := mcp.NewServer(&mcp.Implementation{Name: "files", Version: "1.0.0"}, nil)
 	mcp.AddTool(server, &mcp.Tool{Name: "delete"}, deleteFile)
-	if err := gosdk.Install(server); err != nil {
+	if _, err := gosdk.Install(server, nil); err != nil {
 		log.Fatal(err)
 	}
 	call(server, "delete", map[string]any{"Name": "draft.txt"})
@@ -47,11 +47,11 @@ type Reason struct {
 }
 
 // The guard style of package roundtrip, in a handler of the SDK.
-func ExampleCallToolResult() {
+func ExampleToolInput() {
 	deleteFile := func(ctx context.Context, req *mcp.CallToolRequest, in struct{ Name string }) (*mcp.CallToolResult, any, error) {
 		why, ok := roundtrip.AcceptedContent[Reason](ctx, "why")
 		if !ok {
-			result, err := gosdk.CallToolResult(ctx, roundtrip.InputRequired(roundtrip.Elicit[Reason]("why", "Delete "+in.Name+"?")))
+			result, err := gosdk.ToolInput(ctx, roundtrip.Elicit[Reason]("why", "Delete "+in.Name+"?"))
 			return result, nil, err
 		}
 		return toolText("deleted " + in.Name + ": " + why.Reason), nil, nil
@@ -59,7 +59,8 @@ func ExampleCallToolResult() {
 
 	server := mcp.NewServer(&mcp.Implementation{Name: "files", Version: "1.0.0"}, nil)
 	mcp.AddTool(server, &mcp.Tool{Name: "delete"}, deleteFile)
-	if err := gosdk.Install(server, gosdk.WithFunnel(roundtrip.Options{Audience: "files"})); err != nil {
+	opts := &gosdk.Options{Options: roundtrip.Options{Audience: "files"}}
+	if _, err := gosdk.Install(server, opts); err != nil {
 		log.Fatal(err)
 	}
 	call(server, "delete", map[string]any{"Name": "draft.txt"})

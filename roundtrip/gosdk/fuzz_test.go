@@ -27,7 +27,7 @@ func FuzzTakeOut(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, params []byte) {
-		rest, retry, refused := gosdk.TakeOut(protocol.MethodCallTool, params)
+		rest, retry, refused := gosdk.ExtractRetry(protocol.MethodCallTool, params)
 		if refused != nil {
 			return
 		}

@@ -13,7 +13,7 @@ import (
 func TestGrowth(t *testing.T) {
 	growthtest.Test(t, growthtest.Reader{
 		Read: func(input []byte) bool {
-			_, _, refused := gosdk.TakeOut(protocol.MethodCallTool, input)
+			_, _, refused := gosdk.ExtractRetry(protocol.MethodCallTool, input)
 			return refused == nil
 		},
 		BytesPerByte: 12, ObjectsPerByte: 0.2,

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestMatrix: clients of both eras, over HTTP and streams, and handlers of every
+// TestEveryStyleOverEveryTransport: clients of both eras, over HTTP and streams, and handlers of every
 // style: each question is put once.
-func TestMatrix(t *testing.T) {
+func TestEveryStyleOverEveryTransport(t *testing.T) {
 	because := `{"reason":"it is tested"}`
 	scenarios := []struct {
 		name, target string

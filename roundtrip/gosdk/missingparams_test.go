@@ -28,7 +28,7 @@ func TestRequestsOfASessionWithoutParams(t *testing.T) {
 			return next(ctx, method, req)
 		}
 	})
-	if err := gosdk.Install(server, gosdk.WithExactWire()); err != nil {
+	if _, err := gosdk.Install(server, &gosdk.Options{ExactWire: true}); err != nil {
 		t.Fatal(err)
 	}
 	in, toServer := io.Pipe()

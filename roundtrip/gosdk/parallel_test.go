@@ -32,7 +32,7 @@ func TestParallelCalls(t *testing.T) {
 	}
 	for name, handler := range handlers {
 		t.Run(name, func(t *testing.T) {
-			server := single(t, handler, gosdk.WithUnmodifiedHandlers())
+			server := single(t, handler, withUnmodifiedHandlers())
 			var wg sync.WaitGroup
 			for s := range sessions {
 				revision := []string{modern, legacy}[s%2]

@@ -49,7 +49,7 @@ func TestStatesOfOtherUsers(t *testing.T) {
 	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
 		return &auth.TokenInfo{UserID: token, Expiration: time.Now().Add(time.Hour)}, nil
 	}
-	endpoint, recorder := serve(t, auth.RequireBearerToken(verify, nil)(gosdk.Handler(server, &mcp.StreamableHTTPOptions{JSONResponse: true})))
+	endpoint, recorder := serve(t, auth.RequireBearerToken(verify, nil)(gosdk.HandlerOf(server, &mcp.StreamableHTTPOptions{JSONResponse: true})))
 	as := func(user string) *wire {
 		return &wire{t: t, endpoint: endpoint, capabilities: everything, client: &http.Client{Transport: bearer{user, recorder}}}
 	}
@@ -88,7 +88,7 @@ func TestHeadersOfHandlers(t *testing.T) {
 
 func TestWithPrincipal(t *testing.T) {
 	asked := 0
-	w := dialWire(t, single(t, asks(nil), gosdk.WithPrincipal(func(req mcp.Request) roundtrip.Principal {
+	w := dialWire(t, single(t, asks(nil), withPrincipal(func(req mcp.Request) roundtrip.Principal {
 		asked++
 		return roundtrip.Principal{Subject: "robot"}
 	})))

@@ -10,18 +10,18 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// reports are the progress notifications on the token of one call: those of its
-// handler, and heartbeats while it waits for a person.
+// reports sends the progress notifications of one call: those of its handler, and
+// heartbeats while the call waits for a person. Its values increase, whoever reports.
 type reports struct {
 	session *mcp.ServerSession
 	token   any
 
-	mu     sync.Mutex // held while one is sent, for they must leave in order
+	mu     sync.Mutex // held while a notification is sent, since values must not fall
 	values heartbeat.Sequence
 	over   bool // the call has ended
 }
 
-// reportsKey tells the calls of a server apart that want progress.
+// reportsKey identifies a call whose client asked for progress.
 type reportsKey struct {
 	session *mcp.ServerSession
 	token   any
@@ -29,32 +29,34 @@ type reportsKey struct {
 
 type heartbeatKey struct{}
 
-// followProgress has heartbeats sent while the call waits, if its client asked
-// for progress, until end is called. Calls of modern revisions do not wait.
+// followProgress sends heartbeats while the call waits, if its client asked for
+// progress, until end is called. Calls of modern revisions get none: those wait in
+// [roundtrip.Await] alone, for [roundtrip.MaxVisitHold] at most.
 func (c *call) followProgress(token any) (end func()) {
 	if token == nil || c.Push == nil {
 		return func() {}
 	}
 	r := &reports{session: c.session, token: token}
-	c.Heartbeat = r.beat
+	c.Heartbeat = r.sendHeartbeat
 	key := reportsKey{c.session, token}
 	c.adapter.reports.Store(key, r)
 	return func() {
-		r.stopBeats()
+		r.stopHeartbeats()
 		c.adapter.reports.CompareAndDelete(key, r)
 	}
 }
 
-// stopBeats lets no more heartbeats out: a goroutine that the handler left behind may
-// wait on for a person.
-func (r *reports) stopBeats() {
+// stopHeartbeats refuses heartbeats after the end of the call: a goroutine that the handler
+// left behind may still wait for a person.
+func (r *reports) stopHeartbeats() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.over = true
 }
 
-// beat sends a heartbeat. A client that is gone finds out by itself.
-func (r *reports) beat(ctx context.Context) {
+// sendHeartbeat sends a heartbeat. It ignores errors: the end of a connection is
+// reported to the call itself.
+func (r *reports) sendHeartbeat(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.over {
@@ -69,14 +71,15 @@ func (r *reports) beat(ctx context.Context) {
 	})
 }
 
-// notify sends what a handler reports, above the heartbeats that went before.
-func (r *reports) notify(params *mcp.ProgressNotificationParams, send func(mcp.Params) (mcp.Result, error)) (mcp.Result, error) {
+// sendReport sends the progress that a handler reports. The value is raised where
+// heartbeats have gone further.
+func (r *reports) sendReport(params *mcp.ProgressNotificationParams, send func(mcp.Params) (mcp.Result, error)) (mcp.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	value, ok := r.values.Relay(params.Progress, params.Total)
 	switch {
 	case !ok:
-		return nil, nil // a client must not see progress fall
+		return nil, nil // it does not exceed the last value, which clients may rely on
 	case value == params.Progress:
 		return send(params)
 	}
@@ -85,15 +88,15 @@ func (r *reports) notify(params *mcp.ProgressNotificationParams, send func(mcp.P
 	return send(&raised)
 }
 
-// reportsOf returns the reports that a notification is one of, nil for everything
-// else.
-func (a *adapter) reportsOf(ctx context.Context, method string, req mcp.Request, session *mcp.ServerSession) (*reports, *mcp.ProgressNotificationParams) {
+// findReports returns the reports of the call that a progress notification belongs to,
+// nil for heartbeats and for every other message.
+func (a *Adapter) findReports(ctx context.Context, method string, req mcp.Request, session *mcp.ServerSession) (*reports, *mcp.ProgressNotificationParams) {
 	params, ok := req.GetParams().(*mcp.ProgressNotificationParams)
 	if !ok || params == nil || method != protocol.NotifyProgress || ctx.Value(heartbeatKey{}) != nil {
 		return nil, nil
 	}
 	if behind, shadow := a.shadows.Load(session); shadow {
-		session = behind.(*leg).call.session
+		session = behind.(*handlerRun).call.session
 	}
 	if !isToken(params.ProgressToken) {
 		return nil, nil
@@ -103,9 +106,9 @@ func (a *adapter) reportsOf(ctx context.Context, method string, req mcp.Request,
 	return found, params
 }
 
-// tokenOf returns the progress token of a request, nil for none. The SDK hands on
-// whatever JSON the client sent; what is no token counts as none.
-func tokenOf(req mcp.Request) any {
+// progressToken returns the progress token of a request, nil for none. The SDK does not
+// check the type of the token; one of another type than string or number counts as none.
+func progressToken(req mcp.Request) any {
 	with, ok := req.GetParams().(mcp.RequestParams)
 	if !ok {
 		return nil
@@ -116,8 +119,8 @@ func tokenOf(req mcp.Request) any {
 	return nil
 }
 
-// isToken reports whether v can be a progress token. Every token can be the key
-// of a map; what a peer sends in its place, such as an array, may not be.
+// isToken reports whether v is a string or a number. Other values, such as an array,
+// could not be the key of a map.
 func isToken(v any) bool {
 	switch v.(type) {
 	case string, int, int32, int64, float64:

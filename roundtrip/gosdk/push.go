@@ -16,30 +16,31 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// pusher puts the funnel's questions to a legacy client, over its session.
+// pusher pushes the funnel's questions to a legacy client, over its session.
 type pusher struct{ call *call }
 
-// pushed is in the context of a question that the funnel puts to the client.
-type pushed struct {
+// pushedQuestion is carried by the context of a question that the funnel pushes, to the
+// sending middleware.
+type pushedQuestion struct {
 	session *mcp.ServerSession
 	params  mcp.Params
 }
 
-type pushedKey struct{}
+type pushedQuestionKey struct{}
 
-// Push sends the question as the funnel spells it. The SDK's own methods check
-// answers against the schema and take one that does not fit for a failure; the
-// funnel has the handler ask again. They are therefore given a question without
-// a schema, which the sending middleware replaces.
+// Push sends the question in the funnel's encoding. The SDK's methods validate answers
+// against the schema, and fail where one is not valid; the funnel validates itself, and
+// asks again. Push therefore calls them with a question that has no schema, and the
+// sending middleware puts the real one in its place.
 func (p pusher) Push(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
-	asked, err := spelled(p.call.Version, q)
+	asked, err := encodeQuestion(p.call.Version, q)
 	if err != nil {
 		return nil, err
 	}
-	p.call.pushed.Store(true)
+	p.call.askedByPush.Store(true)
 	token := uuid.NewString()
-	p.call.adapter.waiting.Store(token, extend)
-	defer p.call.adapter.waiting.Delete(token)
+	p.call.adapter.extendByToken.Store(token, extend)
+	defer p.call.adapter.extendByToken.Delete(token)
 	params, ok := asked.(interface {
 		mcp.Params
 		SetProgressToken(any)
@@ -49,13 +50,13 @@ func (p pusher) Push(ctx context.Context, q protocol.InputRequest, extend func()
 	}
 	params.SetProgressToken(token)
 	session := p.call.session
-	if p.call.misled { // it refuses to push
-		if session, err = p.call.adapter.shadow(&leg{call: p.call, ctx: ctx}, p.call.Version); err != nil {
+	if p.call.sdkSaysModern { // it refuses to push
+		if session, err = p.call.adapter.connectShadow(&handlerRun{call: p.call, ctx: ctx}, p.call.Version); err != nil {
 			return nil, err
 		}
-		defer p.call.adapter.end(session)
+		defer p.call.adapter.closeShadow(session)
 	}
-	ctx = context.WithValue(ctx, pushedKey{}, &pushed{p.call.session, params})
+	ctx = context.WithValue(ctx, pushedQuestionKey{}, &pushedQuestion{p.call.session, params})
 	var result any
 	switch asked := asked.(type) {
 	case *mcp.ElicitParams:
@@ -79,74 +80,83 @@ func (p pusher) CompleteVisit(ctx context.Context, elicitationID string) error {
 	return p.call.session.NotifyElicitationComplete(ctx, &mcp.ElicitationCompleteParams{ElicitationID: elicitationID})
 }
 
-// progressed notes that the client reports progress on a question.
-func (a *adapter) progressed(req mcp.Request) {
+// extendQuestion extends the time for the answer to a pushed question, on whose token the
+// client reports progress.
+func (a *Adapter) extendQuestion(req mcp.Request) {
 	params, ok := req.GetParams().(*mcp.ProgressNotificationParams)
 	if !ok || params == nil {
 		return
 	}
 	if token, ok := params.ProgressToken.(string); ok {
-		if extend, ok := a.waiting.Load(token); ok {
+		if extend, ok := a.extendByToken.Load(token); ok {
 			extend.(func())()
 		}
 	}
 }
 
-// send is the sending middleware.
-func (a *adapter) send(next mcp.MethodHandler) mcp.MethodHandler {
+// sendToClient is the sending middleware. Messages of sessions pass it unless they are
+//
+//   - progress on the token of a call, which goes through its reports;
+//   - what a handler sends over a shadow session, which the client's session forwards;
+//   - questions of the funnel, whose parameters it replaces;
+//   - questions of the SDK's bridge, which it stops;
+//   - questions that a handler pushes itself: over a shadow session they are asked in
+//     the round; over the client's they are checked, and the call waits.
+func (a *Adapter) sendToClient(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		session, ok := req.GetSession().(*mcp.ServerSession)
 		if !ok {
 			return next(ctx, method, req)
 		}
-		if r, params := a.reportsOf(ctx, method, req, session); r != nil {
-			return r.notify(params, func(params mcp.Params) (mcp.Result, error) {
+		if r, params := a.findReports(ctx, method, req, session); r != nil {
+			return r.sendReport(params, func(params mcp.Params) (mcp.Result, error) {
 				return next(ctx, method, &mcp.ServerRequest[mcp.Params]{Session: r.session, Params: params})
 			})
 		}
 		behind, shadow := a.shadows.Load(session)
-		if !asksClient(method) {
+		if !isQuestionMethod(method) {
 			if shadow {
-				return behind.(*leg).pass(ctx, method, req, next)
+				return behind.(*handlerRun).forwardMessage(ctx, method, req, next)
 			}
 			return next(ctx, method, req)
 		}
-		if p, ok := ctx.Value(pushedKey{}).(*pushed); ok {
+		if p, ok := ctx.Value(pushedQuestionKey{}).(*pushedQuestion); ok {
 			return next(ctx, method, &mcp.ServerRequest[mcp.Params]{Session: p.session, Params: p.params})
 		}
-		if l := legFrom(ctx); l != nil && bridging() {
-			l.setBridged()
-			return nil, errBridged
+		if run := runFrom(ctx); run != nil && calledByBridge() {
+			run.recordBridge()
+			return nil, errBridgeStopped
 		}
 		if shadow {
-			return behind.(*leg).answer(ctx, method, req.GetParams())
+			return behind.(*handlerRun).answerPush(ctx, method, req.GetParams())
 		}
-		if refusal := refuseVisit(a.funnel.AllowURL, req.GetParams()); refusal != nil {
-			a.observe(ctx, roundtrip.ServerBug{Err: refusal})
-			a.noteFailed(ctx, req.GetParams(), refusal)
-			return nil, wireError(refusal.Wire())
+		if refusal := refuseURL(a.opts.AllowURL, req.GetParams()); refusal != nil {
+			a.reportEvent(ctx, roundtrip.ServerBug{Err: refusal})
+			a.reportFailedPush(ctx, req.GetParams(), refusal)
+			return nil, encodeError(refusal.Wire())
 		}
 		send := next
-		if l := legFrom(ctx); l != nil && a.through != nil { // which Install's self-test has not
-			send = l.sendOwn(next)
+		if run := runFrom(ctx); run != nil && a.funnel != nil { // nil in the self-test
+			send = run.waitWhileSending(next)
 		}
 		result, err := send(ctx, method, req)
 		if err == nil {
 			return result, nil
 		}
-		a.noteFailed(ctx, req.GetParams(), err)
-		if e, ok := errors.AsType[*protocol.Error](err); ok { // of the funnel
-			err = wireError(e)
+		a.reportFailedPush(ctx, req.GetParams(), err)
+		if e, ok := errors.AsType[*protocol.Error](err); ok { // from the funnel
+			err = encodeError(e)
 		}
 		return nil, err
 	}
 }
 
-// sendOwn returns what sends a question that a handler puts to its legacy client with the SDK's
-// own methods. The call waits for the answer like any other.
-func (l *leg) sendOwn(next mcp.MethodHandler) mcp.MethodHandler {
+// waitWhileSending wraps next for a question that a handler pushes to its legacy client
+// with the SDK's own methods. While it is open the call waits, with the limits and events
+// of every wait.
+func (run *handlerRun) waitWhileSending(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
-		err = l.call.adapter.through.WaitWhile(ctx, l.call.Call, func(ctx context.Context) (err error) {
+		err = run.call.adapter.funnel.WaitWhile(ctx, run.call.Call, func(ctx context.Context) (err error) {
 			result, err = next(ctx, method, req)
 			return err
 		})
@@ -154,7 +164,7 @@ func (l *leg) sendOwn(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// asksClient reports whether method puts a question to the client.
-func asksClient(method string) bool {
+// isQuestionMethod reports whether requests of the method ask the client.
+func isQuestionMethod(method string) bool {
 	return method == protocol.MethodElicit || method == protocol.MethodCreateMessage || method == protocol.MethodListRoots
 }

@@ -10,115 +10,116 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// answer turns what came out of the funnel into what the SDK sends.
-func (c *call) answer(result protocol.Result) (mcp.Result, error) {
+// encodeResult converts the funnel's result to the one that the SDK sends: questions, the
+// handler's own complete result, or a result that the funnel made.
+func (c *call) encodeResult(result protocol.Result) (mcp.Result, error) {
 	if asks, ok := result.(*protocol.InputRequiredResult); ok {
-		return c.inputRequired(asks)
+		return c.encodeAsks(asks)
 	}
 	if c.complete == nil || result != c.placeholder && !c.isOwnFailure(result) {
-		return c.ours(result)
+		return c.encodeFunnelResult(result)
 	}
 	complete := c.complete
-	if c.disguise() != "" {
+	if c.shadowVersion() != "" {
 		var err error
-		if complete, err = restamped(complete, c.Version.Era() == protocol.Modern); err != nil {
-			return nil, wireError(err)
+		if complete, err = withResultType(complete, c.Version.Era() == protocol.Modern); err != nil {
+			return nil, encodeError(err)
 		}
 	}
 	if r, ok := complete.(*mcp.ReadResourceResult); ok {
-		return c.cached(r)
+		return c.limitCaching(r)
 	}
 	return complete, nil
 }
 
-// isOwnFailure reports whether result says what the SDK's own result of a failed
-// tool says: then that one leaves, as without the adapter.
+// isOwnFailure reports whether the funnel made result of the error of a typed tool. The
+// SDK has made a result of it, too, and that one is sent, as without the adapter.
 func (c *call) isOwnFailure(result protocol.Result) bool {
 	r, ok := result.(*protocol.CallToolResult)
-	if !ok || c.failure == nil || !r.IsError || len(r.Content) != 1 {
+	if !ok || c.toolError == nil || !r.IsError || len(r.Content) != 1 {
 		return false
 	}
 	text, ok := r.Content[0].(*protocol.TextContent)
-	return ok && text.Text == c.failure.Error()
+	return ok && text.Text == c.toolError.Error()
 }
 
-// cached returns a resource with what may be said of how long to keep it. What
-// took an answer is for nobody but who gave it, and only now.
-func (c *call) cached(r *mcp.ReadResourceResult) (mcp.Result, error) {
-	if c.tookAnswer() {
+// limitCaching forbids clients to cache a resource for which something was asked: it may
+// depend on the answer. Legacy revisions have no cache hints at all.
+func (c *call) limitCaching(r *mcp.ReadResourceResult) (mcp.Result, error) {
+	if c.usedAnswer() {
 		once := *r
 		once.CacheScope, once.TTLMs = "private", 0
 		r = &once
 	}
-	if c.adapter.exact && c.Version.Era() == protocol.Legacy {
-		return hintless(r)
+	if c.adapter.opts.ExactWire && c.Version.Era() == protocol.Legacy {
+		return withoutCacheHints(r)
 	}
 	return r, nil
 }
 
-// tookAnswer reports whether anything was asked on the way to the result.
-func (c *call) tookAnswer() bool {
+// usedAnswer reports whether anything was asked in the flow that led to the result.
+func (c *call) usedAnswer() bool {
 	_, retried := c.State.Text()
-	return retried || c.pushed.Load()
+	return retried || c.askedByPush.Load()
 }
 
-// inputRequired spells questions in the SDK's types, or for it.
-func (c *call) inputRequired(asks *protocol.InputRequiredResult) (mcp.Result, error) {
-	result, err := c.marked(asks)
-	// The SDK's result of resources/read cannot leave out how long it may be
-	// kept, which questions may not say.
-	if err == nil && (c.adapter.exact || c.method == protocol.MethodReadResource) {
+// encodeAsks returns the result with the funnel's questions, in the SDK's types or as the
+// JSON text to be sent.
+func (c *call) encodeAsks(asks *protocol.InputRequiredResult) (mcp.Result, error) {
+	result, err := c.newAskingResult(asks)
+	// The SDK's result of resources/read always has cache hints, which a result with
+	// questions must not have.
+	if err == nil && (c.adapter.opts.ExactWire || c.method == protocol.MethodReadResource) {
 		text, err := protocol.EncodeResult(c.Version, c.method, asks)
 		if err == nil {
-			return &exact{result, text}, nil
+			return &exactResult{result, text}, nil
 		}
 	}
 	if err != nil {
-		return nil, wireError(fmt.Errorf("questions: %w", err))
+		return nil, encodeError(fmt.Errorf("questions: %w", err))
 	}
 	return result, nil
 }
 
-// The result type is a field of the SDK's that only decoding sets.
+// The result type is an unexported field of the SDK's results, which only decoding sets.
 const (
-	markedTool     = `{"resultType":"input_required","content":[]}`
-	markedPrompt   = `{"resultType":"input_required","messages":[]}`
-	markedResource = `{"resultType":"input_required","contents":[]}`
+	askingToolJSON     = `{"resultType":"input_required","content":[]}`
+	askingPromptJSON   = `{"resultType":"input_required","messages":[]}`
+	askingResourceJSON = `{"resultType":"input_required","contents":[]}`
 )
 
-// marked returns the SDK's result for questions.
-func (c *call) marked(asks *protocol.InputRequiredResult) (mcp.Result, error) {
-	requests, err := spelledAll(c.Version, asks.InputRequests)
+// newAskingResult returns the SDK's result that has questions.
+func (c *call) newAskingResult(asks *protocol.InputRequiredResult) (mcp.Result, error) {
+	requests, err := encodeQuestions(c.Version, asks.InputRequests)
 	if err != nil {
 		return nil, err
 	}
 	var meta mcp.Meta
-	if err := metaInto(&meta, asks.Meta); err != nil {
+	if err := decodeMeta(&meta, asks.Meta); err != nil {
 		return nil, err
 	}
 	state, _ := asks.RequestState.Text()
 	switch c.method {
 	case protocol.MethodCallTool:
 		r := &mcp.CallToolResult{}
-		err := json.Unmarshal([]byte(markedTool), r)
+		err := json.Unmarshal([]byte(askingToolJSON), r)
 		r.InputRequests, r.RequestState, r.Meta = requests, state, meta
 		return r, err
 	case protocol.MethodGetPrompt:
 		r := &mcp.GetPromptResult{}
-		err := json.Unmarshal([]byte(markedPrompt), r)
+		err := json.Unmarshal([]byte(askingPromptJSON), r)
 		r.InputRequests, r.RequestState, r.Meta = requests, state, meta
 		return r, err
 	}
 	r := &mcp.ReadResourceResult{}
-	err = json.Unmarshal([]byte(markedResource), r)
+	err = json.Unmarshal([]byte(askingResourceJSON), r)
 	r.InputRequests, r.RequestState, r.Meta = requests, state, meta
 	return r, err
 }
 
-// restamped returns a copy of a complete result with the result type that the
-// client's revision has: the SDK has set that of the session which the handler
-// saw.
-func restamped(result mcp.Result, modern bool) (mcp.Result, error) {
+// withResultType returns a copy of a complete result with the result type of the
+// client's revision. The SDK has set that of the shadow session.
+func withResultType(result mcp.Result, modern bool) (mcp.Result, error) {
 	stamp := `{}`
 	if modern {
 		stamp = `{"resultType":"complete"}`
@@ -127,28 +128,28 @@ func restamped(result mcp.Result, modern bool) (mcp.Result, error) {
 	case *mcp.CallToolResult:
 		c := &mcp.CallToolResult{}
 		if err := json.Unmarshal([]byte(stamp), c); err != nil {
-			return nil, wireError(err)
+			return nil, encodeError(err)
 		}
-		if copyExported(c, r); r.GetError() != nil {
+		if copyExportedFields(c, r); r.GetError() != nil {
 			c.SetError(r.GetError())
 		}
 		return c, nil
 	case *mcp.GetPromptResult:
 		c := &mcp.GetPromptResult{}
 		err := json.Unmarshal([]byte(stamp), c)
-		copyExported(c, r)
+		copyExportedFields(c, r)
 		return c, err
 	case *mcp.ReadResourceResult:
 		c := &mcp.ReadResourceResult{}
 		err := json.Unmarshal([]byte(stamp), c)
-		copyExported(c, r)
+		copyExportedFields(c, r)
 		return c, err
 	}
 	return result, nil
 }
 
-// copyExported copies what is exported of a struct.
-func copyExported[T any](to, from *T) {
+// copyExportedFields copies the exported fields of a struct, and leaves the others.
+func copyExportedFields[T any](to, from *T) {
 	src, dst := reflect.ValueOf(from).Elem(), reflect.ValueOf(to).Elem()
 	for i := range src.NumField() {
 		if dst.Type().Field(i).IsExported() {
@@ -157,12 +158,12 @@ func copyExported[T any](to, from *T) {
 	}
 }
 
-// ours spells a result that the funnel made, such as a refusal, or that a guard
-// has recorded.
-func (c *call) ours(result protocol.Result) (mcp.Result, error) {
+// encodeFunnelResult converts a result that the funnel made, such as a refusal, or that a
+// guard has recorded.
+func (c *call) encodeFunnelResult(result protocol.Result) (mcp.Result, error) {
 	text, err := protocol.EncodeResult(c.Version, c.method, result)
 	if err != nil {
-		return nil, wireError(err)
+		return nil, encodeError(err)
 	}
 	var r mcp.Result
 	switch c.method {
@@ -174,23 +175,24 @@ func (c *call) ours(result protocol.Result) (mcp.Result, error) {
 		r = &mcp.ReadResourceResult{}
 	}
 	if err := json.Unmarshal(text, r); err != nil {
-		return nil, wireError(err)
+		return nil, encodeError(err)
 	}
 	return r, nil
 }
 
-// exact is a result with the JSON text that it is to be sent as. Embedding keeps
-// what makes it one of the SDK's.
-type exact struct {
+// exactResult is a result with its JSON text. It embeds the SDK's result because
+// mcp.Result has unexported methods.
+type exactResult struct {
 	mcp.Result
 	text json.RawMessage
 }
 
-// MarshalJSON returns the text, with the _meta that the SDK has completed.
-func (r *exact) MarshalJSON() ([]byte, error) { return withMeta(r.text, r.GetMeta()) }
+// MarshalJSON returns the text, with the _meta of the embedded result: the SDK adds the
+// server's name to it.
+func (r *exactResult) MarshalJSON() ([]byte, error) { return replaceMeta(r.text, r.GetMeta()) }
 
-// withMeta replaces the _meta of a result, to which the SDK adds who serves.
-func withMeta(text json.RawMessage, meta map[string]any) ([]byte, error) {
+// replaceMeta replaces the _meta of an encoded result.
+func replaceMeta(text json.RawMessage, meta map[string]any) ([]byte, error) {
 	if len(meta) == 0 {
 		return text, nil
 	}
@@ -205,8 +207,8 @@ func withMeta(text json.RawMessage, meta map[string]any) ([]byte, error) {
 	return json.Marshal(members)
 }
 
-// hintless returns a result as revisions without cache hints have it.
-func hintless(result mcp.Result) (mcp.Result, error) {
+// withoutCacheHints returns a result without the members that legacy revisions lack.
+func withoutCacheHints(result mcp.Result) (mcp.Result, error) {
 	text, err := json.Marshal(result)
 	if err != nil {
 		return nil, err
@@ -220,5 +222,5 @@ func hintless(result mcp.Result) (mcp.Result, error) {
 	if text, err = json.Marshal(members); err != nil {
 		return nil, err
 	}
-	return &exact{result, text}, nil
+	return &exactResult{result, text}, nil
 }

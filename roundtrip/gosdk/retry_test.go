@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 sampling and roots are deprecated, and supported: they are to be tried for as long as they are
+
 package gosdk_test
 
 import (
@@ -147,4 +149,47 @@ func TestStatesBindHowNumbersAreSpelled(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestMalformedRetriesAreRefused(t *testing.T) {
+	w := dialWire(t, single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}})))
+	for name, rest := range map[string]string{
+		"state of a number":      `,"requestState":1`,
+		"answers in a list":      `,"inputResponses":[]`,
+		"answers that are null":  `,"inputResponses":null`,
+		"a state that is forged": `,"requestState":"forged"`,
+		"an empty state":         `,"requestState":""`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.t = t
+			w.call("t", rest).wantError(protocol.CodeInvalidParams, http.StatusBadRequest)
+		})
+	}
+	t.Run("answers twice", func(t *testing.T) {
+		w.t = t
+		w.call("t", `,"inputResponses":{"q":{"action":"decline"}},"inputResponses":{}`).wantError(protocol.CodeParseError, http.StatusBadRequest)
+	})
+}
+
+// Answers to what was not asked are no consent.
+func TestUnsolicitedAnswersAreNoConsent(t *testing.T) {
+	w := dialWire(t, single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}})))
+	w.call("t", `,"inputResponses":{"q":{"action":"accept","content":{"reason":"because"}}}`).wantAsks("q")
+}
+
+// States are of one call: of its arguments, its tool, its user.
+func TestStateOfAnotherCallIsRefused(t *testing.T) {
+	server := serverOf(t, guarded())
+	w := dialWire(t, server)
+	first := w.call("deploy", "")
+	const yes = `,"inputResponses":{"confirm":{"action":"accept","content":{"reason":"because"}}},"requestState":`
+	other := w.send(protocol.MethodCallTool, `{"name":"deploy","arguments":{"env":"test"}`+yes+string(first.member("requestState"))+`}`)
+	other.wantError(protocol.CodeInvalidParams, http.StatusBadRequest)
+	if other.Error == nil || !strings.Contains(string(other.Error.Data), "invalid_request_state") {
+		t.Errorf("got %s", other.body)
+	}
+	w.send(protocol.MethodCallTool, `{"name":"fail","arguments":{"env":"prod"}`+yes+string(first.member("requestState"))+`}`).
+		wantError(protocol.CodeInvalidParams, http.StatusBadRequest)
+	w.send(protocol.MethodCallTool, `{"name":"deploy","arguments":{"env":"prod"}`+yes+string(first.member("requestState"))+`}`).
+		wantText("done: because")
 }

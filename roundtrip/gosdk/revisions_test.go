@@ -35,7 +35,7 @@ func TestOlderRevisions(t *testing.T) {
 		}
 		for _, tt := range tests {
 			t.Run(s.name+"/"+tt.revision+"/"+tt.target, func(t *testing.T) {
-				endpoint, recorder := serve(t, gosdk.Handler(serverOf(t, s), nil))
+				endpoint, recorder := serve(t, gosdk.HandlerOf(serverOf(t, s), nil))
 				who := newPerson(t, tt.answers)
 				c := dialSDK(t, who, false, tt.revision, &mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: &http.Client{Transport: recorder}})
 				got, err := c.do(within(t), tt.target)
@@ -83,7 +83,7 @@ func TestSessionsThatAskForMore(t *testing.T) {
 
 // Exactly, older revisions are told nothing of caching.
 func TestExactWireInSessions(t *testing.T) {
-	c := openStream(t, serverOf(t, returned(), gosdk.WithExactWire()), true)
+	c := openStream(t, serverOf(t, returnedStyle(), withExactWire()), true)
 	c.say(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + everything + `,"clientInfo":{"name":"x","version":"1"}}}`)
 	c.hear()
 	c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)

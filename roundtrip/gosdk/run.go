@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -12,72 +13,121 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// run is the handler that the funnel runs: the rest of the SDK's middleware,
-// its dispatch and the author's handler.
+// handlerRun is one run of a handler. It is found by the handler's context, and by the
+// shadow session if the handler sees one.
+type handlerRun struct {
+	call    *call
+	visible *mcp.ServerSession // the session that the handler sees
+	ctx     context.Context    // the handler's, for questions asked without it
+
+	mu sync.Mutex
+	// asks is the last result of a builder such as [ToolInput].
+	asks *protocol.InputRequiredResult
+	// bridgeStopped is set when a question of the SDK's bridge was stopped.
+	bridgeStopped bool
+	unkeyed       unkeyedQuestions
+
+	// askMu is held while a question without a key is asked that ends the run: one round
+	// has one such question.
+	askMu sync.Mutex
+}
+
+type handlerRunKey struct{}
+
+func runFrom(ctx context.Context) *handlerRun {
+	run, _ := ctx.Value(handlerRunKey{}).(*handlerRun)
+	return run
+}
+
+func (run *handlerRun) recordAsks(asks *protocol.InputRequiredResult) {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	run.asks = asks
+}
+
+func (run *handlerRun) recordedAsks() *protocol.InputRequiredResult {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	return run.asks
+}
+
+func (run *handlerRun) recordBridge() {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	run.bridgeStopped = true
+}
+
+func (run *handlerRun) wasBridged() bool {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	return run.bridgeStopped
+}
+
+// runHandler is the handler that the funnel runs: the rest of the SDK's middleware, its
+// dispatch and the author's handler.
 //
-// Toward legacy clients the SDK puts the questions that a handler has returned
-// to the client itself, once, and sends what comes after them as it is. It is
-// stopped before anything was said; then the handler runs once more behind a
-// session of a modern revision, where the SDK passes its questions on. That
-// costs one more run of the code before the questions, which runs every round
-// anyway, and only in calls of legacy clients to handlers that return questions
-// in the SDK's own types.
-func (c *call) run(ctx context.Context) (protocol.Result, error) {
-	result, err := c.once(ctx)
-	if errors.Is(err, errBridged) {
-		c.returns = true
-		result, err = c.once(ctx)
+// Toward a legacy client the SDK's bridge would push the questions that a handler
+// returns, for one round and unchecked. The adapter stops the bridge before it sends
+// anything, and runs the handler once more behind a session of a modern revision, where
+// the SDK leaves questions in the result. That costs one more run of the code before the
+// questions, which must bear it anyway, and only in calls of legacy clients to handlers
+// that return questions in the SDK's types.
+func (c *call) runHandler(ctx context.Context) (protocol.Result, error) {
+	result, err := c.runHandlerOnce(ctx)
+	if errors.Is(err, errBridgeStopped) {
+		c.returnsQuestions = true
+		result, err = c.runHandlerOnce(ctx)
 	}
 	return result, err
 }
 
-func (c *call) once(ctx context.Context) (protocol.Result, error) {
-	l := &leg{call: c, shown: c.session}
-	ctx = context.WithValue(ctx, legKey{}, l)
-	l.ctx = ctx
-	if era := c.disguise(); era != "" {
-		shadow, err := c.adapter.shadow(l, era)
+func (c *call) runHandlerOnce(ctx context.Context) (protocol.Result, error) {
+	run := &handlerRun{call: c, visible: c.session}
+	ctx = context.WithValue(ctx, handlerRunKey{}, run)
+	run.ctx = ctx
+	if era := c.shadowVersion(); era != "" {
+		shadow, err := c.adapter.connectShadow(run, era)
 		if err != nil {
-			return nil, c.bug(ctx, fmt.Errorf("session for the handler: %w", err))
+			return nil, c.reportBug(ctx, fmt.Errorf("session for the handler: %w", err))
 		}
-		defer c.adapter.end(shadow)
-		l.shown = shadow
+		defer c.adapter.closeShadow(shadow)
+		run.visible = shadow
 	}
-	result, err := c.next(ctx, c.method, c.forHandler(ctx, l.shown))
-	c.noteUnasked(ctx, result, err)
-	if asks := l.asked(); asks != nil {
+	result, err := c.next(ctx, c.method, c.requestForHandler(ctx, run.visible))
+	c.reportUnasked(ctx, result, err)
+	if asks := run.recordedAsks(); asks != nil {
 		return asks, nil
 	}
-	if settled, failed := l.settle(ctx); settled != nil || failed != nil {
+	if settled, failed := run.concludeUnkeyed(ctx); settled != nil || failed != nil {
 		return settled, failed
 	}
-	if !c.returns && (l.wasBridged() || c.bridgeFailed(err)) {
-		return nil, errBridged
+	if !c.returnsQuestions && (run.wasBridged() || c.isBridgeError(err)) {
+		return nil, errBridgeStopped
 	}
 	if err != nil {
-		return nil, handlerError(err)
+		return nil, decodeError(err)
 	}
-	return c.outcome(ctx, result)
+	return c.readResult(ctx, result)
 }
 
-// disguise returns the revision of the session that the handler is to see
-// instead of the client's, empty if it may see that.
-func (c *call) disguise() protocol.Version {
+// shadowVersion returns the revision of the shadow session that the handler is to see,
+// empty if it sees the client's session.
+func (c *call) shadowVersion() protocol.Version {
 	modern := c.Version.Era() == protocol.Modern
 	switch {
-	case c.returns:
+	case c.returnsQuestions:
 		return protocol.V20260728
-	case c.adapter.unmodified && (modern || c.adapter.mustAsk), c.misled:
+	case c.adapter.opts.UnmodifiedHandlers && (modern || c.adapter.opts.MustAsk), c.sdkSaysModern:
 		return protocol.V20251125
 	}
 	return ""
 }
 
-// forHandler returns the request as the handler gets it: with the session that
-// it is to see, the answers that count, and the state that it has set itself.
-func (c *call) forHandler(ctx context.Context, session *mcp.ServerSession) mcp.Request {
-	answers, state := returned(ctx)
-	extra := withoutSent(c.request.GetExtra())
+// requestForHandler returns the request that the handler gets: with the session that it
+// is to see, the verified answers, and the state that it returned itself.
+func (c *call) requestForHandler(ctx context.Context, session *mcp.ServerSession) mcp.Request {
+	answers, state := restoreReturned(ctx)
+	extra := hideRetry(c.request.GetExtra())
 	switch r := c.request.(type) {
 	case *mcp.CallToolRequest:
 		params := *r.Params
@@ -95,59 +145,60 @@ func (c *call) forHandler(ctx context.Context, session *mcp.ServerSession) mcp.R
 	return c.request // newCall knows no other
 }
 
-// outcome reads what the handler returned. A complete result only has a
-// placeholder in the funnel; its content is not looked at on the way.
-func (c *call) outcome(ctx context.Context, result mcp.Result) (protocol.Result, error) {
-	c.complete, c.placeholder, c.failure = nil, nil, nil
-	var p parts
+// readResult converts the handler's result for the funnel. A complete one is kept in c,
+// and the funnel gets a placeholder.
+func (c *call) readResult(ctx context.Context, result mcp.Result) (protocol.Result, error) {
+	c.complete, c.placeholder, c.toolError = nil, nil, nil
+	var p resultParts
 	switch r := result.(type) {
 	case *mcp.CallToolResult:
 		if r == nil {
 			return nil, nil
 		}
-		if err := r.GetError(); chosen(err) {
+		if err := r.GetError(); isForClient(err) {
 			return nil, err
 		} else if err != nil && r.IsError {
-			c.complete, c.failure = result, err
+			c.complete, c.toolError = result, err
 			return nil, err
 		}
-		p = parts{r.InputRequests, r.RequestState, len(r.Content) > 0 || r.StructuredContent != nil, r.IsError}
+		p = resultParts{r.InputRequests, r.RequestState, len(r.Content) > 0 || r.StructuredContent != nil, r.IsError}
 		c.placeholder = &protocol.CallToolResult{IsError: r.IsError}
 	case *mcp.GetPromptResult:
 		if r == nil {
 			return nil, nil
 		}
-		p = parts{r.InputRequests, r.RequestState, len(r.Messages) > 0, false}
+		p = resultParts{r.InputRequests, r.RequestState, len(r.Messages) > 0, false}
 		c.placeholder = &protocol.GetPromptResult{}
 	case *mcp.ReadResourceResult:
 		if r == nil {
 			return nil, nil
 		}
-		p = parts{r.InputRequests, r.RequestState, len(r.Contents) > 0, false}
+		p = resultParts{r.InputRequests, r.RequestState, len(r.Contents) > 0, false}
 		c.placeholder = &protocol.ReadResourceResult{}
 	default:
-		return nil, c.bug(ctx, fmt.Errorf("%w: %T", errUnknownResult, result))
+		return nil, c.reportBug(ctx, fmt.Errorf("%w: %T", errUnknownResult, result))
 	}
-	if p.asks() {
-		asks, err := p.inputRequired(ctx)
+	if p.isAsking() {
+		asks, err := p.buildAsks(ctx)
 		if err != nil {
-			return nil, c.bug(ctx, err)
+			return nil, c.reportBug(ctx, err)
 		}
 		return asks, nil
 	}
-	if c.adapter.funnel.Guard != nil { // it records outcomes, to repeat them
+	if c.adapter.opts.Guard != nil { // which records complete results, to repeat them
 		var err error
-		if c.placeholder, err = converted(c.method, result); err != nil {
-			return nil, c.bug(ctx, err)
+		if c.placeholder, err = decodeResult(c.method, result); err != nil {
+			return nil, c.reportBug(ctx, err)
 		}
 	}
 	c.complete = result
 	return c.placeholder, nil
 }
 
-// bug reports a mistake of the server, and returns what the client learns.
-func (c *call) bug(ctx context.Context, err error) error {
-	c.adapter.observe(ctx, roundtrip.ServerBug{
+// reportBug reports a mistake of the server to the observer, and returns the error for
+// the client.
+func (c *call) reportBug(ctx context.Context, err error) error {
+	c.adapter.reportEvent(ctx, roundtrip.ServerBug{
 		Where: roundtrip.Where{Version: c.Version, Method: c.Method, Target: c.Target, Round: roundtrip.Number(ctx)},
 		Err:   err,
 	})
@@ -156,8 +207,8 @@ func (c *call) bug(ctx context.Context, err error) error {
 
 var errUnknownResult = errors.New("middleware between the handler and the funnel returned a result of a type that is not the SDK's")
 
-// converted reads a result of the SDK as one of package protocol.
-func converted(method string, result mcp.Result) (protocol.Result, error) {
+// decodeResult converts a result from the SDK's types.
+func decodeResult(method string, result mcp.Result) (protocol.Result, error) {
 	text, err := json.Marshal(result)
 	if err != nil {
 		return nil, err

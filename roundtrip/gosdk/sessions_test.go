@@ -13,7 +13,6 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/roundtrip"
-	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
 // observer collects events.
@@ -201,7 +200,7 @@ func TestAnswersInSessionsAreChecked(t *testing.T) {
 
 // The SDK's handler without sessions cannot ask legacy clients: they are told.
 func TestStatelessSessionsCannotAsk(t *testing.T) {
-	server := serverOf(t, returned())
+	server := serverOf(t, returnedStyle())
 	endpoint, recorder := serve(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true}))
 	c := dialSDK(t, newPerson(t, nil), false, legacy, &mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: &http.Client{Transport: recorder}})
 	got, err := c.do(within(t), "deploy")
@@ -212,7 +211,7 @@ func TestStatelessSessionsCannotAsk(t *testing.T) {
 
 // A server may be installed on its own and served without Handler.
 func TestInstallAlone(t *testing.T) {
-	server := serverOf(t, returned())
+	server := serverOf(t, returnedStyle())
 	endpoint, recorder := serve(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true}))
 	who := newPerson(t, map[string]string{"deploy?": `{"reason":"because"}`})
 	c := dialSDK(t, who, false, modern, &mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: &http.Client{Transport: recorder}})
@@ -224,7 +223,7 @@ func TestInstallAlone(t *testing.T) {
 
 // Exactly as the specification has it, in the author's order.
 func TestExactWire(t *testing.T) {
-	w := dialWire(t, serverOf(t, guarded(), gosdk.WithExactWire()))
+	w := dialWire(t, serverOf(t, guarded(), withExactWire()))
 	w.exact = true
 	got := w.call("survey", "")
 	got.wantAsks("confirm", "login", "summary", "dirs")

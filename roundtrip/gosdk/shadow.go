@@ -13,70 +13,69 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// shadow connects a session that stands in for the client's while a handler
-// runs: of the same client, in another revision. Nothing is behind it; what is
-// sent over it is answered by the sending middleware, or passed on to the
-// client's session.
-func (a *adapter) shadow(l *leg, version protocol.Version) (*mcp.ServerSession, error) {
-	caps := l.call.said
+// A shadow is a session that a handler sees in place of the client's: of the same client,
+// in another revision, so that the SDK treats questions as that revision does. No peer is
+// connected to it. The sending middleware answers the questions that are sent over it,
+// and forwards all else to the client's session.
+
+// connectShadow connects a shadow for one run of a handler.
+func (a *Adapter) connectShadow(run *handlerRun, version protocol.Version) (*mcp.ServerSession, error) {
+	caps := run.call.declared
 	if caps == nil {
 		caps = &mcp.ClientCapabilities{}
 	}
-	if a.unmodified && a.mustAsk {
-		all := *caps // so that the SDK hands on questions that must not be dropped
+	if a.opts.UnmodifiedHandlers && a.opts.MustAsk {
+		all := *caps // else the SDK refuses questions before the middleware sees them
 		all.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}
 		caps = &all
 	}
 	state := &mcp.ServerSessionState{
 		InitializeParams: &mcp.InitializeParams{
-			ProtocolVersion: string(version), Capabilities: caps, ClientInfo: l.call.client,
+			ProtocolVersion: string(version), Capabilities: caps, ClientInfo: run.call.client,
 		},
 		InitializedParams:         &mcp.InitializedParams{},
 		NegotiatedProtocolVersion: string(version),
-		// What is logged is passed on, and the client's session knows better.
-		LogLevel: "debug",
+		LogLevel:                  "debug", // the client's session, which gets the messages, filters
 	}
-	session, err := a.server.Connect(context.WithoutCancel(l.ctx), nowhere{l.call.session.ID()}, &mcp.ServerSessionOptions{State: state})
+	session, err := a.server.Connect(context.WithoutCancel(run.ctx), shadowTransport{run.call.session.ID()}, &mcp.ServerSessionOptions{State: state})
 	if err != nil {
 		return nil, err
 	}
-	a.shadows.Store(session, l)
+	a.shadows.Store(session, run)
 	return session, nil
 }
 
-// end closes a shadow. What a handler that outlives its call sends over it
-// then fails.
-func (a *adapter) end(session *mcp.ServerSession) {
+// closeShadow closes a shadow. Whatever a goroutine sends over it after the call fails.
+func (a *Adapter) closeShadow(session *mcp.ServerSession) {
 	a.shadows.Delete(session)
 	_ = session.Close()
 }
 
-// pass sends what is no question over the client's session. What the server
-// tells all its sessions it tells the client's, too.
-func (l *leg) pass(ctx context.Context, method string, req mcp.Request, next mcp.MethodHandler) (mcp.Result, error) {
+// forwardMessage sends a message that is no question over the client's session. List
+// changes are dropped: the server sends those to each session, the client's included.
+func (run *handlerRun) forwardMessage(ctx context.Context, method string, req mcp.Request, next mcp.MethodHandler) (mcp.Result, error) {
 	switch method {
 	case protocol.NotifyToolsChanged, protocol.NotifyPromptsChanged, protocol.NotifyResourcesChanged, protocol.NotifyResourceUpdated:
 		return nil, nil
 	}
-	real := l.call.session
+	real := run.call.session
 	if params, ok := req.GetParams().(*mcp.LoggingMessageParams); ok {
 		return nil, real.Log(ctx, params)
 	}
 	return next(ctx, method, &mcp.ServerRequest[mcp.Params]{Session: real, Params: req.GetParams()})
 }
 
-// nowhere is a transport without another end.
-type nowhere struct{ id string }
+// shadowTransport is the transport of a shadow.
+type shadowTransport struct{ id string }
 
 // Connect returns the connection.
-func (t nowhere) Connect(context.Context) (mcp.Connection, error) {
-	return &nobody{id: t.id, closed: make(chan struct{}), replies: make(chan jsonrpc.Message, 1)}, nil
+func (t shadowTransport) Connect(context.Context) (mcp.Connection, error) {
+	return &shadowConnection{id: t.id, closed: make(chan struct{}), replies: make(chan jsonrpc.Message, 1)}, nil
 }
 
-// nobody is at the other end of a shadow: it answers every request that it does
-// not serve it. Without an answer, who sends with a context of its own would
-// wait for ever.
-type nobody struct {
+// shadowConnection is the connection of a shadow. It answers every request with method
+// not found: without an answer a sender whose context does not end would block for ever.
+type shadowConnection struct {
 	id      string
 	once    sync.Once
 	closed  chan struct{}
@@ -84,7 +83,7 @@ type nobody struct {
 }
 
 // Read returns the next answer.
-func (n *nobody) Read(ctx context.Context) (jsonrpc.Message, error) {
+func (n *shadowConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	select {
 	case m := <-n.replies:
 		return m, nil
@@ -95,8 +94,8 @@ func (n *nobody) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// Write answers requests and takes everything else for sent.
-func (n *nobody) Write(ctx context.Context, m jsonrpc.Message) error {
+// Write answers requests, and drops everything else.
+func (n *shadowConnection) Write(ctx context.Context, m jsonrpc.Message) error {
 	req, ok := m.(*jsonrpc.Request)
 	if !ok || !req.IsCall() {
 		return nil
@@ -113,10 +112,10 @@ func (n *nobody) Write(ctx context.Context, m jsonrpc.Message) error {
 }
 
 // Close ends the connection.
-func (n *nobody) Close() error {
+func (n *shadowConnection) Close() error {
 	n.once.Do(func() { close(n.closed) })
 	return nil
 }
 
 // SessionID returns the id of the client's session.
-func (n *nobody) SessionID() string { return n.id }
+func (n *shadowConnection) SessionID() string { return n.id }

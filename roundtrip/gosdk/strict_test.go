@@ -30,7 +30,7 @@ func openStream(t testing.TB, server *mcp.Server, strict bool) *stream {
 	t.Cleanup(func() { _ = w1.Close(); _ = w2.Close() })
 	var transport mcp.Transport = &mcp.IOTransport{Reader: r1, Writer: w2}
 	if strict {
-		transport = gosdk.Transport(transport)
+		transport = gosdk.WrapTransport(transport)
 	}
 	run(t, server, transport)
 	return &stream{t: t, w: w1, r: bufio.NewScanner(r2)}
@@ -121,7 +121,7 @@ func TestLossyWithoutTransport(t *testing.T) {
 
 func TestHandlerTellsErasApart(t *testing.T) {
 	server := single(t, asks(toolText("plain")))
-	endpoint, recorder := serve(t, gosdk.Handler(server, &mcp.StreamableHTTPOptions{JSONResponse: true, MaxRequestBodyBytes: 2000}))
+	endpoint, recorder := serve(t, gosdk.HandlerOf(server, &mcp.StreamableHTTPOptions{JSONResponse: true, MaxRequestBodyBytes: 2000}))
 	t.Cleanup(func() { // nobody ends them
 		for session := range server.Sessions() {
 			_ = session.Close()

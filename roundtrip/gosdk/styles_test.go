@@ -20,7 +20,7 @@ import (
 // or a result of the SDK's that asks.
 type style struct {
 	name    string
-	options []gosdk.Option
+	options []option
 	tool    func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error)
 	prompt  func(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error)
 	read    func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error)
@@ -29,14 +29,14 @@ type style struct {
 func styles() []style {
 	return []style{
 		flow("elicit", changed{}),
-		flow("unmodified", untouched{}, gosdk.WithUnmodifiedHandlers()),
+		flow("unmodified", untouched{}, withUnmodifiedHandlers()),
 		guarded(),
-		returned(),
+		returnedStyle(),
 	}
 }
 
 // serverOf returns a server whose handlers play the script.
-func serverOf(t testing.TB, s style, more ...gosdk.Option) *mcp.Server {
+func serverOf(t testing.TB, s style, more ...option) *mcp.Server {
 	t.Helper()
 	server := mcp.NewServer(&mcp.Implementation{Name: "script", Version: "1.0.0"}, nil)
 	for _, name := range targets() {
@@ -45,9 +45,7 @@ func serverOf(t testing.TB, s style, more ...gosdk.Option) *mcp.Server {
 	server.AddPrompt(&mcp.Prompt{Name: "brief", Arguments: []*mcp.PromptArgument{{Name: "topic"}}}, s.prompt)
 	server.AddResource(&mcp.Resource{Name: "codes", URI: "vault://codes"}, s.read)
 	server.AddResourceTemplate(&mcp.ResourceTemplate{Name: "box", URITemplate: "vault://box/{box}"}, s.read)
-	if err := gosdk.Install(server, append(s.options, more...)...); err != nil {
-		t.Fatal(err)
-	}
+	install(t, server, append(s.options, more...))
 	return server
 }
 
@@ -134,7 +132,7 @@ func replyOf(response mcp.InputResponse, err error) (reply, error) {
 }
 
 // flow is the style of handlers that ask and wait.
-func flow(name string, a asker, options ...gosdk.Option) style {
+func flow(name string, a asker, options ...option) style {
 	play := func(ctx context.Context, session *mcp.ServerSession, target string) (string, error) {
 		got := replies{}
 		for {
@@ -185,7 +183,7 @@ func resourceText(uri, text string) *mcp.ReadResourceResult {
 
 // guarded is the style of package roundtrip in the SDK's handlers.
 func guarded() style {
-	play := func(ctx context.Context, target string) (*protocol.InputRequiredResult, string, error) {
+	play := func(ctx context.Context, target string) ([]roundtrip.Item, string, error) {
 		ask, text := script(target, answered(ctx))
 		if ask == nil {
 			if text, failed := failure(text); failed {
@@ -197,28 +195,28 @@ func guarded() style {
 		for _, q := range ask {
 			items = append(items, item(q))
 		}
-		return roundtrip.InputRequired(items...), "", nil
+		return items, "", nil
 	}
 	return style{
 		name: "guarded",
 		tool: func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			asks, text, err := play(ctx, req.Params.Name)
 			if asks != nil {
-				return gosdk.CallToolResult(ctx, asks)
+				return gosdk.ToolInput(ctx, asks...)
 			}
 			return toolText(text), err
 		},
 		prompt: func(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 			asks, text, err := play(ctx, req.Params.Name)
 			if asks != nil {
-				return gosdk.GetPromptResult(ctx, asks)
+				return gosdk.PromptInput(ctx, asks...)
 			}
 			return promptText(text), err
 		},
 		read: func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 			asks, text, err := play(ctx, req.Params.URI)
 			if asks != nil {
-				return gosdk.ReadResourceResult(ctx, asks)
+				return gosdk.ResourceInput(ctx, asks...)
 			}
 			return resourceText(req.Params.URI, text), err
 		},
@@ -265,8 +263,8 @@ func answered(ctx context.Context) replies {
 	return got
 }
 
-// returned is the style of handlers that return the SDK's own questions.
-func returned() style {
+// returnedStyle is the style of handlers that return the SDK's own questions.
+func returnedStyle() style {
 	play := func(target string, responses mcp.InputResponseMap) (mcp.InputRequestMap, string, error) {
 		got := replies{}
 		for key, response := range responses {

@@ -10,17 +10,16 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Transport returns a transport that connects a server with [Install] as t
-// does, and reads answers and states strictly, as [Handler] does for HTTP. It is
-// for connections that are one user's, such as standard input and output:
+// Transport wraps a transport of the server, and decodes answers and states strictly, as
+// [Adapter.Handler] does for HTTP. It is for connections of one user, such as standard
+// input and output:
 //
-//	server.Run(ctx, gosdk.Transport(&mcp.StdioTransport{}))
+//	server.Run(ctx, a.Transport(&mcp.StdioTransport{}))
 //
-// Parameters of tools/call, prompts/get and resources/read that are not strict
-// JSON, or not of the form that the specification gives them, are answered with
-// -32602. Batches of messages, which one old revision has, pass whatever the
-// revision.
-func Transport(t mcp.Transport) mcp.Transport {
+// Parameters of tools/call, prompts/get and resources/read that are not strict JSON, or
+// not what the specification requires, are answered with -32602. Batches, which one old
+// revision has, are passed on unread.
+func (a *Adapter) Transport(t mcp.Transport) mcp.Transport {
 	if v, ok := t.(mcp.ProtocolVersionSupporter); ok {
 		return struct {
 			mcp.Transport
@@ -43,7 +42,7 @@ func (t strictTransport) Connect(ctx context.Context) (mcp.Connection, error) {
 
 type strictConnection struct{ mcp.Connection }
 
-// Read reads the next message that is not answered here.
+// Read returns the next message, and answers requests that are refused.
 func (c strictConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		message, err := c.Connection.Read(ctx)
@@ -54,14 +53,14 @@ func (c strictConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 		if !ok || !req.IsCall() || !protocol.MultiRoundTrip(req.Method) {
 			return message, nil
 		}
-		params, text, refused := takeOut(req.Method, req.Params)
+		params, text, refused := extractRetry(req.Method, req.Params)
 		if refused == nil {
 			strict := *req
 			strict.Params = params
-			strict.Extra = &mcp.RequestExtra{Header: http.Header{sentKey: {text}, localKey: {""}}}
+			strict.Extra = &mcp.RequestExtra{Header: http.Header{retryHeader: {text}, streamHeader: {""}}}
 			return &strict, nil
 		}
-		no := &jsonrpc.Response{ID: req.ID, Error: wireError(refused)}
+		no := &jsonrpc.Response{ID: req.ID, Error: encodeError(refused)}
 		if err := c.Connection.Write(ctx, no); err != nil {
 			return nil, err
 		}

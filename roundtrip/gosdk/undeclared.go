@@ -15,50 +15,52 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// Handlers that were not changed get what the SDK would tell them where the
-// client declared no way to be asked. The observer hears of it.
+// Where a client has not declared that it can be asked, an unmodified handler gets the
+// error that the SDK returns without the adapter, and the observer gets a
+// roundtrip.PushFailed.
 
-// checkDeclared returns that error for a question that such a handler pushes, nil
-// if it is to be asked. The SDK itself checks forms and visits only.
-func (l *leg) checkDeclared(ctx context.Context, params mcp.InputRequest) error {
-	a := l.call.adapter
-	asked, err := question(params)
-	if err != nil || !a.unmodified || a.mustAsk || roundtrip.CanAsk(ctx, asked.Kind()) {
-		return nil // who asks says what is wrong
+// checkDeclared returns that error for a question that an unmodified handler pushes, nil
+// if the question is to be asked. The SDK itself checks forms and visits only.
+func (run *handlerRun) checkDeclared(ctx context.Context, params mcp.InputRequest) error {
+	a := run.call.adapter
+	asked, err := decodeQuestion(params)
+	if err != nil || !a.opts.UnmodifiedHandlers || a.opts.MustAsk || roundtrip.CanAsk(ctx, asked.Kind()) {
+		return nil // asking returns the error
 	}
 	err = fmt.Errorf("client does not support %s", asked.Kind().Method())
-	a.through.NoteFailedPush(ctx, l.call.Call, asked.Kind(), err, true)
+	a.funnel.NoteFailedPush(ctx, run.call.Call, asked.Kind(), err, true)
 	return err
 }
 
-// noteFailed tells the funnel of a question that the SDK has put to the client of
-// an older revision, and that failed: the handler may drop the error.
-func (a *adapter) noteFailed(ctx context.Context, params mcp.Params, err error) {
-	l := legFrom(ctx)
+// reportFailedPush reports to the funnel that a question failed which an unmodified
+// handler pushed to a legacy client. The handler may ignore the error; the funnel does
+// not.
+func (a *Adapter) reportFailedPush(ctx context.Context, params mcp.Params, err error) {
+	run := runFrom(ctx)
 	request, ok := params.(mcp.InputRequest)
-	if !ok || l == nil || !a.unmodified {
+	if !ok || run == nil || !a.opts.UnmodifiedHandlers {
 		return
 	}
-	asked, unreadable := question(request)
+	asked, unreadable := decodeQuestion(request)
 	if unreadable != nil {
 		return
 	}
 	if e, ok := errors.AsType[*jsonrpc.Error](err); ok && e.Code != 0 {
 		err = &protocol.Error{Code: e.Code, Message: e.Message, Data: e.Data}
 	}
-	a.through.NoteFailedPush(ctx, l.call.Call, asked.Kind(), err, !roundtrip.CanAsk(ctx, asked.Kind()))
+	a.funnel.NoteFailedPush(ctx, run.call.Call, asked.Kind(), err, !roundtrip.CanAsk(ctx, asked.Kind()))
 }
 
-// sdkRefusals are how the SDK refuses, without a message, to put a question to a
-// client that declares no elicitation. It tells nobody but the handler.
+// sdkRefusals returns the texts of the SDK's errors for questions that the client has not
+// declared. The SDK returns them to the handler before any middleware.
 func sdkRefusals() []string {
 	return []string{"client does not support elicitation", `client does not support "form" elicitation`, `client does not support "url" elicitation`}
 }
 
-// noteUnasked tells the observer of a handler that fails because the SDK refused
-// to ask. One that drops the error is not noticed; see [WithMustAsk].
-func (c *call) noteUnasked(ctx context.Context, result mcp.Result, err error) {
-	if !c.adapter.unmodified || c.Capabilities.Elicitation != nil && c.Capabilities.Elicitation.Form && c.Capabilities.Elicitation.URL {
+// reportUnasked reports a handler that failed because the SDK refused to ask. A handler
+// that ignores the refusal is not noticed; see [Options].MustAsk.
+func (c *call) reportUnasked(ctx context.Context, result mcp.Result, err error) {
+	if !c.adapter.opts.UnmodifiedHandlers || c.Capabilities.Elicitation != nil && c.Capabilities.Elicitation.Form && c.Capabilities.Elicitation.URL {
 		return
 	}
 	if r, ok := result.(*mcp.CallToolResult); ok && r != nil && err == nil {
@@ -73,7 +75,7 @@ func (c *call) noteUnasked(ctx context.Context, result mcp.Result, err error) {
 			if strings.Contains(text, "url") {
 				kind = protocol.KindElicitURL
 			}
-			c.adapter.through.NoteFailedPush(ctx, c.Call, kind, errors.New(text), true)
+			c.adapter.funnel.NoteFailedPush(ctx, c.Call, kind, errors.New(text), true)
 			return
 		}
 	}

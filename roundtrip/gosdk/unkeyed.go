@@ -13,24 +13,24 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// unkeyed is what one run of a handler asks without keys. Push-style calls have
-// none; they are made of what the questions say, and of how often the run has
-// asked the same. That does not depend on the order in which goroutines ask.
-type unkeyed struct {
-	times   map[string]int    // how often a question was asked, by digest
-	refused map[string]string // actions, by digest
-	used    []string          // keys
-	pending string            // the key that the client is being asked under
-	nags    error             // the handler asks again what was refused
+// unkeyedQuestions are the questions that one run of a handler asks without [WithKey].
+// Their keys are derived from their content, and from how often the run has asked the
+// same, so that they do not depend on the order in which goroutines ask.
+type unkeyedQuestions struct {
+	askCounts  map[string]int    // by digest
+	refusals   map[string]string // the action of a refusal, by digest
+	usedKeys   []string          // in this run
+	pendingKey string            // of the question that the client will be asked
+	repeated   error             // set once the handler repeats a refused question
 }
 
-// maxOrphans is how many answers a run may leave unused that the person has
-// given in this flow: one, because a handler may change its mind. A question
-// that reads differently every time leaves another one in every round.
-const maxOrphans = 1
+// maxUnusedAnswers is how many answers of this flow one run may leave unused: one, because
+// a handler may decide otherwise with a later answer. A question whose wording changes
+// adds one in every round.
+const maxUnusedAnswers = 1
 
-// put asks under the key that the author has given, or one of the question's.
-func (l *leg) put(ctx context.Context, asked protocol.InputRequest, opts []roundtrip.AskOption) (json.RawMessage, error) {
+// askUnderKey asks under the key of [WithKey], or under a derived one.
+func (run *handlerRun) askUnderKey(ctx context.Context, asked protocol.InputRequest, opts []roundtrip.AskOption) (json.RawMessage, error) {
 	if key, ok := ctx.Value(questionKey{}).(string); ok {
 		return roundtrip.AskRequest(ctx, key, asked, opts...)
 	}
@@ -38,30 +38,30 @@ func (l *leg) put(ctx context.Context, asked protocol.InputRequest, opts []round
 	if err != nil {
 		return nil, err
 	}
-	if l.call.replays() {
-		// Nobody waits here, and exactly one question goes out.
-		l.turn.Lock()
-		defer l.turn.Unlock()
+	if run.call.replaysHandler() {
+		// The call returns at once, and one question is asked in a round.
+		run.askMu.Lock()
+		defer run.askMu.Unlock()
 	}
-	key, err := l.begin(digest)
+	key, err := run.reserveKey(digest)
 	if err != nil {
 		return nil, err
 	}
 	raw, err := roundtrip.AskRequest(ctx, key, asked, opts...)
-	l.done(digest, key, raw, err)
+	run.recordAnswer(digest, key, raw, err)
 	return raw, err
 }
 
-// replays reports whether questions end the run instead of being waited for.
-func (c *call) replays() bool {
-	return c.Version.Era() == protocol.Modern || c.adapter.funnel.ReplayOnLegacy
+// replaysHandler reports whether questions end the run instead of being waited for.
+func (c *call) replaysHandler() bool {
+	return c.Version.Era() == protocol.Modern || c.adapter.opts.ReplayOnLegacy
 }
 
-// digestOf identifies what a question says, by 128 bits: who words the questions
-// must not be able to make two of them the same.
+// digestOf returns 128 bits of a digest of the question's content. Colliding questions
+// would share an answer, and parts of the text may come from a client.
 func digestOf(asked protocol.InputRequest) (string, error) {
 	if visit, ok := asked.(*protocol.ElicitURL); ok && visit.ElicitationID != "" {
-		c := *visit // ids are new every time, and exist in older revisions only
+		c := *visit // the id is new in every run, and legacy only
 		c.ElicitationID = ""
 		asked = &c
 	}
@@ -73,77 +73,77 @@ func digestOf(asked protocol.InputRequest) (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// begin returns the key of a question. While the client is being asked one,
-// there are no others: a handler that goes on regardless would have them made
-// of an answer that is not there.
-func (l *leg) begin(digest string) (string, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	u := &l.unkeyed
-	if u.times == nil {
-		u.times, u.refused = map[string]int{}, map[string]string{}
+// reserveKey returns the key of a question. Once a question of this run is pending it
+// refuses all others: a handler that ignores the error would word them with an answer
+// that it does not have.
+func (run *handlerRun) reserveKey(digest string) (string, error) {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	u := &run.unkeyed
+	if u.askCounts == nil {
+		u.askCounts, u.refusals = map[string]int{}, map[string]string{}
 	}
-	u.times[digest]++
+	u.askCounts[digest]++
 	key := "question-" + digest
-	if n := u.times[digest]; n > 1 {
+	if n := u.askCounts[digest]; n > 1 {
 		key = fmt.Sprint(key, "-", n)
 	}
-	u.used = append(u.used, key)
+	u.usedKeys = append(u.usedKeys, key)
 	switch {
-	case u.nags != nil:
-		return "", u.nags
-	case u.refused[digest] == "decline":
-		u.nags = &roundtrip.DeclinedError{Key: key}
-	case u.refused[digest] == "cancel":
-		u.nags = &roundtrip.CancelledError{Key: key}
-	case u.pending != "":
-		return "", fmt.Errorf("%w: %s, and not %s yet", roundtrip.ErrPending, u.pending, key)
+	case u.repeated != nil:
+		return "", u.repeated
+	case u.refusals[digest] == "decline":
+		u.repeated = &roundtrip.DeclinedError{Key: key}
+	case u.refusals[digest] == "cancel":
+		u.repeated = &roundtrip.CancelledError{Key: key}
+	case u.pendingKey != "":
+		return "", fmt.Errorf("%w: %s, and not %s yet", roundtrip.ErrPending, u.pendingKey, key)
 	default:
 		return key, nil
 	}
-	return "", u.nags
+	return "", u.repeated
 }
 
-// done notes what came of a question.
-func (l *leg) done(digest, key string, raw json.RawMessage, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if errors.Is(err, roundtrip.ErrPending) && l.unkeyed.pending == "" {
-		l.unkeyed.pending = key
+// recordAnswer records that a question is pending, or how it was answered.
+func (run *handlerRun) recordAnswer(digest, key string, raw json.RawMessage, err error) {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	if errors.Is(err, roundtrip.ErrPending) && run.unkeyed.pendingKey == "" {
+		run.unkeyed.pendingKey = key
 	}
 	var answer struct {
 		Action string `json:"action"`
 	}
 	if err == nil && json.Unmarshal(raw, &answer) == nil {
-		l.unkeyed.refused[digest] = answer.Action
+		run.unkeyed.refusals[digest] = answer.Action
 	}
 }
 
-// settle says what the run comes to when it has asked without keys; nothing
-// where that is for the handler to say.
-func (l *leg) settle(ctx context.Context) (protocol.Result, error) {
-	l.mu.Lock()
-	u := l.unkeyed
-	l.mu.Unlock()
-	if u.nags != nil {
-		return nil, u.nags
+// concludeUnkeyed returns the result of a run that repeated a refused question, or whose
+// question is pending; nil where the handler's own result counts.
+func (run *handlerRun) concludeUnkeyed(ctx context.Context) (protocol.Result, error) {
+	run.mu.Lock()
+	u := run.unkeyed
+	run.mu.Unlock()
+	if u.repeated != nil {
+		return nil, u.repeated
 	}
-	if u.pending == "" {
+	if u.pendingKey == "" {
 		return nil, nil
 	}
-	kept, _ := roundtrip.State[keptState](ctx)
+	kept, _ := roundtrip.State[authorState](ctx)
 	orphans := 0
 	for _, key := range kept.Unkeyed {
-		if !slices.Contains(u.used, key) {
+		if !slices.Contains(u.usedKeys, key) {
 			orphans++
 		}
 	}
-	if orphans > maxOrphans {
-		err := l.call.bug(ctx, fmt.Errorf("question %q is another one in every round; what it is made of must not change, or be kept with roundtrip.Memo", u.pending))
-		// Asking twice under one key ends the flow, whatever is pending.
-		_, _ = roundtrip.AskRequest(ctx, u.pending, &protocol.ListRoots{})
+	if orphans > maxUnusedAnswers {
+		err := run.call.reportBug(ctx, fmt.Errorf("question %q is another one in every round; what it is made of must not change, or be kept with roundtrip.Memo", u.pendingKey))
+		// A second question under the same key ends the flow.
+		_, _ = roundtrip.AskRequest(ctx, u.pendingKey, &protocol.ListRoots{})
 		return nil, err
 	}
-	kept.Unkeyed = append(kept.Unkeyed, u.pending)
+	kept.Unkeyed = append(kept.Unkeyed, u.pendingKey)
 	return roundtrip.InputRequired(roundtrip.WithState(kept)), nil
 }

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
 // listener is a client that keeps what it is told beside the result.
@@ -70,7 +68,7 @@ func TestShadowsPassEverythingElseOn(t *testing.T) {
 			return nil, err
 		}
 		return toolText(answer.Content["reason"].(string)), nil
-	}, gosdk.WithUnmodifiedHandlers())
+	}, withUnmodifiedHandlers())
 	var l listener
 	session := l.connect(t, server, modern)
 	params := &mcp.CallToolParams{Name: "t", Meta: mcp.Meta{"progressToken": "p", "io.modelcontextprotocol/logLevel": "warning"}}
@@ -107,7 +105,7 @@ func TestQuestionsWithAnotherContext(t *testing.T) {
 			return nil, err
 		}
 		return toolText(answer.Action), nil
-	}, gosdk.WithUnmodifiedHandlers()))
+	}, withUnmodifiedHandlers()))
 	first := w.call("t", "")
 	w.retry("t", first, declines(first.onlyKey())).wantText("decline")
 }
@@ -116,7 +114,7 @@ func TestQuestionsWithAnotherContext(t *testing.T) {
 func TestReturnedBesideUnmodified(t *testing.T) {
 	for _, revision := range []string{modern, legacy} {
 		t.Run(revision, func(t *testing.T) {
-			server := serverOf(t, returned(), gosdk.WithUnmodifiedHandlers())
+			server := serverOf(t, returnedStyle(), withUnmodifiedHandlers())
 			who := newPerson(t, map[string]string{"Which region?": `{"name":"eu"}`, "How big in eu?": `{"cores":8}`, "Sure?": `{"reason":"because"}`})
 			if got, err := sdkOver(t, server, who, revision).do(within(t), "wizard"); err != nil || got != "8 cores in eu: because" {
 				t.Errorf("got %q, %v", got, err)
@@ -124,7 +122,7 @@ func TestReturnedBesideUnmodified(t *testing.T) {
 			who.wantAsked(1)
 		})
 	}
-	w := dialWire(t, serverOf(t, returned(), gosdk.WithUnmodifiedHandlers()))
+	w := dialWire(t, serverOf(t, returnedStyle(), withUnmodifiedHandlers()))
 	first := w.call("deploy", "")
 	first.wantAsks("confirm")
 	w.retry("deploy", first, `{"confirm":{"action":"decline"}}`).wantText("left alone")
@@ -145,7 +143,7 @@ func TestShadowsPassNoBroadcasts(t *testing.T) {
 		server.AddTool(&mcp.Tool{Name: "another", InputSchema: raw(`{"type":"object"}`)}, asks(toolText("x")))
 		time.Sleep(time.Second) // the SDK waits for more changes
 		return toolText("done"), nil
-	}, gosdk.WithUnmodifiedHandlers())
+	}, withUnmodifiedHandlers())
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := mcp.NewInMemoryTransports()
 		served, err := server.Connect(t.Context(), theirs, nil)

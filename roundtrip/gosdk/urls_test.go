@@ -29,7 +29,7 @@ func TestNoHandlerSendsAPersonAnywhere(t *testing.T) {
 	for _, style := range []struct {
 		name    string
 		handler mcp.ToolHandler
-		options []gosdk.Option
+		options []option
 	}{
 		{"result", asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"login": visit(bad)}}), nil},
 		{"elicit", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
@@ -39,7 +39,7 @@ func TestNoHandlerSendsAPersonAnywhere(t *testing.T) {
 		{"unmodified", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 			_, err := req.Session.Elicit(gosdk.WithKey(ctx, "login"), visit(bad))
 			return toolText("visited"), err
-		}, []gosdk.Option{gosdk.WithUnmodifiedHandlers()}},
+		}, []option{withUnmodifiedHandlers()}},
 		{"sdk", func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 			if roundtrip.Number(ctx) > 0 && req.Session.InitializeParams().ProtocolVersion == legacy {
 				_, err := req.Session.Elicit(ctx, visit(bad))
@@ -54,7 +54,7 @@ func TestNoHandlerSendsAPersonAnywhere(t *testing.T) {
 	} {
 		t.Run(style.name, func(t *testing.T) {
 			watch := &observer{}
-			options := append(style.options, gosdk.WithFunnel(roundtrip.Options{Observer: watch}))
+			options := append(style.options, withFunnel(roundtrip.Options{Observer: watch}))
 			server := single(t, style.handler, options...)
 			got := dialWire(t, server).call("t", "")
 			if got.Error == nil || got.Error.Code != protocol.CodeInternalError || !strings.Contains(got.Error.Message, `"login"`) {

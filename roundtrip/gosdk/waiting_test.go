@@ -48,7 +48,7 @@ func TestCallsThatWait(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := single(t, handler, gosdk.WithUnmodifiedHandlers())
+			server := single(t, handler, withUnmodifiedHandlers())
 			var told []bool
 			server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 				return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
@@ -102,8 +102,8 @@ func TestCallsThatWaitHaveBounds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testBoundOfSession(t, single(t, handler, gosdk.WithUnmodifiedHandlers(),
-				gosdk.WithFunnel(roundtrip.Options{MaxWaitingPerSession: 1})))
+			testBoundOfSession(t, single(t, handler, withUnmodifiedHandlers(),
+				withFunnel(roundtrip.Options{MaxWaitingPerSession: 1})))
 		})
 	}
 }
@@ -166,14 +166,14 @@ func thinker(t *testing.T, server *mcp.Server, d time.Duration, progress func(*m
 // wires are the connections over which a client reaches a server.
 var wires = map[string]func(*testing.T, *mcp.Server) mcp.Transport{
 	"http": func(t *testing.T, server *mcp.Server) mcp.Transport {
-		endpoint, recorder := serve(t, gosdk.Handler(server, nil))
+		endpoint, recorder := serve(t, gosdk.HandlerOf(server, nil))
 		return &mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: &http.Client{Transport: recorder}}
 	},
 	"lines": func(t *testing.T, server *mcp.Server) mcp.Transport {
 		r1, w1 := io.Pipe()
 		r2, w2 := io.Pipe()
 		t.Cleanup(func() { _ = w1.Close(); _ = w2.Close() })
-		run(t, server, gosdk.Transport(&mcp.IOTransport{Reader: r1, Writer: w2}))
+		run(t, server, gosdk.WrapTransport(&mcp.IOTransport{Reader: r1, Writer: w2}))
 		return &mcp.IOTransport{Reader: r2, Writer: w1}
 	},
 }
@@ -242,7 +242,7 @@ func TestHeartbeatsOverWires(t *testing.T) {
 					_, err := gosdk.Elicit(ctx, req.Session, formQuestion())
 					report(ctx, req, 2)
 					return toolText("done"), err
-				}, gosdk.WithFunnel(roundtrip.Options{Heartbeat: 5 * time.Millisecond}))
+				}, withFunnel(roundtrip.Options{Heartbeat: 5 * time.Millisecond}))
 				seen := make(chan *mcp.ProgressNotificationParams, 1000)
 				heard := func(n int) []*mcp.ProgressNotificationParams {
 					var all []*mcp.ProgressNotificationParams
@@ -320,7 +320,7 @@ func TestNoHeartbeatFollowsTheResult(t *testing.T) {
 						}()
 						time.Sleep(time.Second / 2)
 						return toolText("done"), nil
-					}, gosdk.WithUnmodifiedHandlers())
+					}, withUnmodifiedHandlers())
 					session := thinker(t, server, time.Minute, func(p *mcp.ProgressNotificationParams) {
 						t.Errorf("after the result came %+v", p)
 					})
@@ -333,5 +333,73 @@ func TestNoHeartbeatFollowsTheResult(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A person in a session has HumanTimeout, and more while the client reports
+// that somebody is at it.
+func TestProgressExtendsAQuestion(t *testing.T) {
+	for _, progress := range []bool{true, false} {
+		t.Run(fmt.Sprint(progress), func(t *testing.T) {
+			server := single(t, asks(&mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}),
+				withFunnel(roundtrip.Options{HumanTimeout: time.Minute}))
+			synctest.Test(t, func(t *testing.T) {
+				ours, theirs := mcp.NewInMemoryTransports()
+				served, err := server.Connect(t.Context(), theirs, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := mcp.NewClient(&mcp.Implementation{Name: "slow", Version: "1"}, &mcp.ClientOptions{
+					ElicitationHandler: func(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+						for i := range 3 {
+							select {
+							case <-time.After(45 * time.Second):
+							case <-ctx.Done():
+								return nil, ctx.Err()
+							}
+							if progress {
+								_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: float64(i)})
+							}
+						}
+						return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"reason": "because"}}, nil
+					}})
+				session, err := c.Connect(t.Context(), ours, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := sdkPeer{session}.do(t.Context(), "t")
+				want := map[bool]string{true: "1 answers", false: "error: nobody answered in time"}[progress]
+				if err != nil || !strings.Contains(got, want) {
+					t.Errorf("got %q, %v, want %q", got, err, want)
+				}
+				_ = session.Close()
+				_ = served.Wait()
+			})
+		})
+	}
+}
+
+// The SDK hands on whatever a client sends as the progress token. One that is
+// neither text nor a number is as if there were none.
+func TestProgressTokensOfEveryKind(t *testing.T) {
+	server := single(t, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if len(req.Params.InputResponses) == 0 {
+			return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": formQuestion()}}, nil
+		}
+		return toolText("done"), nil
+	})
+	for name, token := range map[string]any{
+		"array": []any{"p"}, "object": map[string]any{"p": 1}, "true": true, "null": nil, "number": 1.5, "text": "p",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				session := thinker(t, server, 20*time.Second, nil)
+				result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "t", Meta: mcp.Meta{"progressToken": token}})
+				if err != nil || result.IsError {
+					t.Fatalf("got %+v, %v", result, err)
+				}
+				_ = session.Close()
+			})
+		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/gosdk"
 )
 
@@ -32,7 +33,7 @@ type wire struct {
 
 func dialWire(t testing.TB, server *mcp.Server) *wire {
 	t.Helper()
-	endpoint, recorder := serve(t, gosdk.Handler(server, &mcp.StreamableHTTPOptions{JSONResponse: true}))
+	endpoint, recorder := serve(t, gosdk.HandlerOf(server, &mcp.StreamableHTTPOptions{JSONResponse: true}))
 	return &wire{t: t, endpoint: endpoint, client: &http.Client{Transport: recorder}, capabilities: everything}
 }
 
@@ -164,15 +165,13 @@ func (s said) wantError(code int64, status int) {
 
 // single returns a server with one tool, prompt and resource, of any of which
 // the handlers may be nil.
-func single(t testing.TB, tool mcp.ToolHandler, options ...gosdk.Option) *mcp.Server {
+func single(t testing.TB, tool mcp.ToolHandler, options ...option) *mcp.Server {
 	t.Helper()
 	server := mcp.NewServer(&mcp.Implementation{Name: "single", Version: "1.0.0"}, nil)
 	if tool != nil {
 		server.AddTool(&mcp.Tool{Name: "t", InputSchema: raw(`{"type":"object"}`)}, tool)
 	}
-	if err := gosdk.Install(server, options...); err != nil {
-		t.Fatal(err)
-	}
+	install(t, server, options)
 	return server
 }
 
@@ -210,3 +209,38 @@ func accepts(key string) string {
 }
 
 func declines(key string) string { return `{"` + key + `":{"action":"decline"}}` }
+
+// An option sets one of the options with which a test installs the adapter.
+type option func(*gosdk.Options)
+
+func withFunnel(o roundtrip.Options) option {
+	return func(opts *gosdk.Options) { opts.Options = o }
+}
+
+func withPrincipal(f func(mcp.Request) roundtrip.Principal) option {
+	return func(opts *gosdk.Options) { opts.Principal = f }
+}
+
+func withExactWire() option {
+	return func(opts *gosdk.Options) { opts.ExactWire = true }
+}
+
+func withUnmodifiedHandlers() option {
+	return func(opts *gosdk.Options) { opts.UnmodifiedHandlers = true }
+}
+
+func withMustAsk() option {
+	return func(opts *gosdk.Options) { opts.MustAsk = true }
+}
+
+// install installs the adapter on server.
+func install(t testing.TB, server *mcp.Server, options []option) {
+	t.Helper()
+	var opts gosdk.Options
+	for _, set := range options {
+		set(&opts)
+	}
+	if _, err := gosdk.Install(server, &opts); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -14,23 +14,22 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// Elicitation returns what the person answered to the question asked under
-// key, a form or a visit, in mcp-go's type: Content is a map[string]any, nil
-// unless Action is accept. It reports false when there is no answer, or none
-// that fits the form that was asked; ask then. Content has the form's defaults
-// filled in. [roundtrip.AcceptedContent] and the other readers of package
-// roundtrip work in handlers as well, and are the ones for typed questions.
-func Elicitation(ctx context.Context, key string) (mcp.ElicitationResult, bool) {
-	raw, ok := elicitation(ctx, key)
+// Elicited returns the answer to a form or a visit that was asked under key, in
+// mcp-go's type: Content is a map[string]any with the form's defaults filled in, nil
+// unless Action is accept. It reports false when there is no valid answer; ask then.
+// Handlers can also use [roundtrip.AcceptedContent] and the other readers of package
+// roundtrip, which are the ones for typed questions.
+func Elicited(ctx context.Context, key string) (mcp.ElicitationResult, bool) {
+	raw, ok := encodeElicitAnswer(ctx, key)
 	if !ok {
 		return mcp.ElicitationResult{}, false
 	}
-	return decoded[mcp.ElicitationResult](raw)
+	return decodeJSON[mcp.ElicitationResult](raw)
 }
 
-// Sampling returns the message that the client's model answered with, and
-// false when there is none.
-func Sampling(ctx context.Context, key string) (mcp.CreateMessageResult, bool) {
+// Sampled returns the message with which the client's model answered, and false when
+// there is no answer.
+func Sampled(ctx context.Context, key string) (mcp.CreateMessageResult, bool) {
 	message, ok := roundtrip.Sampled(ctx, key)
 	if !ok {
 		return mcp.CreateMessageResult{}, false
@@ -39,31 +38,31 @@ func Sampling(ctx context.Context, key string) (mcp.CreateMessageResult, bool) {
 	if err != nil {
 		return mcp.CreateMessageResult{}, false
 	}
-	result, err := hostMessage(raw)
+	result, err := decodeMessage(raw)
 	if err != nil {
 		return mcp.CreateMessageResult{}, false
 	}
 	return *result, true
 }
 
-// Roots returns the directories that the client answered with, and false when
-// there is no answer.
+// Roots returns the directories with which the client answered, and false when there is
+// no answer.
 func Roots(ctx context.Context, key string) (mcp.ListRootsResult, bool) {
-	raw, ok := rootsAnswer(ctx, key)
+	raw, ok := encodeRootsAnswer(ctx, key)
 	if !ok {
 		return mcp.ListRootsResult{}, false
 	}
-	return decoded[mcp.ListRootsResult](raw)
+	return decodeJSON[mcp.ListRootsResult](raw)
 }
 
-func decoded[T any](raw json.RawMessage) (T, bool) {
+func decodeJSON[T any](raw json.RawMessage) (T, bool) {
 	var v T
 	err := json.Unmarshal(raw, &v)
 	return v, err == nil
 }
 
-// hostMessage reads a model's message, whose blocks mcp-go leaves undecoded.
-func hostMessage(raw json.RawMessage) (*mcp.CreateMessageResult, error) {
+// decodeMessage decodes a model's message with its content, which mcp-go leaves undecoded.
+func decodeMessage(raw json.RawMessage) (*mcp.CreateMessageResult, error) {
 	var result mcp.CreateMessageResult
 	if err := json.Unmarshal(raw, &result); err != nil {
 		return nil, err
@@ -76,9 +75,9 @@ func hostMessage(raw json.RawMessage) (*mcp.CreateMessageResult, error) {
 	return &result, nil
 }
 
-// elicitation returns the verified answer to a form or a visit as a bare
-// result.
-func elicitation(ctx context.Context, key string) (json.RawMessage, bool) {
+// encodeElicitAnswer returns the verified answer to a form or a visit as an encoded
+// protocol.ElicitResult.
+func encodeElicitAnswer(ctx context.Context, key string) (json.RawMessage, bool) {
 	outcome, content := roundtrip.Visited(ctx, key), json.RawMessage(nil)
 	if outcome != roundtrip.Accepted && outcome != roundtrip.Declined && outcome != roundtrip.Cancelled {
 		reply := roundtrip.RawAnswer(ctx, key)
@@ -99,7 +98,7 @@ func elicitation(ctx context.Context, key string) (json.RawMessage, bool) {
 	return raw, err == nil
 }
 
-func rootsAnswer(ctx context.Context, key string) (json.RawMessage, bool) {
+func encodeRootsAnswer(ctx context.Context, key string) (json.RawMessage, bool) {
 	roots, ok := roundtrip.Roots(ctx, key)
 	if !ok {
 		return nil, false
@@ -111,27 +110,27 @@ func rootsAnswer(ctx context.Context, key string) (json.RawMessage, bool) {
 	return raw, err == nil
 }
 
-// kept is the author's state of a handler that fills mcp-go's results in by
-// hand: the text it set, and which questions it has asked so far, since a
-// later round must give it the answers of earlier ones.
-type kept struct {
+// authorState is the sealed state of a handler that returns mcp-go's own results: the
+// state that it set, and the questions that it has asked so far, since later runs are
+// given the answers to all of them.
+type authorState struct {
 	Text  string                        `json:"text,omitempty"`
 	Asked map[string]protocol.InputKind `json:"asked,omitempty"`
 }
 
-// keptBefore is the state that the flow came with.
-func keptBefore(ctx context.Context) kept {
-	var state kept
+// readAuthorState returns the state of the round before.
+func readAuthorState(ctx context.Context) authorState {
+	var state authorState
 	if text, ok := roundtrip.State[string](ctx); ok && jsonx.Unmarshal([]byte(text), &state) != nil {
-		return kept{}
+		return authorState{}
 	}
 	return state
 }
 
-// keepState returns the state of the round that these questions lead to.
-func keepState(ctx context.Context, text string, asked map[string]protocol.InputKind) (protocol.RequestState, error) {
-	state := kept{text, asked}
-	for key, kind := range keptBefore(ctx).Asked {
+// encodeAuthorState returns the state that is sealed with these questions.
+func encodeAuthorState(ctx context.Context, text string, asked map[string]protocol.InputKind) (protocol.RequestState, error) {
+	state := authorState{text, asked}
+	for key, kind := range readAuthorState(ctx).Asked {
 		if _, again := asked[key]; !again {
 			state.Asked[key] = kind
 		}
@@ -143,18 +142,17 @@ func keepState(ctx context.Context, text string, asked map[string]protocol.Input
 	return protocol.StateText(string(raw)), nil
 }
 
-// again gives a handler that reads mcp-go's own fields what it may rely on:
-// its state as it set it, and the answers that were verified, those of earlier
-// rounds included.
-func again(ctx context.Context) mcp.MultiRoundTripParams {
-	// Handlers that are given nothing can still choose a FlowVersion.
+// restoreReturned returns the fields of mcp-go's request as the handler may see them: the
+// state that it set, and the verified answers, those of earlier rounds included.
+func restoreReturned(ctx context.Context) mcp.MultiRoundTripParams {
+	// Reading the state would fix the flow version, which handlers may still set.
 	if _, ok := roundtrip.PeekState[string](ctx); !ok {
 		return mcp.MultiRoundTripParams{}
 	}
-	state := keptBefore(ctx)
+	state := readAuthorState(ctx)
 	out := mcp.MultiRoundTripParams{RequestState: state.Text}
 	for _, key := range slices.Sorted(maps.Keys(state.Asked)) {
-		raw, ok := answerOf(ctx, key, state.Asked[key])
+		raw, ok := encodeAnswerTo(ctx, key, state.Asked[key])
 		if !ok {
 			continue
 		}
@@ -169,10 +167,10 @@ func again(ctx context.Context) mcp.MultiRoundTripParams {
 	return out
 }
 
-func answerOf(ctx context.Context, key string, kind protocol.InputKind) (json.RawMessage, bool) {
+func encodeAnswerTo(ctx context.Context, key string, kind protocol.InputKind) (json.RawMessage, bool) {
 	switch kind {
 	case protocol.KindElicitForm, protocol.KindElicitURL:
-		return elicitation(ctx, key)
+		return encodeElicitAnswer(ctx, key)
 	case protocol.KindCreateMessage:
 		message, ok := roundtrip.Sampled(ctx, key)
 		if !ok {
@@ -181,7 +179,7 @@ func answerOf(ctx context.Context, key string, kind protocol.InputKind) (json.Ra
 		raw, err := jsonx.Marshal(message)
 		return raw, err == nil
 	case protocol.KindListRoots:
-		return rootsAnswer(ctx, key)
+		return encodeRootsAnswer(ctx, key)
 	}
 	return nil, false
 }

@@ -12,28 +12,26 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// Elicit takes the place of RequestElicitation in a handler and serves clients
-// of all revisions. Toward those of 2026-07-28 it is [roundtrip.AskRequest]:
-// while the answer is not there it returns an error, which the handler may
-// return, wrap or drop, and the handler runs again from its start with the
-// answer. Toward others it asks and waits.
+// Elicit takes the place of RequestElicitation in a handler, and serves clients of all
+// revisions. Toward those of 2026-07-28 it is [roundtrip.AskRequest]: while there is no
+// answer it returns an error, which the handler may return, wrap or ignore; the retry
+// with the answer runs the handler again from its start. Toward older revisions Elicit
+// blocks until the person has answered.
 //
-// The key names the question within the call and must be the same each time
-// the handler runs. What the person did is in the result's Action, as with
-// RequestElicitation; the content of an accepted form fits the form and has
-// its defaults filled in, as a map[string]any. Calls may overlap; their keys
-// must differ.
+// The key names the question within the call, and must be the same in every run of the
+// handler. A refusal is an answer, as with RequestElicitation: look at Action. The
+// content of an accepted form is valid under its schema and has the schema's defaults
+// filled in, as a map[string]any. Calls may overlap; their keys must differ.
 //
-// A question that cannot be asked ends the call, whatever the handler makes of the
-// error. Handlers that can do without an answer look first, with
-// [roundtrip.CanAsk], or add the option [roundtrip.IfPossible], with which Elicit
-// returns a [*roundtrip.PushError] and the call goes on.
+// A question that cannot be asked ends the call, whatever the handler does with the
+// error. A handler that does not need the answer checks [roundtrip.CanAsk] first, or adds
+// the option [roundtrip.IfPossible], with which Elicit returns a [*roundtrip.PushError]
+// and the call goes on.
 //
-// Outside of a handler behind the adapter, such as that of a task,
-// it is RequestElicitation and nothing else, except that a URL that nobody may be
-// sent to is refused there, too.
+// Outside of a handler behind the adapter, such as that of a task, Elicit is
+// RequestElicitation, except that it refuses URLs which must not be opened.
 func Elicit(ctx context.Context, key string, request mcp.ElicitationRequest, opts ...roundtrip.AskOption) (*mcp.ElicitationResult, error) {
-	if s := roundless(ctx); s != nil {
+	if s := serverOutsideRound(ctx); s != nil {
 		if visit := request.Params; visit.Mode == mcp.ElicitationModeURL {
 			if refusal := urlrule.Hook(nil).Refuse(key, visit.URL); refusal != nil {
 				return nil, refusal
@@ -41,29 +39,29 @@ func Elicit(ctx context.Context, key string, request mcp.ElicitationRequest, opt
 		}
 		return s.RequestElicitation(ctx, request)
 	}
-	raw, err := askHost(ctx, key, elicitInput(request), opts)
+	raw, err := askInRound(ctx, key, elicitInput(request), opts)
 	if err != nil {
 		return nil, err
 	}
-	result, ok := decoded[mcp.ElicitationResult](raw)
+	result, ok := decodeJSON[mcp.ElicitationResult](raw)
 	if !ok {
 		return nil, fmt.Errorf("question %q: the answer is none of mcp-go's", key)
 	}
 	return &result, nil
 }
 
-// Sample takes the place of RequestSampling, as [Elicit] does of
+// CreateMessage takes the place of RequestSampling, as [Elicit] does of
 // RequestElicitation. The request must be the same each time the handler runs.
-func Sample(ctx context.Context, key string, request mcp.CreateMessageRequest, opts ...roundtrip.AskOption) (*mcp.CreateMessageResult, error) {
-	if s := roundless(ctx); s != nil {
+func CreateMessage(ctx context.Context, key string, request mcp.CreateMessageRequest, opts ...roundtrip.AskOption) (*mcp.CreateMessageResult, error) {
+	if s := serverOutsideRound(ctx); s != nil {
 		//lint:ignore SA1019 sampling is deprecated, and supported for as long as it exists
 		return s.RequestSampling(ctx, request)
 	}
-	raw, err := askHost(ctx, key, mcp.NewSamplingInputRequest(request.CreateMessageParams), opts)
+	raw, err := askInRound(ctx, key, mcp.NewSamplingInputRequest(request.CreateMessageParams), opts)
 	if err != nil {
 		return nil, err
 	}
-	result, err := hostMessage(raw)
+	result, err := decodeMessage(raw)
 	if err != nil {
 		return nil, fmt.Errorf("question %q: %w", key, err)
 	}
@@ -73,23 +71,23 @@ func Sample(ctx context.Context, key string, request mcp.CreateMessageRequest, o
 // ListRoots takes the place of RequestRoots, as [Elicit] does of
 // RequestElicitation.
 func ListRoots(ctx context.Context, key string, opts ...roundtrip.AskOption) (*mcp.ListRootsResult, error) {
-	if s := roundless(ctx); s != nil {
+	if s := serverOutsideRound(ctx); s != nil {
 		return s.RequestRoots(ctx, mcp.ListRootsRequest{})
 	}
-	raw, err := askHost(ctx, key, mcp.NewRootsInputRequest(), opts)
+	raw, err := askInRound(ctx, key, mcp.NewRootsInputRequest(), opts)
 	if err != nil {
 		return nil, err
 	}
-	result, ok := decoded[mcp.ListRootsResult](raw)
+	result, ok := decodeJSON[mcp.ListRootsResult](raw)
 	if !ok {
 		return nil, fmt.Errorf("question %q: the answer is none of mcp-go's", key)
 	}
 	return &result, nil
 }
 
-// roundless returns the server whose request is served without a round, nil
-// where there is one, or no request.
-func roundless(ctx context.Context) *server.MCPServer {
+// serverOutsideRound returns the server of a request that does not pass the funnel, nil
+// in a round and without a request.
+func serverOutsideRound(ctx context.Context) *server.MCPServer {
 	if roundtrip.Number(ctx) > 0 {
 		return nil
 	}
@@ -100,9 +98,9 @@ func elicitInput(request mcp.ElicitationRequest) mcp.InputRequest {
 	return mcp.NewElicitationInputRequest(request.Params)
 }
 
-// askHost asks a question given in mcp-go's types.
-func askHost(ctx context.Context, key string, q mcp.InputRequest, opts []roundtrip.AskOption) (json.RawMessage, error) {
-	request, err := requestOf(q)
+// askInRound asks a question in mcp-go's types, and returns the encoded answer.
+func askInRound(ctx context.Context, key string, q mcp.InputRequest, opts []roundtrip.AskOption) (json.RawMessage, error) {
+	request, err := decodeQuestion(q)
 	if err != nil {
 		return nil, fmt.Errorf("question %q: %w", key, err)
 	}
@@ -113,8 +111,8 @@ func askHost(ctx context.Context, key string, q mcp.InputRequest, opts []roundtr
 	return raw, nil
 }
 
-// askError is an error of a question. Returned by a tool's handler it becomes a
-// result that the model can read, unlike the handler's own.
+// askError marks the error of a question. One that a tool's handler returns becomes a
+// result, which the model can read; other errors become JSON-RPC errors.
 type askError struct{ err error }
 
 func (e *askError) Error() string { return e.err.Error() }

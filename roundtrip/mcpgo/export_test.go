@@ -7,6 +7,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/selftest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -19,8 +20,8 @@ type BrokenHost struct {
 	Session  func(context.Context) context.Context
 }
 
-// CheckHost runs the checks of New against it.
-func CheckHost(b BrokenHost) error {
+// RunSelfTest runs the self-test with parts of mcp-go replaced.
+func RunSelfTest(b BrokenHost) error {
 	h := realHost()
 	if b.Answer != nil {
 		h.answer = b.Answer
@@ -45,10 +46,10 @@ func CheckHost(b BrokenHost) error {
 		}
 		return json.RawMessage(b.Response(string(raw)))
 	}
-	return h.check()
+	return selftest.Run(h.checks())
 }
 
-// Strict reads a message as Handler does, and Listen with an empty header.
-func Strict(message []byte, header string) ([]byte, json.RawMessage, *protocol.Error) {
-	return strict(message, header)
+// CleanMessage reads a message as Handler does, and Listen with an empty header.
+func CleanMessage(message []byte, header string) ([]byte, json.RawMessage, *protocol.Error) {
+	return cleanMessage(message, header)
 }

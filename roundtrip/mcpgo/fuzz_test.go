@@ -43,7 +43,7 @@ func FuzzStrict(f *testing.F) {
 		if byHeader {
 			header = modern
 		}
-		clean, id, refused := mcpgo.Strict(bytes.Clone(message), header)
+		clean, id, refused := mcpgo.CleanMessage(bytes.Clone(message), header)
 		wantSameVerdict(t, message, header, spelling)
 		if refused != nil {
 			if clean != nil || len(id) == 0 {
@@ -51,7 +51,7 @@ func FuzzStrict(f *testing.F) {
 			}
 			return
 		}
-		again, _, refused := mcpgo.Strict(bytes.Clone(clean), header)
+		again, _, refused := mcpgo.CleanMessage(bytes.Clone(clean), header)
 		if refused != nil || !bytes.Equal(again, clean) {
 			t.Errorf("%q became %q, then %q, %v", message, clean, again, refused)
 		}
@@ -67,7 +67,7 @@ func wantSameVerdict(t *testing.T, message []byte, header string, spelling uint6
 		return // no message, and another spelling might be one
 	}
 	verdict := func(message []byte) string {
-		clean, id, refused := mcpgo.Strict(bytes.Clone(message), header)
+		clean, id, refused := mcpgo.CleanMessage(bytes.Clone(message), header)
 		if refused != nil {
 			return fmt.Sprintf("refused %d of %s", refused.Code, canonical(id))
 		}

@@ -16,7 +16,7 @@ func TestGrowth(t *testing.T) {
 	for _, header := range []string{"", modern} {
 		growthtest.Test(t, growthtest.Reader{
 			Read: func(input []byte) bool {
-				_, _, refused := mcpgo.Strict(input, header)
+				_, _, refused := mcpgo.CleanMessage(input, header)
 				return refused == nil
 			},
 			BytesPerByte: 12, ObjectsPerByte: 0.2,

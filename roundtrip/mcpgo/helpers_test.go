@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/rondo-mcp/rondo/internal/wiretest"
@@ -149,14 +150,14 @@ func serveHTTP(t *testing.T, a *mcpgo.Adapter, s *server.MCPServer) (endpoint st
 		h = a.Handler(h)
 	}
 	log := &wiretest.Log{}
-	behind := httptest.NewUnstartedServer(recorded(log, h))
+	behind := httptest.NewUnstartedServer(recordExchanges(log, h))
 	behind.Start()
 	t.Cleanup(behind.Close)
 	return behind.URL + "/mcp", log.Messages
 }
 
-// recorded writes down what a handler reads and says, JSON and events alike.
-func recorded(log *wiretest.Log, next http.Handler) http.Handler {
+// recordExchanges writes down what a handler reads and says, JSON and events alike.
+func recordExchanges(log *wiretest.Log, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			body, err := io.ReadAll(r.Body)
@@ -266,4 +267,27 @@ func (b *bugs) err() error {
 		}
 	}
 	return errors.Join(all...)
+}
+
+// live calls a tool in revision 2025-11-25 on a session of the process.
+func live(ctx context.Context, s *server.MCPServer, client server.ElicitationHandler, tool string) answered {
+	session := server.NewInProcessSessionWithHandlers("test", nil, client, nil)
+	session.SetProtocolVersion(v20251125)
+	session.SetClientCapabilities(mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}}})
+	message := s.HandleMessage(s.WithContext(ctx, session), json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`"}}`))
+	raw, err := json.Marshal(message)
+	a := answered{body: string(raw)}
+	if err == nil {
+		err = json.Unmarshal(raw, &a)
+	}
+	if err != nil {
+		a.body = err.Error()
+	}
+	return a
+}
+
+type elicitFunc func(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error)
+
+func (f elicitFunc) Elicit(ctx context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+	return f(ctx, r)
 }

@@ -18,15 +18,14 @@ import (
 )
 
 // Handler wraps the HTTP handler that serves the server, usually a
-// *server.StreamableHTTPServer, and whatever authenticates outside of it may
-// wrap the result. It gives errors the code and, outside of event streams, the
-// status that the protocol demands, lets resources ask, sends questions in the
-// order in which they were put, and reads requests strictly. Requests of older
-// revisions pass unchanged, but for the limit on their length; while they wait for
-// a person their clients hear so, and no question leaves with a URL that nobody
-// may be sent to. Streams that a client listens on are served likewise. Nothing is done
-// to a *server.SSEServer: it speaks older revisions only, and its responses do
-// not answer the requests they belong to.
+// *server.StreamableHTTPServer. Authentication goes around the result. Handler sends
+// errors with the code and, outside of event streams, the status that the protocol
+// requires, lets resources ask, keeps the order of questions, and decodes requests
+// strictly. Requests of older revisions pass unchanged, except that their length is
+// limited. While one waits for a person its client gets progress, and questions with URLs
+// that must not be opened are not sent. The same holds for streams that a client opens
+// with GET. Handler returns a *server.SSEServer as it is: that serves older revisions
+// only, and responds on another connection than the request's.
 func (a *Adapter) Handler(next http.Handler) http.Handler {
 	if _, ok := next.(*server.SSEServer); ok {
 		return next
@@ -36,10 +35,10 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 		case r.Method == http.MethodPost && r.Body != nil:
 			a.servePost(next, w, r)
 		case r.Method == http.MethodGet && r.Header.Get(server.HeaderKeySessionID) != "":
-			out := a.response(next, w, r)
-			defer out.endEvents()
-			next.ServeHTTP(out.writer(), r)
-			out.finish()
+			out := a.newResponse(next, w, r)
+			defer out.stopHeartbeats()
+			next.ServeHTTP(out.withFlusher(), r)
+			out.sendHeld()
 		default:
 			next.ServeHTTP(w, r)
 		}
@@ -49,7 +48,7 @@ func (a *Adapter) Handler(next http.Handler) http.Handler {
 func (a *Adapter) servePost(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(a.opts.MaxMessageBytes)))
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		a.writeRefusal(w, r, refusal{http.StatusRequestEntityTooLarge, roundtrip.RefusedTooLarge, []byte("null"), tooLong(a.opts.MaxMessageBytes)})
+		a.writeRefusal(w, r, refusal{http.StatusRequestEntityTooLarge, roundtrip.RefusedTooLarge, []byte("null"), newTooLongError(a.opts.MaxMessageBytes)})
 		return
 	}
 	if err != nil {
@@ -57,77 +56,78 @@ func (a *Adapter) servePost(next http.Handler, w http.ResponseWriter, r *http.Re
 			protocol.Errorf(protocol.CodeParseError, "the body could not be read")})
 		return
 	}
-	clean, id, refused := strict(body, r.Header.Get(mcp.HeaderProtocolVersion))
+	clean, id, refused := cleanMessage(body, r.Header.Get(mcp.HeaderProtocolVersion))
 	if refused != nil {
 		a.writeRefusal(w, r, refusal{http.StatusBadRequest, roundtrip.RefusedMalformed, id, refused})
 		return
 	}
-	out := a.response(next, w, r)
-	leg := r.WithContext(withWire(r.Context(), out.wire))
+	out := a.newResponse(next, w, r)
+	leg := r.WithContext(withRewriter(r.Context(), out.rewriter))
 	leg.Body, leg.ContentLength = io.NopCloser(bytes.NewReader(clean)), int64(len(clean))
-	defer out.endEvents()
-	next.ServeHTTP(out.writer(), leg)
-	out.finish()
+	defer out.stopHeartbeats()
+	next.ServeHTTP(out.withFlusher(), leg)
+	out.sendHeld()
 }
 
-// response returns what the request r is answered on.
-func (a *Adapter) response(next http.Handler, w http.ResponseWriter, r *http.Request) *response {
+// newResponse returns the response writer for the request r.
+func (a *Adapter) newResponse(next http.Handler, w http.ResponseWriter, r *http.Request) *response {
 	out := &response{ResponseWriter: w, adapter: a, ctx: r.Context()}
 	out.modern = mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion))
-	out.wire = &wire{session: r.Header.Get(server.HeaderKeySessionID), out: out}
-	out.wire.answer = func(id json.RawMessage, e *protocol.Error) { go answerQuestion(next, r, id, e) }
+	out.rewriter = &rewriter{session: r.Header.Get(server.HeaderKeySessionID), heartbeats: out}
+	out.rewriter.answerQuestion = func(id json.RawMessage, e *protocol.Error) { go answerQuestion(next, r, id, e) }
 	return out
 }
 
-// answerQuestion answers a question of mcp-go's that must not leave, as its
-// client would: with a message of its session. It is the one way to whoever
-// waits for the answer.
+// answerQuestion answers a question of mcp-go that is not sent to the client. It serves a
+// request with the answer as the client would, since mcp-go has no other way to unblock
+// the handler that asked.
 func answerQuestion(next http.Handler, r *http.Request, id json.RawMessage, e *protocol.Error) {
-	defer func() { _ = recover() }() // of what is between the adapter and mcp-go
+	defer func() { _ = recover() }() // middleware between the adapter and mcp-go may panic
 	answer := r.Clone(context.WithoutCancel(r.Context()))
-	body := errorResponse(id, e)
+	body := encodeErrorResponse(id, e)
 	answer.Method, answer.Body, answer.ContentLength = http.MethodPost, io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	answer.Header.Set("Content-Type", "application/json")
-	next.ServeHTTP(discarded{http.Header{}}, answer)
+	next.ServeHTTP(discardResponse{http.Header{}}, answer)
 }
 
-// discarded is a response that nobody reads.
-type discarded struct{ header http.Header }
+// discardResponse is a response writer that discards everything.
+type discardResponse struct{ header http.Header }
 
-func (d discarded) Header() http.Header       { return d.header }
-func (discarded) Write(p []byte) (int, error) { return len(p), nil }
-func (discarded) WriteHeader(int)             {}
+func (d discardResponse) Header() http.Header       { return d.header }
+func (discardResponse) Write(p []byte) (int, error) { return len(p), nil }
+func (discardResponse) WriteHeader(int)             {}
 
-// response passes a response on, and holds one back that has to be changed. Like
-// any ResponseWriter it is for one goroutine at a time, but for heartbeats.
+// response is the response writer of one request. It passes a response through, and
+// buffers one that may have to be rewritten. Like every http.ResponseWriter it is used by
+// one goroutine at a time, except for writeHeartbeat.
 type response struct {
 	http.ResponseWriter
-	adapter *Adapter
-	ctx     context.Context // of the request, for what is observed
-	wire    *wire
-	modern  bool
-	status  int          // 0 until the head is written
-	body    bytes.Buffer // what is held back: a JSON body, or the beginning of an event
-	foreign bool         // an event stream that mcp-go does not write
-	sent    bool         // the head has gone out
+	adapter  *Adapter
+	ctx      context.Context // of the request, for the observer
+	rewriter *rewriter
+	modern   bool
+	status   int          // 0 until WriteHeader was called
+	body     bytes.Buffer // buffered: a JSON body, or an event that is not complete
+	foreign  bool         // an event stream in another format than mcp-go's
+	sent     bool         // the status and header were sent
 
-	mu     sync.Mutex // held while something is sent
-	events bool       // an event stream is being sent
+	mu     sync.Mutex // held during writes to the ResponseWriter
+	events bool       // an event stream is being sent, and heartbeats may be
 }
 
-// writer returns the response with exactly the abilities of what it wraps:
-// mcp-go streams only where it can flush.
-func (w *response) writer() http.ResponseWriter {
+// withFlusher returns a response writer that is an http.Flusher if and only if the wrapped
+// one is: mcp-go sends event streams only where it can flush.
+func (w *response) withFlusher() http.ResponseWriter {
 	if _, ok := w.ResponseWriter.(http.Flusher); ok {
-		return flushing{w}
+		return flushableResponse{w}
 	}
 	return w
 }
 
-type flushing struct{ *response }
+type flushableResponse struct{ *response }
 
-// Flush sends what is not held back.
-func (w flushing) Flush() {
+// Flush flushes what was written through.
+func (w flushableResponse) Flush() {
 	if w.sent {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -138,47 +138,47 @@ func (w flushing) Flush() {
 // Unwrap serves http.ResponseController.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (w *response) stream() bool {
+func (w *response) isEventStream() bool {
 	return w.Header().Get("Content-Type") == "text/event-stream"
 }
 
-// WriteHeader keeps the head back where the body may still change it.
+// WriteHeader delays the status and header where the body may still change them.
 func (w *response) WriteHeader(status int) {
 	if w.status != 0 {
 		return
 	}
 	w.status = status
-	if w.wire.idle() || w.stream() {
-		w.send(status)
+	if w.rewriter.isIdle() || w.isEventStream() {
+		w.sendHead(status)
 	}
 }
 
-func (w *response) send(status int) {
+func (w *response) sendHead(status int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sent = true
-	w.events = status == http.StatusOK && w.stream()
+	w.events = status == http.StatusOK && w.isEventStream()
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write passes events on as they are complete, and collects any other body that
-// may have to be changed.
+// Write writes each complete event of a stream, and buffers any other body that may have
+// to be rewritten.
 func (w *response) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	stream := w.stream()
+	stream := w.isEventStream()
 	if w.foreign || w.sent && !stream {
-		return w.write(p)
+		return w.writeThrough(p)
 	}
 	w.body.Write(p)
 	if !w.sent {
 		return len(p), nil
 	}
-	if bytes.IndexByte(p, '\r') >= 0 { // mcp-go's lines end otherwise
-		w.endEvents()
+	if bytes.IndexByte(p, '\r') >= 0 { // mcp-go ends lines with a newline alone
+		w.stopHeartbeats()
 		w.foreign = true
-		_, err := w.write(w.body.Next(w.body.Len()))
+		_, err := w.writeThrough(w.body.Next(w.body.Len()))
 		return len(p), err
 	}
 	for {
@@ -192,7 +192,7 @@ func (w *response) Write(p []byte) (int, error) {
 	}
 }
 
-func (w *response) write(p []byte) (int, error) {
+func (w *response) writeThrough(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.ResponseWriter.Write(p)
@@ -201,31 +201,30 @@ func (w *response) write(p []byte) (int, error) {
 // dataPrefix begins the line of an event that is its message.
 const dataPrefix = "data: "
 
-// writeEvent sends one event. mcp-go keeps its data on one line.
+// writeEvent writes one event, whose data mcp-go writes on one line.
 func (w *response) writeEvent(event []byte) error {
 	at := 0
 	if !bytes.HasPrefix(event, []byte(dataPrefix)) {
 		if at = bytes.Index(event, []byte("\n"+dataPrefix)) + 1; at == 0 { // a comment
-			_, err := w.write(event)
+			_, err := w.writeThrough(event)
 			return err
 		}
 	}
 	at += len(dataPrefix)
 	data, rest, _ := bytes.Cut(event[at:], []byte("\n"))
-	err := w.adapter.writeMessage(w.ctx, w.wire, data, func(message []byte) error {
+	err := w.adapter.writeMessage(w.ctx, w.rewriter, data, func(message []byte) error {
 		out := make([]byte, 0, len(event)+len(message)-len(data))
 		out = append(append(append(append(out, event[:at]...), message...), '\n'), rest...)
-		_, err := w.write(out)
+		_, err := w.writeThrough(out)
 		return err
 	})
 	if _, refused := protocol.AsError(err); refused {
-		return nil // whoever asked has been told
+		return nil // the question was answered in the client's place
 	}
 	return err
 }
 
-// writeHeartbeat writes an event that has no id, so that none is kept for a
-// client that comes back.
+// writeHeartbeat writes an event without an id, so that it is not redelivered.
 func (w *response) writeHeartbeat(message []byte, over *atomic.Bool) {
 	flusher, ok := w.ResponseWriter.(http.Flusher)
 	w.mu.Lock()
@@ -234,21 +233,21 @@ func (w *response) writeHeartbeat(message []byte, over *atomic.Bool) {
 		return
 	}
 	event := append(append([]byte("event: message\ndata: "), message...), "\n\n"...)
-	if _, err := w.ResponseWriter.Write(event); err == nil { // a client that is gone finds out by itself
+	if _, err := w.ResponseWriter.Write(event); err == nil { // the call finds out otherwise
 		flusher.Flush()
 	}
 }
 
-// endEvents lets no more heartbeats out.
-func (w *response) endEvents() {
+// stopHeartbeats refuses heartbeats from now on.
+func (w *response) stopHeartbeats() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.events = false
 }
 
-// finish sends what was held back.
-func (w *response) finish() {
-	w.endEvents()
+// sendHeld sends what is buffered, rewritten where that was expected.
+func (w *response) sendHeld() {
+	w.stopHeartbeats()
 	if w.status == 0 {
 		return
 	}
@@ -259,11 +258,11 @@ func (w *response) finish() {
 		return
 	}
 	message := bytes.TrimRight(w.body.Bytes(), "\n")
-	message, said := w.wire.rewrite(message)
+	message, said := w.rewriter.rewriteResponse(message)
 	if said != nil && w.modern && said.Code == protocol.CodeMissingRequiredClientCapability {
 		w.status = http.StatusBadRequest
 	}
 	w.Header().Del("Content-Length")
-	w.send(w.status)
+	w.sendHead(w.status)
 	_, _ = w.ResponseWriter.Write(append(append([]byte(nil), message...), '\n'))
 }

@@ -12,36 +12,32 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// DefaultMaxMessageBytes is how long a message may be that [Adapter.Handler] or
-// [Adapter.Listen] reads: the limit that rondo's own server has. mcp-go itself
-// has none.
+// DefaultMaxMessageBytes is the default limit on messages that [Adapter.Handler] and
+// [Adapter.Listen] read, the same as that of rondo's own server. mcp-go has no limit.
 const DefaultMaxMessageBytes = 4 << 20
 
-// Options configure an [Adapter]. The zero value is safe: states are sealed
-// with a key of this process, and no handler sees a difference that has not
-// been changed for it.
+// Options configure an [Adapter]. The zero value is safe: states are sealed with a key of
+// this process, and unmodified handlers run as without the adapter.
 type Options struct {
-	// Options are those of the funnel: keys, limits, the guard, the observer.
-	// Plain is not supported. A Sealer with a shared key requires an Audience,
-	// for which the name of the service will do: mcp-go does not tell the name
-	// that the server has.
+	// Options are those of the funnel: keys, limits, the guard, the observer. Plain is
+	// not supported. A Sealer with a shared key requires an Audience, such as the name of
+	// the service: the adapter cannot read the server's name from mcp-go.
 	roundtrip.Options
-	// Principal tells who calls; header is that of the HTTP request, nil on
-	// other transports. It is called once a request, with the request's
-	// context, and calls may overlap. Nil: callers on standard input and
-	// within the process are [roundtrip.Local], all others are anonymous, and
-	// then the states of HTTP callers are bearer tokens.
+	// Principal returns the principal of a request; header is that of the HTTP request,
+	// nil on other transports. It is called once per request, with the request's context,
+	// and calls may overlap. Nil: callers on standard input and within the process are
+	// [roundtrip.Local], all others are anonymous, and the states of HTTP callers are
+	// bearer tokens.
 	Principal func(ctx context.Context, header http.Header) roundtrip.Principal
-	// UnmodifiedHandlers lets handlers that call RequestElicitation,
-	// RequestSampling or RequestRoots of mcp-go do so toward clients of
-	// revision 2026-07-28 as well; see "Handlers that are not changed" in the
-	// package comment for what that costs. Off by default.
+	// UnmodifiedHandlers lets handlers that call mcp-go's RequestElicitation,
+	// RequestSampling or RequestRoots ask clients of revision 2026-07-28 as well; see
+	// "Unmodified handlers" in the package comment for the price. Off by default.
 	UnmodifiedHandlers bool
-	// MustAsk refuses a call whose unmodified handler pushes a question that the
-	// client did not declare to be able to answer, whatever the handler makes of
-	// that. Without it the handler gets mcp-go's error, as it would without this
-	// package, and one that drops the error goes on unasked. With it mcp-go's
-	// calls go through the checks of the funnel in older revisions, too.
+	// MustAsk refuses a call whose unmodified handler pushes a question that the client
+	// has not declared it can answer, whatever the handler does with the error. Without
+	// MustAsk the handler gets mcp-go's error, as it would without this package, and one
+	// that ignores the error goes on without the answer. With it mcp-go's calls pass the
+	// checks of the funnel in older revisions, too.
 	MustAsk bool
 	// MaxMessageBytes bounds the messages that Handler and Listen read, 0:
 	// DefaultMaxMessageBytes.
@@ -56,10 +52,9 @@ type Adapter struct {
 	reports reportsTable
 }
 
-// New returns an adapter. It fails when the options contradict each other, or
-// when the version of mcp-go that the program is built with does not behave as
-// the adapter relies on; the error then names what has changed. Nil opts are
-// the defaults.
+// New returns an adapter; nil opts are the defaults. It fails when the options contradict
+// each other, and when this version of mcp-go does not behave as the adapter relies on:
+// New tests that on a server of its own, and the error names what has changed.
 func New(opts *Options) (*Adapter, error) {
 	a := &Adapter{}
 	if opts != nil {
@@ -76,16 +71,15 @@ func New(opts *Options) (*Adapter, error) {
 		return nil, fmt.Errorf("mcpgo: %w", err)
 	}
 	a.funnel = funnel
-	if err := checkHost(); err != nil {
+	if err := runSelfTest(); err != nil {
 		return nil, fmt.Errorf("mcpgo: this version of mcp-go is not supported: %w", err)
 	}
 	return a, nil
 }
 
-// Install is [New] and [Adapter.Option] for a server that exists already. Call
-// it once, after the server's own middleware is in place and before it serves:
-// what was added before runs outside of the adapter's and sees finished
-// results, questions included.
+// Install is [New] and [Adapter.Option] for a server that exists. Call it once, after the
+// server's own middleware is added and before it serves. Middleware that was added before
+// runs outside of the adapter's, and sees complete results and those that ask.
 func Install(s *server.MCPServer, opts *Options) (*Adapter, error) {
 	if s == nil {
 		return nil, fmt.Errorf("mcpgo: the server is nil")
@@ -98,22 +92,22 @@ func Install(s *server.MCPServer, opts *Options) (*Adapter, error) {
 	return a, nil
 }
 
-// Option is for server.NewMCPServer, after the options that add middleware. It
-// adds the adapter to the handlers of tools, prompts, resources and resource
-// templates.
+// Option returns an option for server.NewMCPServer, to be given after those that add
+// middleware. It adds the adapter's middleware to the handlers of tools, prompts,
+// resources and resource templates.
 func (a *Adapter) Option() server.ServerOption {
 	return func(s *server.MCPServer) {
-		server.WithToolHandlerMiddleware(a.tool)(s)
-		server.WithPromptHandlerMiddleware(a.prompt)(s)
-		server.WithResourceHandlerMiddleware(a.resource)(s)
+		server.WithToolHandlerMiddleware(a.wrapTool)(s)
+		server.WithPromptHandlerMiddleware(a.wrapPrompt)(s)
+		server.WithResourceHandlerMiddleware(a.wrapResource)(s)
 	}
 }
 
-// tool is the middleware of tools/call.
-func (a *Adapter) tool(next server.ToolHandlerFunc) server.ToolHandlerFunc {
+// wrapTool is the middleware of tools/call.
+func (a *Adapter) wrapTool(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 	return func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		in := toolArrival(request)
-		return pass(a, ctx, in, toolFamily{}, func(ctx context.Context, again mcp.MultiRoundTripParams) (*mcp.CallToolResult, error) {
+		in := readToolRequest(request)
+		return serveRequest(a, ctx, in, toolFamily{}, func(ctx context.Context, again mcp.MultiRoundTripParams) (*mcp.CallToolResult, error) {
 			leg := request
 			leg.Params.MultiRoundTripParams = again
 			return next(ctx, leg)
@@ -121,11 +115,11 @@ func (a *Adapter) tool(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 	}
 }
 
-// prompt is the middleware of prompts/get.
-func (a *Adapter) prompt(next server.PromptHandlerFunc) server.PromptHandlerFunc {
+// wrapPrompt is the middleware of prompts/get.
+func (a *Adapter) wrapPrompt(next server.PromptHandlerFunc) server.PromptHandlerFunc {
 	return func(ctx context.Context, request mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-		in := promptArrival(request)
-		return pass(a, ctx, in, promptFamily{}, func(ctx context.Context, again mcp.MultiRoundTripParams) (*mcp.GetPromptResult, error) {
+		in := readPromptRequest(request)
+		return serveRequest(a, ctx, in, promptFamily{}, func(ctx context.Context, again mcp.MultiRoundTripParams) (*mcp.GetPromptResult, error) {
 			leg := request
 			leg.Params.MultiRoundTripParams = again
 			return next(ctx, leg)
@@ -133,11 +127,11 @@ func (a *Adapter) prompt(next server.PromptHandlerFunc) server.PromptHandlerFunc
 	}
 }
 
-// resource is the middleware of resources/read.
-func (a *Adapter) resource(next server.ResourceHandlerFunc) server.ResourceHandlerFunc {
+// wrapResource is the middleware of resources/read.
+func (a *Adapter) wrapResource(next server.ResourceHandlerFunc) server.ResourceHandlerFunc {
 	return func(ctx context.Context, request mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
-		in := resourceArrival(request)
-		return pass(a, ctx, in, resourceFamily{}, func(ctx context.Context, again mcp.MultiRoundTripParams) ([]mcp.ResourceContents, error) {
+		in := readResourceRequest(request)
+		return serveRequest(a, ctx, in, resourceFamily{}, func(ctx context.Context, again mcp.MultiRoundTripParams) ([]mcp.ResourceContents, error) {
 			leg := request
 			leg.Params.MultiRoundTripParams = again
 			return next(ctx, leg)

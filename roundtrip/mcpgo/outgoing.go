@@ -10,33 +10,34 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// writeMessage hands one message of mcp-go's to write as it is to leave, if it
-// may: every message that a stream carries passes here. It returns the error of
-// write, or a [*protocol.Error] for a question that nobody may be asked.
-func (a *Adapter) writeMessage(ctx context.Context, w *wire, message []byte, write func([]byte) error) error {
-	if refusal := a.refuseVisit(ctx, message); refusal != nil {
-		if w.answer != nil {
-			w.answer(refusal.id, refusal.err)
+// writeMessage calls write with a message of mcp-go's, rewritten where needed. All
+// messages of lines and event streams pass it. It returns the error of write, or a
+// [*protocol.Error] for a question that must not be asked.
+func (a *Adapter) writeMessage(ctx context.Context, rw *rewriter, message []byte, write func([]byte) error) error {
+	if refusal := a.refuseURL(ctx, message); refusal != nil {
+		if rw.answerQuestion != nil {
+			rw.answerQuestion(refusal.id, refusal.err)
 		}
 		return refusal.err
 	}
-	if r, progress, total := a.reports.find(w.session, message); r != nil {
-		return r.write(message, progress, total, write)
+	if r, progress, total := a.reports.findCall(rw.session, message); r != nil {
+		return r.writeReport(message, progress, total, write)
 	}
-	message, _ = w.rewrite(message)
+	message, _ = rw.rewriteResponse(message)
 	return write(message)
 }
 
-// A refusedVisit is a question that must not leave.
-type refusedVisit struct {
+// A refusedURL is the id of a question that must not be asked, and the error that its
+// asker gets.
+type refusedURL struct {
 	id  json.RawMessage
 	err *protocol.Error
 }
 
-// refuseVisit refuses a question of mcp-go's own calls that would send a person
-// to a URL which nobody may be sent to, nil for everything else. Such questions
-// have no key, so the refusal names the elicitation.
-func (a *Adapter) refuseVisit(ctx context.Context, message []byte) *refusedVisit {
+// refuseURL checks the URL of a question that a handler asks with mcp-go's own calls, nil
+// if it may be opened and for all other messages. The refusal has the elicitation's id,
+// because such questions have no key.
+func (a *Adapter) refuseURL(ctx context.Context, message []byte) *refusedURL {
 	if !bytes.Contains(message, []byte(`"`+protocol.MethodElicit+`"`)) {
 		return nil
 	}
@@ -49,7 +50,7 @@ func (a *Adapter) refuseVisit(ctx context.Context, message []byte) *refusedVisit
 			ID   string `json:"elicitationId"`
 		} `json:"params"`
 	}
-	// mcp-go's own bytes, and not a peer's.
+	// The bytes are mcp-go's own and not a peer's, so that lenient decoding is safe.
 	if json.Unmarshal(message, &question) != nil || question.Method != protocol.MethodElicit {
 		return nil
 	}
@@ -61,6 +62,6 @@ func (a *Adapter) refuseVisit(ctx context.Context, message []byte) *refusedVisit
 	if refusal == nil {
 		return nil
 	}
-	a.observe(ctx, roundtrip.ServerBug{Where: roundtrip.Where{Method: question.Method}, Err: refusal})
-	return &refusedVisit{question.ID, refusal.Wire()}
+	a.reportEvent(ctx, roundtrip.ServerBug{Where: roundtrip.Where{Method: question.Method}, Err: refusal})
+	return &refusedURL{question.ID, refusal.Wire()}
 }

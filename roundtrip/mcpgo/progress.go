@@ -13,52 +13,52 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A heartbeatWriter is where a request is answered.
+// A heartbeatWriter writes heartbeats to the stream on which a request is answered.
 type heartbeatWriter interface {
-	// writeHeartbeat writes a message of the adapter's own between those of
-	// mcp-go. It does nothing once over is set, or where nothing can be sent
-	// before the answer.
+	// writeHeartbeat writes a message between those of mcp-go. It does nothing once over
+	// is set, or where nothing can be sent before the response.
 	writeHeartbeat(message []byte, over *atomic.Bool)
 }
 
-// reports are the progress notifications on the token of one call: those of its
-// handler, which mcp-go writes, and heartbeats while it waits for a person, which
-// the adapter writes itself, so that they never come after the answer.
+// reports writes the progress notifications of one call: those of its handler, which come
+// from mcp-go, and heartbeats while the call waits for a person, which the adapter writes
+// itself, so that none follows the response. Its values increase, whoever reports.
 type reports struct {
 	token json.RawMessage
 	out   heartbeatWriter
 	over  atomic.Bool // the call has ended
 
-	mu     sync.Mutex // held while one is written, for they must leave in order
+	mu     sync.Mutex // held while a notification is written, since values must not fall
 	values heartbeat.Sequence
 }
 
-// maxTokenBytes is the longest progress token that is kept. Clients have numbers
+// maxTokenBytes is the longest progress token that gets heartbeats. Clients use numbers
 // and short texts.
 const maxTokenBytes = 256
 
-// followProgress has heartbeats written while the call waits, if its client asked
-// for progress, until end is called. Calls of modern revisions do not wait. Without
-// Handler or Listen nobody would see what the handler reports.
+// followProgress writes heartbeats while the call waits, if its client asked for
+// progress, until end is called. Calls of modern revisions get none: those wait in
+// [roundtrip.Await] alone, for [roundtrip.MaxVisitHold] at most. Neither do calls without
+// a rewriter, where the adapter does not see what the handler reports.
 func (a *Adapter) followProgress(ctx context.Context, call *roundtrip.Call, token any) (end func()) {
-	wire := wireFrom(ctx)
-	if wire == nil || wire.session == "" || token == nil || call.Push == nil {
+	rw := rewriterFrom(ctx)
+	if rw == nil || rw.session == "" || token == nil || call.Push == nil {
 		return func() {}
 	}
 	text, err := json.Marshal(token)
 	if err != nil || len(text) > maxTokenBytes {
 		return func() {}
 	}
-	r := &reports{token: text, out: wire.out}
-	// A client that does not read holds up its own connection, and not the answer.
-	call.Heartbeat = heartbeat.Detach(0, r.beat)
-	key := reportsKey{wire.session, string(text)}
-	a.reports.add(key, r)
-	return func() { a.reports.end(key, r) }
+	r := &reports{token: text, out: rw.heartbeats}
+	// A client that does not read must not block the call.
+	call.Heartbeat = heartbeat.Detach(0, r.sendHeartbeat)
+	key := reportsKey{rw.session, string(text)}
+	a.reports.addCall(key, r)
+	return func() { a.reports.endCall(key, r) }
 }
 
-// beat writes a heartbeat.
-func (r *reports) beat(context.Context) {
+// sendHeartbeat writes a heartbeat. It is called by the funnel.
+func (r *reports) sendHeartbeat(context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	value, total, ok := r.values.Beat()
@@ -69,12 +69,12 @@ func (r *reports) beat(context.Context) {
 	if total != 0 {
 		p.Total = &total
 	}
-	if message, err := progressMessage(r.token, p); err == nil {
+	if message, err := encodeProgress(r.token, p); err == nil {
 		r.out.writeHeartbeat(message, &r.over)
 	}
 }
 
-func progressMessage(token json.RawMessage, p protocol.Progress) ([]byte, error) {
+func encodeProgress(token json.RawMessage, p protocol.Progress) ([]byte, error) {
 	var err error
 	if p.Token, err = protocol.ParseID(token); err != nil {
 		return nil, err
@@ -86,31 +86,32 @@ func progressMessage(token json.RawMessage, p protocol.Progress) ([]byte, error)
 	return protocol.AppendMessage(nil, &protocol.Notification{Method: protocol.NotifyProgress, Params: params})
 }
 
-// write writes what a handler reports, above the heartbeats that went before.
-func (r *reports) write(message []byte, progress, total float64, write func([]byte) error) error {
+// writeReport writes the progress that a handler reports. The value is raised where
+// heartbeats have gone further.
+func (r *reports) writeReport(message []byte, progress, total float64, write func([]byte) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	value, ok := r.values.Relay(progress, total)
 	switch {
 	case !ok:
-		return nil // a client must not see progress fall
+		return nil // it does not exceed the last value, which clients may rely on
 	case value == progress:
 		return write(message)
 	}
-	raised, err := withProgress(message, value)
+	raised, err := replaceProgress(message, value)
 	if err != nil {
-		return err // cannot be: it has been read before
+		return err // cannot happen: findCall has decoded it
 	}
 	return write(raised)
 }
 
-// withProgress returns a progress notification with another value.
-func withProgress(message []byte, value float64) ([]byte, error) {
-	head, err := membersOf(message)
+// replaceProgress returns a progress notification with another value.
+func replaceProgress(message []byte, value float64) ([]byte, error) {
+	head, err := decodeObject(message)
 	if err != nil {
 		return nil, err
 	}
-	params, err := membersOf(head.value("params"))
+	params, err := decodeObject(head.findMember("params"))
 	if err != nil {
 		return nil, err
 	}
@@ -118,28 +119,28 @@ func withProgress(message []byte, value float64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	params.set("progress", text)
-	head.set("params", params.encode())
-	return head.encode(), nil
+	params.setMember("progress", text)
+	head.setMember("params", params.encodeJSON())
+	return head.encodeJSON(), nil
 }
 
-// reportsKey tells the calls of an adapter apart that want progress.
+// reportsKey identifies a call whose client asked for progress.
 type reportsKey struct{ session, token string }
 
-// reportsTable finds the reports that a message is one of. mcp-go may write what
-// a handler has reported after the handler has returned, so the last calls that
-// ended are kept. Its zero value is ready.
+// reportsTable finds the call that a progress notification belongs to. mcp-go may write
+// notifications after the handler has returned, so that the table keeps the last calls
+// that ended. Its zero value is ready.
 type reportsTable struct {
 	mu    sync.Mutex
 	calls map[reportsKey]*reports
 	ended []reportsKey
 }
 
-// maxEndedReports is how many calls are kept that have ended: what they reported
-// is on its way for milliseconds.
+// maxEndedReports is how many calls are kept after their end. Their last notifications
+// are written within milliseconds.
 const maxEndedReports = 64
 
-func (t *reportsTable) add(key reportsKey, r *reports) {
+func (t *reportsTable) addCall(key reportsKey, r *reports) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.calls == nil {
@@ -148,7 +149,7 @@ func (t *reportsTable) add(key reportsKey, r *reports) {
 	t.calls[key] = r
 }
 
-func (t *reportsTable) end(key reportsKey, r *reports) {
+func (t *reportsTable) endCall(key reportsKey, r *reports) {
 	r.over.Store(true)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -162,8 +163,9 @@ func (t *reportsTable) end(key reportsKey, r *reports) {
 	t.ended = append(t.ended[:0], t.ended[1:]...)
 }
 
-// find returns the reports that a message of mcp-go's is one of, nil if of none.
-func (t *reportsTable) find(session string, message []byte) (r *reports, progress, total float64) {
+// findCall returns the reports of the call that a message of mcp-go's is progress of, nil
+// for every other message.
+func (t *reportsTable) findCall(session string, message []byte) (r *reports, progress, total float64) {
 	if session == "" || !bytes.Contains(message, []byte(`"`+protocol.NotifyProgress+`"`)) {
 		return nil, 0, 0
 	}

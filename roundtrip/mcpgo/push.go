@@ -11,17 +11,16 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// pusher puts questions to a client of a legacy revision through mcp-go's own
-// calls. They report no progress and, when they end early, do not tell the
-// client.
+// pusher pushes questions to a client of a legacy revision with mcp-go's own calls. These
+// report no progress and, when ctx ends, do not send a cancellation.
 type pusher struct {
 	server  *server.MCPServer
-	session server.ClientSession // the client's, whatever stands in for it in a handler
+	session server.ClientSession // the client's own, never a shadow
 	version protocol.Version
 }
 
-// pusherOf returns nil where there is no session that could carry a question.
-func pusherOf(ctx context.Context, version protocol.Version) *pusher {
+// newPusher returns nil where the session cannot carry a question, or there is none.
+func newPusher(ctx context.Context, version protocol.Version) *pusher {
 	s := server.ServerFromContext(ctx)
 	if s == nil {
 		return nil
@@ -34,9 +33,9 @@ func pusherOf(ctx context.Context, version protocol.Version) *pusher {
 	return nil
 }
 
-// Push asks one question.
+// Push implements [roundtrip.Pusher].
 func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, _ func()) (json.RawMessage, error) {
-	request, err := hostQuestion(question)
+	request, err := encodeQuestion(question)
 	if err != nil {
 		return nil, err
 	}
@@ -46,14 +45,14 @@ func (p *pusher) Push(ctx context.Context, question protocol.InputRequest, _ fun
 		if visit, ok := question.(*protocol.ElicitURL); ok {
 			request.Elicitation.ElicitationID = visit.ElicitationID
 		} else if p.version < protocol.V20251125 {
-			request.Elicitation.Mode = "" // which earlier revisions do not know
+			request.Elicitation.Mode = "" // a member that earlier revisions lack
 		}
-		return encoded(p.server.RequestElicitation(ctx, mcp.ElicitationRequest{Params: *request.Elicitation}))
+		return encodeAnswer(p.server.RequestElicitation(ctx, mcp.ElicitationRequest{Params: *request.Elicitation}))
 	case request.Sampling != nil:
 		//lint:ignore SA1019 sampling is deprecated, and supported for as long as it exists
-		return encoded(p.server.RequestSampling(ctx, mcp.CreateMessageRequest{CreateMessageParams: *request.Sampling}))
+		return encodeAnswer(p.server.RequestSampling(ctx, mcp.CreateMessageRequest{CreateMessageParams: *request.Sampling}))
 	case request.Roots != nil:
-		return encoded(p.server.RequestRoots(ctx, mcp.ListRootsRequest{}))
+		return encodeAnswer(p.server.RequestRoots(ctx, mcp.ListRootsRequest{}))
 	}
 	return nil, fmt.Errorf("no way to ask a question of type %T", question)
 }
@@ -63,7 +62,7 @@ func (p *pusher) CompleteVisit(ctx context.Context, elicitationID string) error 
 	return p.server.SendElicitationComplete(ctx, p.session, elicitationID)
 }
 
-func encoded[R any](result *R, err error) (json.RawMessage, error) {
+func encodeAnswer[R any](result *R, err error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}

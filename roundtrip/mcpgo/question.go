@@ -13,48 +13,47 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// Question is a question in mcp-go's words, for [ToolInput], [PromptInput] and
-// [ResourceInput]. The schema of a form must stay within the grammar of
-// elicitation and is carried in the sealed state; questions whose form is a Go
-// struct ([roundtrip.MustQuestion]) are smaller. Read the answer with
-// [Elicitation]. The ElicitationID of a visit is not used: clients of revision
-// 2025-11-25 get one that is made for them, others none. A mistake becomes an internal error for the client and is
-// reported to the observer with the key.
+// Question returns a question in mcp-go's types, for [ToolInput], [PromptInput] and
+// [ResourceInput]. The schema of a form must be one that the specification allows in an
+// elicitation, and is carried in the sealed state; questions whose form is a Go struct
+// ([roundtrip.MustQuestion]) need less space. Read the answer with [Elicited]. The
+// ElicitationID of a visit is ignored: clients of revision 2025-11-25 get a generated
+// one, others none. A mistake is reported to the observer with the key, and the client
+// gets an internal error.
 func Question(key string, params mcp.ElicitationParams) roundtrip.Question {
 	if params.Mode == mcp.ElicitationModeURL {
 		return roundtrip.ElicitURL(key, params.Message, params.URL)
 	}
 	schema, err := json.Marshal(params.RequestedSchema)
 	if err != nil {
-		schema = nil // not a form, and reported as that
+		schema = nil // reported as an invalid form
 	}
 	return roundtrip.RawForm(key, params.Message, schema)
 }
 
-// SamplingQuestion asks the client's model, in mcp-go's words. Read the answer
-// with [Sampling].
+// SamplingQuestion returns a question to the client's model in mcp-go's types. Read the
+// answer with [Sampled].
 func SamplingQuestion(key string, params mcp.CreateMessageParams) roundtrip.Question {
-	request, err := requestOf(mcp.NewSamplingInputRequest(params))
+	request, err := decodeQuestion(mcp.NewSamplingInputRequest(params))
 	if err != nil {
 		return roundtrip.CreateMessage(key, nil)
 	}
 	return roundtrip.CreateMessage(key, request.(*protocol.CreateMessage))
 }
 
-// asksFor reads a result of mcp-go, nil if it is complete. Questions in a
-// result that does not say so are questions all the same: what their author
-// meant cannot be anything else.
-func asksFor(ctx context.Context, result mcp.Result, more mcp.MultiRoundTripResult) (*protocol.InputRequiredResult, error) {
+// decodeAsks returns the questions in a result of mcp-go, nil if it is complete. A result
+// with questions asks even where its result type does not say so.
+func decodeAsks(ctx context.Context, result mcp.Result, more mcp.MultiRoundTripResult) (*protocol.InputRequiredResult, error) {
 	if result.ResultType != mcp.ResultTypeInputRequired && len(more.InputRequests) == 0 {
 		return nil, nil
 	}
-	if asks := carriedBy(result); asks != nil {
+	if asks := findCarried(result); asks != nil {
 		return asks, nil
 	}
 	asks := &protocol.InputRequiredResult{}
 	asked := map[string]protocol.InputKind{}
 	for _, key := range slices.Sorted(maps.Keys(more.InputRequests)) {
-		request, err := requestOf(more.InputRequests[key])
+		request, err := decodeQuestion(more.InputRequests[key])
 		if err != nil {
 			return nil, fmt.Errorf("question %q: %w", key, err)
 		}
@@ -62,9 +61,9 @@ func asksFor(ctx context.Context, result mcp.Result, more mcp.MultiRoundTripResu
 		asked[key] = request.Kind()
 	}
 	if len(asked) == 0 && more.RequestState == "" {
-		return asks, nil // nothing to come back with, which the funnel refuses
+		return asks, nil // the funnel refuses it: the client would have nothing to return
 	}
-	state, err := keepState(ctx, more.RequestState, asked)
+	state, err := encodeAuthorState(ctx, more.RequestState, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +71,8 @@ func asksFor(ctx context.Context, result mcp.Result, more mcp.MultiRoundTripResu
 	return asks, nil
 }
 
-// requestOf reads one question of mcp-go.
-func requestOf(q mcp.InputRequest) (protocol.InputRequest, error) {
+// decodeQuestion converts a question from mcp-go's types.
+func decodeQuestion(q mcp.InputRequest) (protocol.InputRequest, error) {
 	raw, err := q.MarshalJSON()
 	if err != nil {
 		return nil, err
@@ -88,10 +87,9 @@ func requestOf(q mcp.InputRequest) (protocol.InputRequest, error) {
 	return protocol.DecodeInputRequest(envelope.Method, envelope.Params)
 }
 
-// hostQuestions says in mcp-go's types what is asked. It keeps neither the
-// order of questions nor that of a sampling request's members; an exchange
-// that [Adapter.Handler] or [Adapter.Listen] carries does.
-func hostQuestions(asks *protocol.InputRequiredResult) (mcp.MultiRoundTripResult, error) {
+// encodeQuestions converts questions to mcp-go's types. The order of questions and that
+// of a sampling request's members are lost; see encodeExact.
+func encodeQuestions(asks *protocol.InputRequiredResult) (mcp.MultiRoundTripResult, error) {
 	var out mcp.MultiRoundTripResult
 	out.RequestState, _ = asks.RequestState.Text()
 	if len(asks.InputRequests) == 0 {
@@ -99,7 +97,7 @@ func hostQuestions(asks *protocol.InputRequiredResult) (mcp.MultiRoundTripResult
 	}
 	out.InputRequests = make(mcp.InputRequests, len(asks.InputRequests))
 	for _, q := range asks.InputRequests {
-		request, err := hostQuestion(q.Request)
+		request, err := encodeQuestion(q.Request)
 		if err != nil {
 			return out, fmt.Errorf("question %q: %w", q.Key, err)
 		}
@@ -108,7 +106,7 @@ func hostQuestions(asks *protocol.InputRequiredResult) (mcp.MultiRoundTripResult
 	return out, nil
 }
 
-func hostQuestion(q protocol.InputRequest) (mcp.InputRequest, error) {
+func encodeQuestion(q protocol.InputRequest) (mcp.InputRequest, error) {
 	var request mcp.InputRequest
 	raw, err := protocol.AppendInputRequest(nil, protocol.Latest, q)
 	if err != nil {
@@ -118,16 +116,16 @@ func hostQuestion(q protocol.InputRequest) (mcp.InputRequest, error) {
 		return request, err
 	}
 	if form, ok := q.(*protocol.ElicitForm); ok {
-		// As it is: forms are shown in the order of their fields.
+		// Unchanged, because forms are shown in the order of their fields.
 		request.Elicitation.RequestedSchema = form.Schema
 	}
 	return request, nil
 }
 
-// exactResult is the result as the protocol spells it.
-func exactResult(method string, asks *protocol.InputRequiredResult) (json.RawMessage, error) {
+// encodeExact returns the JSON of a result with questions, for the rewriter.
+func encodeExact(method string, asks *protocol.InputRequiredResult) (json.RawMessage, error) {
 	plain := *asks
-	plain.Meta = nil // mcp-go adds its own
+	plain.Meta = nil // the rewriter takes mcp-go's
 	raw, err := protocol.EncodeResult(protocol.Latest, method, &plain)
 	if err != nil {
 		return nil, fmt.Errorf("mcpgo: %w", err)

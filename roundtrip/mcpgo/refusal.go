@@ -10,32 +10,32 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// refusal answers what the adapter does not hand to mcp-go, of which no
-// middleware hears.
+// refusal is the answer to a message that the adapter does not pass to mcp-go, so that no
+// middleware sees it.
 type refusal struct {
 	status int // of HTTP; 0 on a stream of lines
 	reason roundtrip.RefusalReason
-	id     json.RawMessage // "null" where it could not be read
+	id     json.RawMessage // "null" where the message's could not be decoded
 	err    *protocol.Error
 }
 
-// writeRefusal answers an HTTP request, and tells the observer.
+// writeRefusal answers an HTTP request with a refusal, and reports it to the observer.
 func (a *Adapter) writeRefusal(w http.ResponseWriter, r *http.Request, f refusal) {
 	a.reportRefusal(r.Context(), "http", r.RemoteAddr, f)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(f.status)
-	_, _ = w.Write(append(errorResponse(f.id, f.err), '\n'))
+	_, _ = w.Write(append(encodeErrorResponse(f.id, f.err), '\n'))
 }
 
-// reportRefusal tells the observer. A panic of it must not end the stream of a
-// client, whose reader this is called on.
+// reportRefusal reports a refusal to the observer, and recovers from its panics: it is
+// called by the goroutine that reads the client's stream.
 func (a *Adapter) reportRefusal(ctx context.Context, transport, remote string, f refusal) {
 	defer func() { _ = recover() }()
 	id := f.id
 	if bytes.Equal(id, []byte("null")) {
 		id = nil
 	}
-	a.observe(ctx, roundtrip.RequestRefused{
+	a.reportEvent(ctx, roundtrip.RequestRefused{
 		Transport: transport, Reason: f.reason, Status: f.status, Code: f.err.Code,
 		RequestID: string(id), RemoteAddr: remote, Err: f.err,
 	})

@@ -14,6 +14,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/wiretest"
+	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 )
@@ -38,8 +40,8 @@ func sampling() mcp.CreateMessageParams {
 	return mcp.CreateMessageParams{MaxTokens: 10, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.NewTextContent("Summarize.")}}}
 }
 
-// said is what an answer comes to.
-func said(r *mcp.ElicitationResult) string {
+// describeAnswer is what an answer comes to.
+func describeAnswer(r *mcp.ElicitationResult) string {
 	content, _ := r.Content.(map[string]any)
 	if _, more := content["evil"]; more {
 		return "evil"
@@ -59,19 +61,19 @@ func addGuard(s *server.MCPServer) {
 		return mcpgo.ToolInput(confirm.Elicit("Sure?")), nil
 	})
 	s.AddTool(mcp.NewTool("steps"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		first, ok := mcpgo.Elicitation(ctx, "first")
+		first, ok := mcpgo.Elicited(ctx, "first")
 		if !ok {
 			return mcpgo.ToolInput(mcpgo.Question("first", form("First?"))), nil
 		}
-		second, ok := mcpgo.Elicitation(ctx, "second")
+		second, ok := mcpgo.Elicited(ctx, "second")
 		if !ok {
 			return mcpgo.ToolInput(mcpgo.Question("second", form("Second?")), mcpgo.Question("go", visit("Go there?"))), nil
 		}
-		away, ok := mcpgo.Elicitation(ctx, "go")
-		return mcp.NewToolResultText(fmt.Sprintf("%s, %s, %v %s", said(&first), said(&second), ok, away.Action)), nil
+		away, ok := mcpgo.Elicited(ctx, "go")
+		return mcp.NewToolResultText(fmt.Sprintf("%s, %s, %v %s", describeAnswer(&first), describeAnswer(&second), ok, away.Action)), nil
 	})
 	s.AddTool(mcp.NewTool("machine"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		message, ok := mcpgo.Sampling(ctx, "model")
+		message, ok := mcpgo.Sampled(ctx, "model")
 		roots, found := mcpgo.Roots(ctx, "dirs")
 		if !ok || !found {
 			return mcpgo.ToolInput(mcpgo.SamplingQuestion("model", sampling()), roundtrip.ListRoots("dirs")), nil
@@ -180,7 +182,7 @@ func addNative(s *server.MCPServer) {
 		if second == nil {
 			return server.NewInputRequestBuilder(r.Params.RequestState+"+two").Elicit("second", visit("Second?")).ToolResult(), nil
 		}
-		return mcp.NewToolResultText(fmt.Sprintf("%s, %s, %s", r.Params.RequestState, said(first), second.Action)), nil
+		return mcp.NewToolResultText(fmt.Sprintf("%s, %s, %s", r.Params.RequestState, describeAnswer(first), second.Action)), nil
 	})
 	s.AddPrompt(mcp.NewPrompt("brief"), func(_ context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		roots := server.RootsResponse(r.Params.InputResponses, "dirs")
@@ -219,7 +221,7 @@ func changed() caller {
 			return mcpgo.Elicit(ctx, key, mcp.ElicitationRequest{Params: params})
 		},
 		func(ctx context.Context, key string, params mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-			return mcpgo.Sample(ctx, key, mcp.CreateMessageRequest{CreateMessageParams: params})
+			return mcpgo.CreateMessage(ctx, key, mcp.CreateMessageRequest{CreateMessageParams: params})
 		},
 		func(ctx context.Context, key string) (*mcp.ListRootsResult, error) { return mcpgo.ListRoots(ctx, key) },
 	}
@@ -247,7 +249,7 @@ func addFlow(s *server.MCPServer, c caller) {
 		if err != nil {
 			return nil, err
 		}
-		second, err := c.elicit(ctx, "second", form("Second after "+said(first)+"?"))
+		second, err := c.elicit(ctx, "second", form("Second after "+describeAnswer(first)+"?"))
 		if err != nil {
 			return nil, err
 		}
@@ -255,7 +257,7 @@ func addFlow(s *server.MCPServer, c caller) {
 		if err != nil {
 			return nil, err
 		}
-		return mcp.NewToolResultText(fmt.Sprintf("%s, %s, %s", said(first), said(second), third.Action)), nil
+		return mcp.NewToolResultText(fmt.Sprintf("%s, %s, %s", describeAnswer(first), describeAnswer(second), third.Action)), nil
 	})
 	s.AddTool(mcp.NewTool("machine"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		message, err := c.sample(ctx, "model", sampling())
@@ -273,14 +275,14 @@ func addFlow(s *server.MCPServer, c caller) {
 		if err != nil {
 			return nil, err
 		}
-		return briefed(said(answer)), nil
+		return briefed(describeAnswer(answer)), nil
 	})
 	read := func(ctx context.Context, r mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 		answer, err := c.elicit(ctx, "read", form("May I read?"))
 		if err != nil {
 			return nil, err
 		}
-		return []mcp.ResourceContents{mcp.TextResourceContents{URI: r.Params.URI, Text: said(answer)}}, nil
+		return []mcp.ResourceContents{mcp.TextResourceContents{URI: r.Params.URI, Text: describeAnswer(answer)}}, nil
 	}
 	s.AddResource(mcp.NewResource("vault://codes", "codes"), read)
 	s.AddResourceTemplate(mcp.NewResourceTemplate("vault://box/{box}", "box"), read)
@@ -322,4 +324,40 @@ func TestChangedCall(t *testing.T) {
 // call as it always has, default values and all.
 func TestUnmodifiedHandlers(t *testing.T) {
 	eras(t, mcpgo.Options{UnmodifiedHandlers: true}, func(s *server.MCPServer) { addFlow(s, unchanged(s)) }, flowScenarios())
+}
+
+// TestResourcesAndStructuredToolsAsk: resources and structured handlers.
+func TestResourcesAndStructuredToolsAsk(t *testing.T) {
+	type result struct {
+		Zeal string `json:"zeal"`
+	}
+	add := func(s *server.MCPServer) {
+		addGuard(s)
+		s.AddTool(mcp.NewTool("structured", mcp.WithOutputSchema[result]()), mcp.NewStructuredToolHandler(
+			func(ctx context.Context, _ mcp.CallToolRequest, _ struct{}) (result, error) {
+				answer, err := mcpgo.Elicit(ctx, "confirm", mcp.ElicitationRequest{Params: form("Sure?")})
+				if err != nil {
+					return result{}, err
+				}
+				return result{Zeal: describeAnswer(answer)}, nil
+			}))
+	}
+	over(t, nil, add, func(t *testing.T, send sender) {
+		for _, r := range []request{
+			{method: protocol.MethodReadResource, target: "vault://codes"},
+			{method: protocol.MethodReadResource, target: "vault://box/9"},
+			{method: protocol.MethodCallTool, target: "structured", arguments: `{}`},
+		} {
+			first := send(r.message())
+			wiretest.Validate(t, modern, wiretest.Server, []byte(first.body), r.method)
+			if first.text() != "asks" || strings.Contains(first.body, "ttlMs") || strings.Contains(first.body, `"contents"`) {
+				t.Fatalf("%s: got %s", r.target, first.body)
+			}
+			got := send(r.retry(first, yes).message())
+			wiretest.Validate(t, modern, wiretest.Server, []byte(got.body), r.method)
+			if !strings.Contains(got.text(), "much") {
+				t.Errorf("%s: got %s", r.target, got.body)
+			}
+		}
+	})
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// Session returns the client's own session where the handler's context holds
-// the one that stands in for it ([Options].UnmodifiedHandlers), and the one in
-// the context otherwise. Use it before an assertion to a concrete session type.
+// Session returns the client's own session where ctx has a shadow of it
+// ([Options].UnmodifiedHandlers), and the session of ctx otherwise. Use it before a type
+// assertion to a concrete session type.
 func Session(ctx context.Context) server.ClientSession {
 	session := server.ClientSessionFromContext(ctx)
 	if s, ok := session.(interface{ realSession() server.ClientSession }); ok {
@@ -27,86 +27,86 @@ func Session(ctx context.Context) server.ClientSession {
 	return session
 }
 
-// hostAsker answers mcp-go's calls to the client.
+// hostAsker handles the calls with which handlers ask in mcp-go.
 type hostAsker interface {
 	server.ElicitationHandler
 	server.SamplingHandler
 	server.RootsHandler
 }
 
-// withShadow gives the handler a session through which mcp-go's own calls ask
-// in rounds.
+// withShadow returns a context with a shadow session, through which mcp-go's own calls
+// ask in rounds. It is for the self-test.
 func withShadow(ctx context.Context) context.Context {
-	return withStandIn(ctx, &shadowAsker{seen: map[string]int{}})
+	return withShadowOf(ctx, &shadowAsker{seen: map[string]int{}})
 }
 
-// standIn gives a handler that is not changed a session in front of the client's.
-// Toward older revisions the calls go on to the client's session, and so they do
-// within the process, where they reach their handler without a message in every
-// revision: only failures are looked at.
-func (a *Adapter) standIn(ctx context.Context, call roundtrip.Call) context.Context {
+// withClientShadow returns the context of an unmodified handler, with a shadow of the
+// client's session. In older revisions, and within the process, where calls reach the
+// client in every revision, the shadow relays calls to the client's session and reports
+// those that fail.
+func (a *Adapter) withClientShadow(ctx context.Context, call roundtrip.Call) context.Context {
 	real := server.ClientSessionFromContext(ctx)
 	_, inProcess := real.(*server.InProcessSession)
-	unasked := &unaskedPushes{adapter: a, call: call}
+	failures := &pushFailures{adapter: a, call: call}
 	if inProcess || call.Version.Era() == protocol.Legacy && !a.opts.MustAsk {
-		return withStandIn(ctx, &relayAsker{unaskedPushes: unasked, server: server.ServerFromContext(ctx), real: real})
+		return withShadowOf(ctx, &relayAsker{pushFailures: failures, server: server.ServerFromContext(ctx), real: real})
 	}
-	return withStandIn(ctx, &shadowAsker{seen: map[string]int{}, unasked: unasked})
+	return withShadowOf(ctx, &shadowAsker{seen: map[string]int{}, failures: failures})
 }
 
-// withStandIn puts a session in front of the client's.
-func withStandIn(ctx context.Context, asker hostAsker) context.Context {
+// withShadowOf returns a context with a shadow of the client's session, whose calls asker
+// handles.
+func withShadowOf(ctx context.Context, asker hostAsker) context.Context {
 	s := server.ServerFromContext(ctx)
 	session := server.ClientSessionFromContext(ctx)
 	if s == nil || session == nil {
 		return ctx
 	}
-	base := &shadow{server.NewInProcessSessionWithHandlers(session.SessionID(), asker, asker, asker), session}
+	base := &shadowSession{server.NewInProcessSessionWithHandlers(session.SessionID(), asker, asker, asker), session}
 	if _, ok := session.(server.SessionWithTools); ok {
-		return s.WithContext(ctx, &toolShadow{base})
+		return s.WithContext(ctx, &shadowSessionWithTools{base})
 	}
 	return s.WithContext(ctx, base)
 }
 
-// shadow is the session in front of a handler that is not changed. It embeds
-// mcp-go's session within the process for one thing, the mark which lets calls
-// to the client through in modern revisions; whatever else can be seen is that
-// of the client's own session.
-type shadow struct {
+// shadowSession is the session that an unmodified handler sees. It embeds mcp-go's
+// session within the process, because mcp-go lets only that type ask in modern revisions.
+// All its other methods delegate to the client's own session.
+type shadowSession struct {
 	*server.InProcessSession
 	real server.ClientSession
 }
 
-func (s *shadow) realSession() server.ClientSession { return s.real }
+func (s *shadowSession) realSession() server.ClientSession { return s.real }
 
-// Initialize, and the methods below, are those of the client's session.
-func (s *shadow) Initialize() { s.real.Initialize() }
+// Initialize, and the methods below, delegate to the client's session.
+func (s *shadowSession) Initialize() { s.real.Initialize() }
 
 // Initialized reports whether notifications can be sent.
-func (s *shadow) Initialized() bool { return s.real.Initialized() }
+func (s *shadowSession) Initialized() bool { return s.real.Initialized() }
 
-// NotificationChannel leads to the client.
-func (s *shadow) NotificationChannel() chan<- mcp.JSONRPCNotification {
+// NotificationChannel returns the client's queue.
+func (s *shadowSession) NotificationChannel() chan<- mcp.JSONRPCNotification {
 	return s.real.NotificationChannel()
 }
 
-// UpgradeToSSEWhenReceiveNotification lets notifications out while the request
-// runs, on transports that have to be told.
-func (s *shadow) UpgradeToSSEWhenReceiveNotification() {
+// UpgradeToSSEWhenReceiveNotification lets notifications be sent before the response, on
+// transports that have to be told.
+func (s *shadowSession) UpgradeToSSEWhenReceiveNotification() {
 	if real, ok := s.real.(server.SessionWithStreamableHTTPConfig); ok {
 		real.UpgradeToSSEWhenReceiveNotification()
 	}
 }
 
 // SetLogLevel sets the client's level.
-func (s *shadow) SetLogLevel(level mcp.LoggingLevel) {
+func (s *shadowSession) SetLogLevel(level mcp.LoggingLevel) {
 	if real, ok := s.real.(server.SessionWithLogging); ok {
 		real.SetLogLevel(level)
 	}
 }
 
 // GetLogLevel returns the client's level.
-func (s *shadow) GetLogLevel() mcp.LoggingLevel {
+func (s *shadowSession) GetLogLevel() mcp.LoggingLevel {
 	if real, ok := s.real.(server.SessionWithLogging); ok {
 		return real.GetLogLevel()
 	}
@@ -114,7 +114,7 @@ func (s *shadow) GetLogLevel() mcp.LoggingLevel {
 }
 
 // GetClientInfo returns who the client says it is.
-func (s *shadow) GetClientInfo() mcp.Implementation {
+func (s *shadowSession) GetClientInfo() mcp.Implementation {
 	if real, ok := s.real.(server.SessionWithClientInfo); ok {
 		return real.GetClientInfo()
 	}
@@ -122,14 +122,14 @@ func (s *shadow) GetClientInfo() mcp.Implementation {
 }
 
 // SetClientInfo sets it.
-func (s *shadow) SetClientInfo(info mcp.Implementation) {
+func (s *shadowSession) SetClientInfo(info mcp.Implementation) {
 	if real, ok := s.real.(server.SessionWithClientInfo); ok {
 		real.SetClientInfo(info)
 	}
 }
 
 // GetClientCapabilities returns what the client can do.
-func (s *shadow) GetClientCapabilities() mcp.ClientCapabilities {
+func (s *shadowSession) GetClientCapabilities() mcp.ClientCapabilities {
 	if real, ok := s.real.(server.SessionWithClientInfo); ok {
 		return real.GetClientCapabilities()
 	}
@@ -137,37 +137,36 @@ func (s *shadow) GetClientCapabilities() mcp.ClientCapabilities {
 }
 
 // SetClientCapabilities sets it.
-func (s *shadow) SetClientCapabilities(capabilities mcp.ClientCapabilities) {
+func (s *shadowSession) SetClientCapabilities(capabilities mcp.ClientCapabilities) {
 	if real, ok := s.real.(server.SessionWithClientInfo); ok {
 		real.SetClientCapabilities(capabilities)
 	}
 }
 
 // ProtocolVersion is that of the client's session.
-func (s *shadow) ProtocolVersion() string {
+func (s *shadowSession) ProtocolVersion() string {
 	if real, ok := s.real.(server.SessionWithProtocolVersion); ok {
 		return real.ProtocolVersion()
 	}
 	return ""
 }
 
-// toolShadow stands in for sessions that have tools of their own, and then
-// mostly resources and templates too. What the client's session lacks of these
-// is empty and stays so.
-type toolShadow struct{ *shadow }
+// shadowSessionWithTools is the shadow of a session with tools of its own. Such sessions
+// mostly have resources and templates, too; where one does not, these are empty.
+type shadowSessionWithTools struct{ *shadowSession }
 
 // GetSessionTools returns the session's own tools.
-func (s *toolShadow) GetSessionTools() map[string]server.ServerTool {
+func (s *shadowSessionWithTools) GetSessionTools() map[string]server.ServerTool {
 	return s.real.(server.SessionWithTools).GetSessionTools()
 }
 
 // SetSessionTools sets them.
-func (s *toolShadow) SetSessionTools(tools map[string]server.ServerTool) {
+func (s *shadowSessionWithTools) SetSessionTools(tools map[string]server.ServerTool) {
 	s.real.(server.SessionWithTools).SetSessionTools(tools)
 }
 
 // GetSessionResources returns the session's own resources.
-func (s *toolShadow) GetSessionResources() map[string]server.ServerResource {
+func (s *shadowSessionWithTools) GetSessionResources() map[string]server.ServerResource {
 	if real, ok := s.real.(server.SessionWithResources); ok {
 		return real.GetSessionResources()
 	}
@@ -175,14 +174,14 @@ func (s *toolShadow) GetSessionResources() map[string]server.ServerResource {
 }
 
 // SetSessionResources sets them.
-func (s *toolShadow) SetSessionResources(resources map[string]server.ServerResource) {
+func (s *shadowSessionWithTools) SetSessionResources(resources map[string]server.ServerResource) {
 	if real, ok := s.real.(server.SessionWithResources); ok {
 		real.SetSessionResources(resources)
 	}
 }
 
 // GetSessionResourceTemplates returns the session's own templates.
-func (s *toolShadow) GetSessionResourceTemplates() map[string]server.ServerResourceTemplate {
+func (s *shadowSessionWithTools) GetSessionResourceTemplates() map[string]server.ServerResourceTemplate {
 	if real, ok := s.real.(server.SessionWithResourceTemplates); ok {
 		return real.GetSessionResourceTemplates()
 	}
@@ -190,31 +189,30 @@ func (s *toolShadow) GetSessionResourceTemplates() map[string]server.ServerResou
 }
 
 // SetSessionResourceTemplates sets them.
-func (s *toolShadow) SetSessionResourceTemplates(templates map[string]server.ServerResourceTemplate) {
+func (s *shadowSessionWithTools) SetSessionResourceTemplates(templates map[string]server.ServerResourceTemplate) {
 	if real, ok := s.real.(server.SessionWithResourceTemplates); ok {
 		real.SetSessionResourceTemplates(templates)
 	}
 }
 
-// shadowAsker answers mcp-go's calls to the client from the round of one run of
-// a handler. The caller names no key, so it is what is asked for, and how often
-// that was before in this run; the wording is left to the journal, which ends a
-// flow whose questions change from run to run. Once a question is pending the
-// run is over but for its end, and nothing more is asked in it.
+// shadowAsker asks in the round of one run of a handler. Calls of mcp-go have no key, so
+// that it derives one: from the kind and the form of the question, and from how often the
+// run has asked that. The wording is no part of the key: the journal ends flows whose
+// wording changes between runs. Once a question is pending the run can ask nothing more.
 type shadowAsker struct {
-	unasked *unaskedPushes // nil: in a check of mcp-go
-	mu      sync.Mutex
-	seen    map[string]int
-	pending bool
+	failures *pushFailures // nil: in a check of mcp-go
+	mu       sync.Mutex
+	seen     map[string]int
+	pending  bool
 }
 
 // Elicit asks the person.
 func (a *shadowAsker) Elicit(ctx context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-	raw, err := a.ask(ctx, elicitInput(request))
+	raw, err := a.askOnce(ctx, elicitInput(request))
 	if err != nil {
 		return nil, err
 	}
-	result, ok := decoded[mcp.ElicitationResult](raw)
+	result, ok := decodeJSON[mcp.ElicitationResult](raw)
 	if !ok {
 		return nil, fmt.Errorf("the answer is none of mcp-go's")
 	}
@@ -223,49 +221,49 @@ func (a *shadowAsker) Elicit(ctx context.Context, request mcp.ElicitationRequest
 
 // CreateMessage asks the client's model.
 func (a *shadowAsker) CreateMessage(ctx context.Context, request mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
-	raw, err := a.ask(ctx, mcp.NewSamplingInputRequest(request.CreateMessageParams))
+	raw, err := a.askOnce(ctx, mcp.NewSamplingInputRequest(request.CreateMessageParams))
 	if err != nil {
 		return nil, err
 	}
-	return hostMessage(raw)
+	return decodeMessage(raw)
 }
 
 // ListRoots asks for directories.
 func (a *shadowAsker) ListRoots(ctx context.Context, _ mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
-	raw, err := a.ask(ctx, mcp.NewRootsInputRequest())
+	raw, err := a.askOnce(ctx, mcp.NewRootsInputRequest())
 	if err != nil {
 		return nil, err
 	}
-	result, ok := decoded[mcp.ListRootsResult](raw)
+	result, ok := decodeJSON[mcp.ListRootsResult](raw)
 	if !ok {
 		return nil, fmt.Errorf("the answer is none of mcp-go's")
 	}
 	return &result, nil
 }
 
-// ask asks one question at a time.
-func (a *shadowAsker) ask(ctx context.Context, q mcp.InputRequest) (json.RawMessage, error) {
+// askOnce asks a question, and holds the mutex meanwhile: a run asks one at a time.
+func (a *shadowAsker) askOnce(ctx context.Context, q mcp.InputRequest) (json.RawMessage, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.pending {
 		return nil, roundtrip.ErrPending
 	}
-	if err := a.unasked.check(ctx, q); err != nil {
+	if err := a.failures.checkDeclared(ctx, q); err != nil {
 		return nil, err
 	}
-	key, err := a.key(q)
+	key, err := a.deriveKeyLocked(q)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := askHost(ctx, key, q, nil)
+	raw, err := askInRound(ctx, key, q, nil)
 	a.pending = err != nil
 	return raw, err
 }
 
-// key is the same in every run that asks for the same, kind by kind and form by
-// form, in the same order.
-func (a *shadowAsker) key(q mcp.InputRequest) (string, error) {
-	request, err := requestOf(q)
+// deriveKeyLocked returns the key of a question. It is the same in every run that asks the
+// questions of the same kind and form in the same order.
+func (a *shadowAsker) deriveKeyLocked(q mcp.InputRequest) (string, error) {
+	request, err := decodeQuestion(q)
 	if err != nil {
 		return "", err
 	}

@@ -14,37 +14,37 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// Listen serves s on a pair of streams, usually os.Stdin and os.Stdout, as
-// s.Listen does, and does for lines what [Adapter.Handler] does for HTTP. It
-// returns when in ends or ctx does. Unlike server.ServeStdio it does not watch
-// for signals: give it a context of signal.NotifyContext.
+// Listen serves s on a pair of streams, usually os.Stdin and os.Stdout. It takes the place
+// of s.Listen, and does for lines what [Adapter.Handler] does for HTTP. It returns when in
+// ends or ctx does. Unlike server.ServeStdio it does not handle signals: use a context of
+// signal.NotifyContext.
 func (a *Adapter) Listen(ctx context.Context, s *server.StdioServer, in io.Reader, out io.Writer) error {
 	w := &lineWriter{adapter: a, ctx: ctx, out: out}
-	wire := &wire{session: stdioSessionID, out: w}
-	w.wire = wire
+	rw := &rewriter{session: stdioSessionID, heartbeats: w}
+	w.rewriter = rw
 	refuse := func(f refusal) error {
 		a.reportRefusal(ctx, "stream", "", f)
-		return w.writeLine(errorResponse(f.id, f.err))
+		return w.writeLine(encodeErrorResponse(f.id, f.err))
 	}
-	r := &lineReader{lines: lineio.NewReader(in, a.opts.MaxMessageBytes), refuse: refuse, limit: a.opts.MaxMessageBytes}
-	return s.Listen(withWire(ctx, wire), r, w)
+	r := &lineReader{lines: lineio.NewReader(in, a.opts.MaxMessageBytes), answerRefusal: refuse, limit: a.opts.MaxMessageBytes}
+	return s.Listen(withRewriter(ctx, rw), r, w)
 }
 
-// lineReader reads messages strictly, and answers itself those that are
-// refused. It is for one goroutine.
+// lineReader reads messages strictly, and answers those that it refuses. It is used by
+// one goroutine.
 type lineReader struct {
-	lines  *lineio.Reader
-	refuse func(refusal) error // answers a line
-	limit  int
-	rest   []byte
+	lines         *lineio.Reader
+	answerRefusal func(refusal) error // answers a line
+	limit         int
+	rest          []byte
 }
 
-// Read returns lines that are fit for mcp-go.
+// Read returns the lines that were not refused.
 func (r *lineReader) Read(p []byte) (int, error) {
 	for len(r.rest) == 0 {
 		line, err := r.lines.Next()
 		if errors.Is(err, lineio.ErrTooLong) {
-			if err := r.refuse(refusal{0, roundtrip.RefusedTooLarge, []byte("null"), tooLong(r.limit)}); err != nil {
+			if err := r.answerRefusal(refusal{0, roundtrip.RefusedTooLarge, []byte("null"), newTooLongError(r.limit)}); err != nil {
 				return 0, err
 			}
 			continue
@@ -52,9 +52,9 @@ func (r *lineReader) Read(p []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		clean, id, refused := strict(line, "")
+		clean, id, refused := cleanMessage(line, "")
 		if refused != nil {
-			if err := r.refuse(refusal{0, roundtrip.RefusedMalformed, id, refused}); err != nil {
+			if err := r.answerRefusal(refusal{0, roundtrip.RefusedMalformed, id, refused}); err != nil {
 				return 0, err
 			}
 			continue
@@ -66,12 +66,12 @@ func (r *lineReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// lineWriter changes responses on their way out. mcp-go writes each message
-// with one call, but not all of them under one lock.
+// lineWriter rewrites messages. mcp-go writes each message with one call, and calls may
+// overlap.
 type lineWriter struct {
-	adapter *Adapter
-	ctx     context.Context // of the stream, for what is observed
-	wire    *wire
+	adapter  *Adapter
+	ctx      context.Context // of the stream, for the observer
+	rewriter *rewriter
 
 	mu  sync.Mutex
 	out io.Writer
@@ -83,7 +83,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	if !ended || bytes.IndexByte(message, '\n') >= 0 {
 		return 0, errors.New("mcpgo: mcp-go did not write one whole message")
 	}
-	if err := w.adapter.writeMessage(w.ctx, w.wire, message, w.writeLine); err != nil {
+	if err := w.adapter.writeMessage(w.ctx, w.rewriter, message, w.writeLine); err != nil {
 		return 0, err
 	}
 	return len(p), nil

@@ -11,16 +11,15 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// strict reads a message before mcp-go does. mcp-go takes a member for another
-// that differs in case, and of two with one name the last; where the two halves
-// of a round trip are concerned that lets a client say two things at once. Of a
-// modern message mcp-go therefore gets only the members that are spelled
-// exactly, and a request that can have rounds is refused where it is ambiguous.
-// All else passes as it is: what older revisions made of it is not changed.
-// Header is the MCP-Protocol-Version header, empty on a stream of lines.
+// cleanMessage checks a message before mcp-go decodes it. mcp-go ignores the case of
+// member names, and takes the last of repeated members, so that the adapter and mcp-go
+// could read different answers from one message. Of a modern message mcp-go therefore
+// gets only the members with exact names, and an ambiguous request that can have rounds
+// is refused. Messages of older revisions pass unchanged, as their clients rely on.
+// header is the MCP-Protocol-Version header, empty for lines.
 //
-// The error, if any, is to be sent for id, which is JSON.
-func strict(message []byte, header string) (clean []byte, id json.RawMessage, refused *protocol.Error) {
+// Where refused is not nil it is the error to be sent for id, which is JSON.
+func cleanMessage(message []byte, header string) (clean []byte, id json.RawMessage, refused *protocol.Error) {
 	if !readsAsModern(message, header) {
 		return message, nil, nil
 	}
@@ -29,53 +28,51 @@ func strict(message []byte, header string) (clean []byte, id json.RawMessage, re
 		return nil, null, protocol.Errorf(protocol.CodeParseError, "parse error: %s", err)
 	}
 	if jsonx.KindOf(message) != jsonx.Object {
-		return message, nil, nil // mcp-go refuses it
+		return message, nil, nil // refused by mcp-go
 	}
-	head, err := membersOf(message, "jsonrpc", "id", "method", "params", "result", "error")
+	head, err := decodeObject(message, "jsonrpc", "id", "method", "params", "result", "error")
 	if err != nil {
 		return nil, null, protocol.Errorf(protocol.CodeParseError, "parse error: %s", err)
 	}
-	if id = head.value("id"); id == nil {
+	if id = head.findMember("id"); id == nil {
 		id = null
 	}
-	if params := head.value("params"); jsonx.KindOf(params) == jsonx.Object && protocol.MultiRoundTrip(head.method()) {
-		cleaned, refused := strictParams(params)
+	if params := head.findMember("params"); jsonx.KindOf(params) == jsonx.Object && protocol.MultiRoundTrip(head.methodName()) {
+		cleaned, refused := cleanParams(params)
 		if refused != nil {
 			return nil, id, refused
 		}
 		if cleaned != nil {
-			head.set("params", cleaned)
+			head.setMember("params", cleaned)
 		}
 	}
 	if !head.changed {
 		return message, nil, nil
 	}
-	return head.encode(), nil, nil
+	return head.encodeJSON(), nil, nil
 }
 
-// strictParams returns the parameters of a request that can have rounds without
-// the members that mcp-go would take for others, nil where there are none.
-func strictParams(params json.RawMessage) (json.RawMessage, *protocol.Error) {
-	inner, err := membersOf(params, "name", "uri", "arguments", "_meta", "task", "inputResponses", "requestState")
+// cleanParams returns the parameters of a request that can have rounds without the members
+// whose names differ from known ones by case, nil where there are none such.
+func cleanParams(params json.RawMessage) (json.RawMessage, *protocol.Error) {
+	inner, err := decodeObject(params, "name", "uri", "arguments", "_meta", "task", "inputResponses", "requestState")
 	if err != nil {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "params: %s", err)
 	}
-	if raw := inner.value("inputResponses"); raw != nil && jsonx.KindOf(raw) != jsonx.Object {
+	if raw := inner.findMember("inputResponses"); raw != nil && jsonx.KindOf(raw) != jsonx.Object {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "inputResponses: must be an object")
 	}
-	if raw := inner.value("requestState"); raw != nil && jsonx.KindOf(raw) != jsonx.String {
+	if raw := inner.findMember("requestState"); raw != nil && jsonx.KindOf(raw) != jsonx.String {
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "requestState: must be a string")
 	}
 	if !inner.changed {
 		return nil, nil
 	}
-	return inner.encode(), nil
+	return inner.encodeJSON(), nil
 }
 
-// readsAsModern reports whether mcp-go may take a message for one of a revision
-// without a handshake: because the header says so, or because the message does,
-// in whatever spelling. The message is therefore decoded as leniently as mcp-go
-// decodes it, and not searched.
+// readsAsModern reports whether mcp-go may treat a message as modern, because of the
+// header or of its _meta. It decodes the message as leniently as mcp-go does.
 func readsAsModern(message []byte, header string) bool {
 	if mcp.IsModernProtocol(header) {
 		return true
@@ -88,10 +85,10 @@ func readsAsModern(message []byte, header string) bool {
 	return json.Unmarshal(message, &head) == nil && mcp.IsModernProtocol(head.Params.Meta.ProtocolVersion())
 }
 
-// object is a JSON object, its members in order.
+// object is a JSON object with its members in order.
 type object struct {
 	members []member
-	changed bool // it is not what it was made of any more
+	changed bool // differs from the JSON that it was decoded from
 }
 
 type member struct {
@@ -99,9 +96,9 @@ type member struct {
 	value json.RawMessage
 }
 
-// membersOf takes an object apart, without the members that differ from one of
-// the known names by case alone.
-func membersOf(raw []byte, known ...string) (object, error) {
+// decodeObject decodes an object without the members whose names differ from a known name
+// by case alone.
+func decodeObject(raw []byte, known ...string) (object, error) {
 	var o object
 	err := jsonx.Members(raw, func(key, value []byte) error {
 		name := string(key)
@@ -117,7 +114,7 @@ func membersOf(raw []byte, known ...string) (object, error) {
 	return o, err
 }
 
-func (o object) value(name string) json.RawMessage {
+func (o object) findMember(name string) json.RawMessage {
 	for _, m := range o.members {
 		if m.name == name {
 			return m.value
@@ -126,16 +123,16 @@ func (o object) value(name string) json.RawMessage {
 	return nil
 }
 
-func (o object) method() string {
-	text, err := jsonx.Text(o.value("method"))
+func (o object) methodName() string {
+	text, err := jsonx.Text(o.findMember("method"))
 	if err != nil {
 		return ""
 	}
 	return text
 }
 
-// set replaces the value of a member that is there.
-func (o *object) set(name string, value json.RawMessage) {
+// setMember replaces the value of an existing member.
+func (o *object) setMember(name string, value json.RawMessage) {
 	o.changed = true
 	for i := range o.members {
 		if o.members[i].name == name {
@@ -144,7 +141,7 @@ func (o *object) set(name string, value json.RawMessage) {
 	}
 }
 
-func (o object) encode() json.RawMessage {
+func (o object) encodeJSON() json.RawMessage {
 	out := []byte{'{'}
 	for i, m := range o.members {
 		if i > 0 {
@@ -156,7 +153,7 @@ func (o object) encode() json.RawMessage {
 	return append(out, '}')
 }
 
-// tooLong is what a message over the limit is answered with.
-func tooLong(limit int) *protocol.Error {
+// newTooLongError returns the error for a message over the limit.
+func newTooLongError(limit int) *protocol.Error {
 	return &protocol.Error{Code: protocol.CodeInvalidRequest, Message: fmt.Sprintf("the message is longer than %d bytes", limit)}
 }

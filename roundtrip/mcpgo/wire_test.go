@@ -318,15 +318,15 @@ func TestStrict(t *testing.T) {
 			name, more, outer, want string
 		}{
 			{"as it should be", `,"requestState":` + string(state) + `,"inputResponses":` + yes, ``, "much 2"},
-			{"M9 state in another case", `,"RequestState":` + string(state) + `,"inputResponses":` + yes, ``, "asks"},
-			{"M9 answers in another case", `,"requestState":` + string(state) + `,"InputResponses":` + yes, ``, "asks"},
-			{"M9 params twice, in another case", ``, `,"Params":{"requestState":` + string(state) + `,"inputResponses":` + yes + `}`, "asks"},
+			{"state in another case", `,"RequestState":` + string(state) + `,"inputResponses":` + yes, ``, "asks"},
+			{"answers in another case", `,"requestState":` + string(state) + `,"InputResponses":` + yes, ``, "asks"},
+			{"params twice, in another case", ``, `,"Params":{"requestState":` + string(state) + `,"inputResponses":` + yes + `}`, "asks"},
 			{"state twice", `,"requestState":` + string(state) + `,"requestState":"x"`, ``, "-32700 parse error"},
-			{"M9 answer says two things", `,"requestState":` + string(state) + `,"inputResponses":{"confirm":{"action":"decline","Action":"accept"}}`, ``, "declined"},
+			{"answer says two things", `,"requestState":` + string(state) + `,"inputResponses":{"confirm":{"action":"decline","Action":"accept"}}`, ``, "declined"},
 			{"answer says one thing twice", `,"requestState":` + string(state) + `,"inputResponses":{"confirm":{"action":"decline","action":"accept"}}`, ``, "-32700 parse error"},
-			{"M11 answers in a list", `,"requestState":` + string(state) + `,"inputResponses":[]`, ``, "-32602 inputResponses: must be an object"},
-			{"M11 answers null", `,"requestState":` + string(state) + `,"inputResponses":null`, ``, "-32602 inputResponses: must be an object"},
-			{"M11 state a number", `,"requestState":1`, ``, "-32602 requestState: must be a string"},
+			{"answers in a list", `,"requestState":` + string(state) + `,"inputResponses":[]`, ``, "-32602 inputResponses: must be an object"},
+			{"answers null", `,"requestState":` + string(state) + `,"inputResponses":null`, ``, "-32602 inputResponses: must be an object"},
+			{"state a number", `,"requestState":1`, ``, "-32602 requestState: must be a string"},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
 				r := typed

@@ -11,29 +11,29 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Attack takes the flow up to the leg that would complete it, in revision
-// 2026-07-28, and sends that leg as an attacker would, who sees all that the
-// client sees: each attack in a subtest, with a flow of its own. None may
-// complete the flow, nor have an effect that the flow has when it completes.
+// Attack plays the flow up to the leg that would complete it, in revision 2026-07-28, and
+// sends that leg as an attacker would who sees everything that the client sees. Each
+// attack is a subtest with a flow of its own. No attack may complete the flow, or cause
+// an effect that the flow has when it completes.
 //
-// The flow must complete, and accept an answer in its last round. Attacks that
-// the subject's fields rule out are skipped, and say which field.
+// The flow must complete, and accept an answer in its last round. Attacks that need a
+// field of the subject which is not set are skipped, and name the field.
 func Attack(t *testing.T, subject Subject, flow Flow) {
 	t.Helper()
-	honest, err := learn(t, &subject, flow)
+	honest, err := playModern(t, &subject, flow)
 	if err != nil {
 		t.Fatal(err)
 	}
 	v := &victim{subject: &subject, flow: flow, honest: honest}
-	if err := v.fit(); err != nil {
+	if err := v.checkFlow(); err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range attacks() {
 		t.Run(a.name, func(t *testing.T) {
-			if why := a.cannot(v); why != "" {
+			if why := a.reasonToSkip(v); why != "" {
 				t.Skip("roundtriptest: " + why)
 			}
-			report(t, v.suffer(t, a))
+			reportProblems(t, v.runAttack(t, a))
 		})
 	}
 }
@@ -42,12 +42,12 @@ func Attack(t *testing.T, subject Subject, flow Flow) {
 type victim struct {
 	subject *Subject
 	flow    Flow
-	honest  *played
+	honest  *playedFlow
 }
 
-// fit reports why the flow cannot show whether an attack succeeds.
-func (v *victim) fit() error {
-	if !v.honest.out.completed() {
+// checkFlow returns an error if the flow cannot show whether an attack succeeds.
+func (v *victim) checkFlow() error {
+	if !v.honest.out.isComplete() {
 		return fmt.Errorf("the flow of an attack must complete; this one ends with %s", v.honest.out)
 	}
 	if v.honest.legs < 2 {
@@ -61,22 +61,22 @@ func (v *victim) fit() error {
 	return fmt.Errorf("the last answers of the flow of an attack must have one that accepts")
 }
 
-// suffer plays the flow up to its last leg, lets the attack have it, and returns
-// what should not have happened.
-func (v *victim) suffer(t testing.TB, a attack) []error {
+// runAttack plays the flow up to its last leg, runs the attack, and returns what the
+// subject did wrong.
+func (v *victim) runAttack(t testing.TB, a attack) []error {
 	peer := v.subject.Connect(t, "")
 	defer peer.Close() // the connection is of no more use
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), flowTimeout)
 	defer cancel()
-	s := &scene{victim: v, t: t, conn: &connection{peer: peer, caps: v.flow.capabilities()}}
-	if err := s.again(ctx); err != nil {
+	s := &attempt{victim: v, t: t, conn: &connection{peer: peer, caps: v.flow.clientCapabilities()}}
+	if err := s.restartFlow(ctx); err != nil {
 		return []error{err}
 	}
 	return a.run(ctx, s)
 }
 
-// A scene is where an attack happens: a flow with its last leg not yet sent.
-type scene struct {
+// An attempt is a flow whose last leg has not been sent. Attacks use it up.
+type attempt struct {
 	*victim
 	t      testing.TB
 	conn   *connection
@@ -84,37 +84,36 @@ type scene struct {
 	before map[string]int
 }
 
-// again starts over with a flow whose last leg has not been sent: a state that
-// has been used may be refused for that alone.
-func (s *scene) again(ctx context.Context) error {
-	p, err := s.subject.play(ctx, s.conn, s.flow, s.honest.legs-1)
+// restartFlow plays a new flow up to its last leg: a state that has been used may be
+// refused for that reason alone.
+func (s *attempt) restartFlow(ctx context.Context) error {
+	p, err := s.subject.playLegs(ctx, s.conn, s.flow, s.honest.legs-1)
 	if err == nil {
 		s.last, s.before = p.next, p.before
 	}
 	return err
 }
 
-// An attack has a name, a reason why it may not be possible, and what it does,
-// which returns what the subject did wrong.
+// An attack is one way in which a leg can be forged.
 type attack struct {
-	name string
-	when func(*victim) string
-	run  func(context.Context, *scene) []error
+	name       string
+	skipReason func(*victim) string
+	run        func(context.Context, *attempt) []error
 }
 
-func (a attack) cannot(v *victim) string {
-	if a.when == nil {
+func (a attack) reasonToSkip(v *victim) string {
+	if a.skipReason == nil {
 		return ""
 	}
-	return a.when(v)
+	return a.skipReason(v)
 }
 
-// answerTimeout is how long a server may take over a hostile request before it
-// counts as one that is not answered.
+// answerTimeout is how long a server may take to answer a forged request. After it the
+// request counts as not answered.
 const answerTimeout = 5 * time.Second
 
-// needs is the reason of an attack that a field of the subject makes possible.
-func needs(field string, has func(*Subject) bool) func(*victim) string {
+// requireField returns the skipReason of an attack that needs a field of the subject.
+func requireField(field string, has func(*Subject) bool) func(*victim) string {
 	return func(v *victim) string {
 		if has(v.subject) {
 			return ""
@@ -124,10 +123,10 @@ func needs(field string, has func(*Subject) bool) func(*victim) string {
 }
 
 func attacks() []attack {
-	twoUsers := needs("TwoUsers", func(s *Subject) bool { return s.TwoUsers })
-	later := needs("Later", func(s *Subject) bool { return s.Later != nil })
-	single := needs("SingleUse", func(s *Subject) bool { return s.SingleUse })
-	strict := needs("Lossy", func(s *Subject) bool { return !s.Lossy })
+	twoUsers := requireField("TwoUsers", func(s *Subject) bool { return s.TwoUsers })
+	later := requireField("Later", func(s *Subject) bool { return s.Later != nil })
+	single := requireField("SingleUse", func(s *Subject) bool { return s.SingleUse })
+	strict := requireField("Lossy", func(s *Subject) bool { return !s.Lossy })
 	arguments := func(v *victim) string {
 		if v.flow.Request.method == protocol.MethodReadResource {
 			return "a resource has no arguments"
@@ -135,102 +134,101 @@ func attacks() []attack {
 		return ""
 	}
 	return []attack{
-		{name: "tamper", run: tamper},
-		{name: "expire", when: later, run: func(ctx context.Context, s *scene) []error {
+		{name: "tamper", run: changeState},
+		{name: "expire", skipReason: later, run: func(ctx context.Context, s *attempt) []error {
 			s.subject.Later(25 * time.Hour) // longer than any flow lasts by default, and longer than our patience
-			return s.refused(context.WithoutCancel(ctx), "an expired state", s.last)
+			return s.expectRefusal(context.WithoutCancel(ctx), "an expired state", s.last)
 		}},
-		{name: "other user", when: twoUsers, run: func(ctx context.Context, s *scene) []error {
+		{name: "other user", skipReason: twoUsers, run: func(ctx context.Context, s *attempt) []error {
 			peer := s.subject.Connect(s.t, "other")
 			defer peer.Close() // the connection is of no more use
 			s.conn = &connection{peer: peer, caps: s.conn.caps}
-			return s.refused(ctx, "the state of another user", s.last)
+			return s.expectRefusal(ctx, "the state of another user", s.last)
 		}},
-		{name: "other target", run: elsewhere},
-		{name: "changed arguments", when: arguments, run: changedArguments},
-		{name: "replay", when: single, run: replay},
-		{name: "fork", when: single, run: fork},
-		{name: "pre-seed", run: func(ctx context.Context, s *scene) []error {
+		{name: "other target", run: useOtherTarget},
+		{name: "changed arguments", skipReason: arguments, run: changeArguments},
+		{name: "replay", skipReason: single, run: replayLeg},
+		{name: "fork", skipReason: single, run: forkState},
+		{name: "pre-seed", run: func(ctx context.Context, s *attempt) []error {
 			s.last.state = protocol.RequestState{}
-			problems := s.incomplete(ctx, "answers to what was never asked", s.last)
-			if err := s.again(ctx); err != nil {
+			problems := s.expectIncomplete(ctx, "answers to what was never asked", s.last)
+			if err := s.restartFlow(ctx); err != nil {
 				return append(problems, err)
 			}
 			s.last.state = protocol.StateText("")
-			return append(problems, s.incomplete(ctx, "answers with an empty state", s.last)...)
+			return append(problems, s.expectIncomplete(ctx, "answers with an empty state", s.last)...)
 		}},
-		{name: "smuggle", when: strict, run: answered(
+		{name: "smuggle", skipReason: strict, run: sendAnswers(
 			`{"action":"decline","Action":"accept","content":CONTENT}`, `{"Action":"accept","content":CONTENT}`, `{"ACTION":"accept","Content":CONTENT}`,
 			`{"action":"decline","content":CONTENT,"action":"accept"}`, `{"action":"accept","action":"decline","content":CONTENT}`,
 		)},
-		{name: "wrap", run: answered(
+		{name: "wrap", run: sendAnswers(
 			`{"method":"elicitation/create","result":{"action":"accept","content":CONTENT}}`, `{"result":{"action":"accept","content":CONTENT}}`,
 			`[{"action":"accept","content":CONTENT}]`, `"accept"`, `null`, `true`, `{}`,
 		)},
-		{name: "wrong kind", run: answered(
+		{name: "wrong kind", run: sendAnswers(
 			`{"roots":[]}`, `{"role":"assistant","model":"m","content":{"type":"text","text":"accept"}}`,
 			`{"action":"accepted","content":CONTENT}`, `{"action":["accept"],"content":CONTENT}`, `{"action":null,"content":CONTENT}`,
 		)},
-		{name: "wrong key", run: func(ctx context.Context, s *scene) (problems []error) {
+		{name: "wrong key", run: func(ctx context.Context, s *attempt) (problems []error) {
 			for _, key := range []string{"", "constructor", "__proto__", "toString"} {
-				if err := s.again(ctx); err != nil {
+				if err := s.restartFlow(ctx); err != nil {
 					return append(problems, err)
 				}
 				l := s.last
 				l.responses = protocol.InputResponses{{Key: key, Result: s.last.responses[0].Result}}
-				problems = append(problems, s.incomplete(ctx, fmt.Sprintf("an answer under the key %q", key), l)...)
+				problems = append(problems, s.expectIncomplete(ctx, fmt.Sprintf("an answer under the key %q", key), l)...)
 			}
 			return problems
 		}},
-		{name: "wrong content", run: wrongContent},
+		{name: "wrong content", run: sendWrongContent},
 	}
 }
 
-// refused sends a leg whose state must be refused: with a JSON-RPC error, since
-// to anything else the model might find a way around.
-func (s *scene) refused(ctx context.Context, what string, l leg) []error {
-	return s.judge(ctx, what, l, func(o outcome) bool { return o.err != nil && o.err.Code == protocol.CodeInvalidParams }, "a JSON-RPC error -32602")
+// expectRefusal sends a leg whose state must be refused, with a JSON-RPC error: the model
+// would see any other result, and could try to work around it.
+func (s *attempt) expectRefusal(ctx context.Context, what string, l leg) []error {
+	return s.sendAndCheck(ctx, what, l, func(o outcome) bool { return o.err != nil && o.err.Code == protocol.CodeInvalidParams }, "a JSON-RPC error -32602")
 }
 
-// incomplete sends a leg that may end in any way but one. A server may even not
-// answer at all, to a message that it cannot read; it must go on all the same.
-func (s *scene) incomplete(ctx context.Context, what string, l leg) []error {
+// expectIncomplete sends a leg that must not complete as the accepted flow does. A server
+// may leave a message that it cannot read unanswered, but must serve the next flow.
+func (s *attempt) expectIncomplete(ctx context.Context, what string, l leg) []error {
 	once, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	out, err := s.conn.send(once, l)
+	out, err := s.conn.sendLeg(once, l)
 	if err != nil {
-		if err := s.again(ctx); err != nil {
+		if err := s.restartFlow(ctx); err != nil {
 			return []error{fmt.Errorf("after %s: %w", what, err)}
 		}
 		return nil
 	}
-	return s.hold(what, out, func(o outcome) bool { return !o.completed() || !s.sameAs(o) }, "anything but the result of the accepted flow")
+	return s.checkOutcome(what, out, func(o outcome) bool { return !o.isComplete() || !s.sameAs(o) }, "anything but the result of the accepted flow")
 }
 
-func (s *scene) sameAs(o outcome) bool { return o.String() == s.honest.out.String() }
+func (s *attempt) sameAs(o outcome) bool { return o.String() == s.honest.out.String() }
 
-func (s *scene) judge(ctx context.Context, what string, l leg, good func(outcome) bool, want string) []error {
-	out, err := s.conn.send(ctx, l)
+func (s *attempt) sendAndCheck(ctx context.Context, what string, l leg, good func(outcome) bool, want string) []error {
+	out, err := s.conn.sendLeg(ctx, l)
 	if err != nil {
 		return []error{fmt.Errorf("%s: %w", what, err)}
 	}
-	return s.hold(what, out, good, want)
+	return s.checkOutcome(what, out, good, want)
 }
 
-// hold holds an outcome against what it should be, and what has happened against
-// what may.
-func (s *scene) hold(what string, out outcome, good func(outcome) bool, want string) (problems []error) {
+// checkOutcome checks an outcome, and that no effect has happened since the attempt.
+func (s *attempt) checkOutcome(what string, out outcome, good func(outcome) bool, want string) (problems []error) {
 	if !good(out) {
 		problems = append(problems, fmt.Errorf("%s: got %s, want %s", what, out, want))
 	}
-	if done := s.subject.Effects.since(s.before); len(done) > 0 {
+	if done := s.subject.Effects.effectsSince(s.before); len(done) > 0 {
 		problems = append(problems, fmt.Errorf("%s: these effects happened: %s", what, strings.Join(done, ", ")))
 	}
 	return problems
 }
 
-// tamper changes the state in places, lengthens it and shortens it.
-func tamper(ctx context.Context, s *scene) (problems []error) {
+// changeState sends states with a character changed, added or removed.
+func changeState(ctx context.Context, s *attempt) (problems []error) {
 	state, ok := s.last.state.Text()
 	if !ok || state == "" {
 		return []error{fmt.Errorf("the flow has no state, so that nothing binds the answers to the questions")}
@@ -248,15 +246,15 @@ func tamper(ctx context.Context, s *scene) (problems []error) {
 	} {
 		l := s.last
 		l.state = protocol.StateText(forged)
-		problems = append(problems, s.refused(ctx, "a changed state", l)...)
+		problems = append(problems, s.expectRefusal(ctx, "a changed state", l)...)
 	}
 	return problems
 }
 
-// elsewhere presents the state to another tool, prompt or resource.
-func elsewhere(ctx context.Context, s *scene) []error {
+// useOtherTarget sends the state to another tool, prompt or resource.
+func useOtherTarget(ctx context.Context, s *attempt) []error {
 	l := s.last
-	names, err := s.conn.list(ctx, map[string]string{
+	names, err := s.conn.listTargets(ctx, map[string]string{
 		protocol.MethodCallTool:     protocol.MethodListTools,
 		protocol.MethodGetPrompt:    protocol.MethodListPrompts,
 		protocol.MethodReadResource: protocol.MethodListResources,
@@ -267,16 +265,16 @@ func elsewhere(ctx context.Context, s *scene) []error {
 	for _, name := range names {
 		if name != s.last.request.target {
 			l.request.target = name
-			return s.refused(ctx, "the state at "+name, l)
+			return s.expectRefusal(ctx, "the state at "+name, l)
 		}
 	}
 	l.request.target = "roundtriptest-nowhere"
-	// There is no other: then it must not work where there is nothing either.
-	return s.judge(ctx, "the state at a target that does not exist", l, func(o outcome) bool { return !o.completed() }, "an error")
+	// Without another target, one that does not exist must not complete the flow either.
+	return s.sendAndCheck(ctx, "the state at a target that does not exist", l, func(o outcome) bool { return !o.isComplete() }, "an error")
 }
 
-// changedArguments changes one argument, or adds one.
-func changedArguments(ctx context.Context, s *scene) []error {
+// changeArguments changes one argument, or adds one.
+func changeArguments(ctx context.Context, s *attempt) []error {
 	var arguments map[string]json.RawMessage
 	if s.last.arguments != nil {
 		if err := json.Unmarshal(s.last.arguments, &arguments); err != nil {
@@ -297,38 +295,38 @@ func changedArguments(ctx context.Context, s *scene) []error {
 	if l.arguments, err = json.Marshal(changed); err != nil {
 		return []error{err}
 	}
-	return s.judge(ctx, "the state with other arguments", l, func(o outcome) bool { return !o.completed() }, "an error")
+	return s.sendAndCheck(ctx, "the state with other arguments", l, func(o outcome) bool { return !o.isComplete() }, "an error")
 }
 
-// replay sends the last leg again: it may get the outcome that it had, and no
-// effect a second time.
-func replay(ctx context.Context, s *scene) []error {
-	first, err := s.conn.send(ctx, s.last)
+// replayLeg sends the last leg twice. The second may get the outcome of the first, and
+// must not repeat an effect.
+func replayLeg(ctx context.Context, s *attempt) []error {
+	first, err := s.conn.sendLeg(ctx, s.last)
 	if err != nil {
 		return []error{err}
 	}
-	if !first.completed() {
+	if !first.isComplete() {
 		return []error{fmt.Errorf("the last leg got %s", first)}
 	}
-	s.before = s.subject.Effects.counts()
-	return s.judge(ctx, "the same leg again", s.last, func(o outcome) bool {
+	s.before = s.subject.Effects.copyCounts()
+	return s.sendAndCheck(ctx, "the same leg again", s.last, func(o outcome) bool {
 		return o.err != nil && o.err.Code == protocol.CodeInvalidParams || s.sameAs(o)
 	}, "the outcome that it had, or -32602")
 }
 
-// fork presents a state that has been used, with other answers.
-func fork(ctx context.Context, s *scene) []error {
+// forkState sends a state that has been used, with other answers.
+func forkState(ctx context.Context, s *attempt) []error {
 	l := s.last
-	l.responses = s.with(json.RawMessage(`{"action":"decline"}`))
-	if _, err := s.conn.send(ctx, l); err != nil {
+	l.responses = s.replaceAcceptance(json.RawMessage(`{"action":"decline"}`))
+	if _, err := s.conn.sendLeg(ctx, l); err != nil {
 		return []error{err}
 	}
-	s.before = s.subject.Effects.counts()
-	return s.refused(ctx, "a state that was used with a refusal, and now with an acceptance", s.last)
+	s.before = s.subject.Effects.copyCounts()
+	return s.expectRefusal(ctx, "a state that was used with a refusal, and now with an acceptance", s.last)
 }
 
-// with returns the last answers with those that accept replaced.
-func (s *scene) with(result json.RawMessage) protocol.InputResponses {
+// replaceAcceptance returns the last answers with those that accept replaced.
+func (s *attempt) replaceAcceptance(result json.RawMessage) protocol.InputResponses {
 	responses := append(protocol.InputResponses(nil), s.last.responses...)
 	for i, r := range responses {
 		if accepts(r.Result) {
@@ -338,12 +336,12 @@ func (s *scene) with(result json.RawMessage) protocol.InputResponses {
 	return responses
 }
 
-// answered returns an attack with answers that are none, in which CONTENT stands
-// for the content of the honest one.
-func answered(forms ...string) func(context.Context, *scene) []error {
-	return func(ctx context.Context, s *scene) (problems []error) {
+// sendAnswers returns an attack with malformed answers, in which CONTENT stands for the
+// content of the valid one.
+func sendAnswers(forms ...string) func(context.Context, *attempt) []error {
+	return func(ctx context.Context, s *attempt) (problems []error) {
 		for _, form := range forms {
-			if err := s.again(ctx); err != nil {
+			if err := s.restartFlow(ctx); err != nil {
 				return append(problems, err)
 			}
 			l := s.last
@@ -353,14 +351,14 @@ func answered(forms ...string) func(context.Context, *scene) []error {
 					l.responses[i].Result = json.RawMessage(strings.ReplaceAll(form, "CONTENT", string(contentOf(r.Result))))
 				}
 			}
-			problems = append(problems, s.incomplete(ctx, "the answer "+form, l)...)
+			problems = append(problems, s.expectIncomplete(ctx, "the answer "+form, l)...)
 		}
 		return problems
 	}
 }
 
-// wrongContent accepts with content that does not fit the form.
-func wrongContent(ctx context.Context, s *scene) (problems []error) {
+// sendWrongContent accepts with content that does not fit the form.
+func sendWrongContent(ctx context.Context, s *attempt) (problems []error) {
 	for i, r := range s.last.responses {
 		var content map[string]json.RawMessage
 		if !accepts(r.Result) || json.Unmarshal(contentOf(r.Result), &content) != nil {
@@ -376,25 +374,25 @@ func wrongContent(ctx context.Context, s *scene) (problems []error) {
 			if err != nil {
 				return append(problems, err)
 			}
-			if err := s.again(ctx); err != nil {
+			if err := s.restartFlow(ctx); err != nil {
 				return append(problems, err)
 			}
 			l := s.last
 			l.responses = append(protocol.InputResponses(nil), s.last.responses...)
 			l.responses[i].Result = fmt.Appendf(nil, `{"action":"accept","content":%s}`, data)
-			problems = append(problems, s.incomplete(ctx, "an object as "+name, l)...)
+			problems = append(problems, s.expectIncomplete(ctx, "an object as "+name, l)...)
 		}
 	}
 	return problems
 }
 
-// accepts reports whether an answer of the kit's own is one that accepts.
+// accepts reports whether an answer of the package's own accepts.
 func accepts(result json.RawMessage) bool {
 	answer, err := protocol.DecodeElicitResult(result)
 	return err == nil && answer.Action == protocol.ActionAccept
 }
 
-// contentOf returns what an answer of the kit's own accepts with.
+// contentOf returns the content of an answer of the package's own.
 func contentOf(result json.RawMessage) json.RawMessage {
 	answer, err := protocol.DecodeElicitResult(result)
 	if err != nil || answer.Content == nil {
@@ -403,13 +401,13 @@ func contentOf(result json.RawMessage) json.RawMessage {
 	return answer.Content
 }
 
-// list returns the names, or URIs, that a list has on its first page.
-func (c *connection) list(ctx context.Context, method string) (names []string, err error) {
-	params, err := protocol.EncodeParams(&protocol.ListParams{RequestMeta: c.meta()})
+// listTargets returns the names, or URIs, that a list has on its first page.
+func (c *connection) listTargets(ctx context.Context, method string) (names []string, err error) {
+	params, err := protocol.EncodeParams(&protocol.ListParams{RequestMeta: c.requestMeta()})
 	if err != nil {
 		return nil, err
 	}
-	resp, err := c.handle(ctx, method, "", params)
+	resp, err := c.sendRequest(ctx, method, "", params)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", method, err)
 	}

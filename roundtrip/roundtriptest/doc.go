@@ -1,7 +1,6 @@
-// Package roundtriptest tests handlers that ask: each flow through both eras of
-// the protocol, each attack on the state and the answers that it should
-// withstand. The server may be built on anything, rondo or another SDK; the kit
-// speaks to it as a client does.
+// Package roundtriptest tests handlers that ask: it plays flows in both eras of the
+// protocol, and attacks the state and the answers. The server may be built with rondo or
+// another SDK: the package is a client of it.
 //
 //	func TestDeploy(t *testing.T) {
 //		subject := roundtriptest.Subject{Connect: roundtriptest.Lines(serve)}
@@ -15,16 +14,15 @@
 //		roundtriptest.Attack(t, subject, deploy)
 //	}
 //
-// [Run] takes a flow through revision 2026-07-28 and then through a session of
-// revision 2025-11-25, and wants the same questions, answers and result in both.
-// Questions have keys in the first only; in the second the kit knows them by
-// their words.
+// [Run] plays a flow in revision 2026-07-28 and then in a session of revision 2025-11-25,
+// and expects the same questions, answers and result in both. Questions have keys in the
+// first only; in the second they are matched by their texts.
 //
 // # Effects
 //
-// A handler of this kind runs from its start in every round. What it does before
-// it has all answers it does again. Mark what must not be with [Effects.Mark];
-// an effect that is seen twice in a flow fails the test:
+// Such a handler runs in every round, from its start, and repeats what it does before it
+// has all answers. Mark effects that must not be repeated with [Effects.Mark]; an effect
+// that happens twice in a flow fails the test:
 //
 //	effects := &roundtriptest.Effects{}
 //	...
@@ -33,6 +31,6 @@
 //
 // # Transcripts
 //
-// With Flow.Golden set, what is asked and answered is compared with a file. Set
+// With Flow.Golden the questions, answers and result are compared with a file. Set
 // ROUNDTRIPTEST_UPDATE in the environment to write it.
 package roundtriptest

@@ -7,16 +7,15 @@ import (
 	"sync"
 )
 
-// Effects count what handlers do that must not be done twice in a flow. The kit
-// sets them back when a flow starts. The zero value is ready; methods may be
-// called concurrently.
+// Effects count the effects of handlers that must not happen twice in a flow. They are
+// reset when a flow starts. The zero value is ready; methods may be called concurrently.
 type Effects struct {
 	mu   sync.Mutex
 	seen map[string]int
 }
 
-// Mark says that the effect named happens now: it stands beside the code that
-// charges a card, or sends a mail.
+// Mark counts the effect called name. Call it where a handler charges a card, or sends a
+// mail.
 func (e *Effects) Mark(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -26,14 +25,14 @@ func (e *Effects) Mark(name string) {
 	e.seen[name]++
 }
 
-// Count returns how often an effect was seen since the last flow started.
+// Count returns how often an effect has happened since the last flow started.
 func (e *Effects) Count(name string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.seen[name]
 }
 
-func (e *Effects) reset() {
+func (e *Effects) resetCounts() {
 	if e == nil {
 		return
 	}
@@ -42,8 +41,8 @@ func (e *Effects) reset() {
 	e.seen = nil
 }
 
-// counts returns what was seen.
-func (e *Effects) counts() map[string]int {
+// copyCounts returns a copy of the counts. e may be nil.
+func (e *Effects) copyCounts() map[string]int {
 	if e == nil {
 		return nil
 	}
@@ -52,10 +51,10 @@ func (e *Effects) counts() map[string]int {
 	return maps.Clone(e.seen)
 }
 
-// problems returns an error for each effect that was seen more than once, or
-// should not have been seen at all.
-func (e *Effects) problems(flow Flow) (problems []error) {
-	counts := e.counts()
+// findProblems returns an error for each effect that happened more than once, or must not
+// happen in the flow.
+func (e *Effects) findProblems(flow Flow) (problems []error) {
+	counts := e.copyCounts()
 	for _, name := range flow.Never {
 		if n := counts[name]; n > 0 {
 			problems = append(problems, fmt.Errorf("the effect %q happened, which it must not in this flow", name))
@@ -69,10 +68,10 @@ func (e *Effects) problems(flow Flow) (problems []error) {
 	return problems
 }
 
-// since returns the effects that happened after the counts before.
-func (e *Effects) since(before map[string]int) []string {
+// effectsSince returns the effects that happened after the counts before.
+func (e *Effects) effectsSince(before map[string]int) []string {
 	var names []string
-	for name, n := range e.counts() {
+	for name, n := range e.copyCounts() {
 		if n > before[name] {
 			names = append(names, name)
 		}

@@ -2,23 +2,23 @@ package roundtriptest
 
 import "testing"
 
-// Suffer is one attack, for tests of the kit on subjects that deserve it, and in
+// RunAttack is one attack, for tests of the package on subjects that deserve it, and in
 // bubbles, where there are no subtests.
-func Suffer(t testing.TB, subject Subject, flow Flow, name string) (problems []error, cannot string) {
-	honest, err := learn(t, &subject, flow)
+func RunAttack(t testing.TB, subject Subject, flow Flow, name string) (problems []error, cannot string) {
+	honest, err := playModern(t, &subject, flow)
 	if err != nil {
 		t.Fatal(err)
 	}
 	v := &victim{subject: &subject, flow: flow, honest: honest}
-	if err := v.fit(); err != nil {
+	if err := v.checkFlow(); err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range attacks() {
 		if a.name == name {
-			if why := a.cannot(v); why != "" {
+			if why := a.reasonToSkip(v); why != "" {
 				return nil, why
 			}
-			return v.suffer(t, a), ""
+			return v.runAttack(t, a), ""
 		}
 	}
 	t.Fatalf("there is no attack %q", name)
@@ -33,25 +33,25 @@ func AttackNames() (names []string) {
 	return names
 }
 
-// Judge is what Run finds wrong with a flow.
-func Judge(t testing.TB, subject Subject, flow Flow) []error {
-	modern, err := learn(t, &subject, flow)
+// FindProblems is what Run finds wrong with a flow.
+func FindProblems(t testing.TB, subject Subject, flow Flow) []error {
+	modern, err := playModern(t, &subject, flow)
 	if err != nil {
 		return []error{err}
 	}
-	problems := modern.judge(flow)
-	legacy, err := subject.legacy(t, flow, modern)
+	problems := modern.checkResult(flow)
+	legacy, err := subject.playLegacy(t, flow, modern)
 	if err != nil {
 		return append(problems, err)
 	}
-	return append(append(problems, legacy.judge(flow)...), legacy.differs(modern)...)
+	return append(append(problems, legacy.checkResult(flow)...), legacy.compareWithModern(modern)...)
 }
 
-// Fit reports why Attack refuses a flow.
-func Fit(t testing.TB, subject Subject, flow Flow) error {
-	honest, err := learn(t, &subject, flow)
+// CheckFlow reports why Attack refuses a flow.
+func CheckFlow(t testing.TB, subject Subject, flow Flow) error {
+	honest, err := playModern(t, &subject, flow)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return (&victim{subject: &subject, flow: flow, honest: honest}).fit()
+	return (&victim{subject: &subject, flow: flow, honest: honest}).checkFlow()
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Flow is a request, what the person answers, and what should come of it.
+// A Flow is a request, the answers of the person, and the expected result.
 type Flow struct {
 	// Name names the subtest.
 	Name    string
@@ -22,7 +22,7 @@ type Flow struct {
 	// Fails is part of the text of the error with which the flow ends instead:
 	// a tool's result with isError, or a JSON-RPC error.
 	Fails string
-	// Never are effects that must not happen in the flow: what a person declined.
+	// Never are effects that must not happen in the flow, such as what was declined.
 	Never []string
 	// Capabilities are what the client declares, nil: all there are.
 	Capabilities *protocol.ClientCapabilities
@@ -53,8 +53,8 @@ func Prompt(name string, arguments map[string]string) Request {
 // Resource reads a resource.
 func Resource(uri string) Request { return Request{protocol.MethodReadResource, uri, nil} }
 
-// raw returns the arguments as they travel.
-func (r Request) raw() (json.RawMessage, error) {
+// encodeArguments returns the arguments as they travel.
+func (r Request) encodeArguments() (json.RawMessage, error) {
 	if r.arguments == nil {
 		return nil, nil
 	}

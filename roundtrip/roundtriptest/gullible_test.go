@@ -61,7 +61,7 @@ func TestGullible(t *testing.T) {
 		Answers: roundtriptest.Answers{"confirm": because("tested")},
 	}
 	for _, name := range roundtriptest.AttackNames() {
-		problems, why := roundtriptest.Suffer(t, subject, flow, name)
+		problems, why := roundtriptest.RunAttack(t, subject, flow, name)
 		if why != "" {
 			t.Errorf("%s: %s", name, why)
 		}
@@ -80,7 +80,7 @@ func TestSkippedAttacks(t *testing.T) {
 	srv := newServer(t, effects, roundtrip.Options{})
 	for name, field := range map[string]string{"other user": "TwoUsers", "expire": "Later", "replay": "SingleUse", "fork": "SingleUse", "smuggle": "Lossy"} {
 		subject := roundtriptest.Subject{Connect: overLines(srv), Lossy: true}
-		if _, why := roundtriptest.Suffer(t, subject, flows()[0], name); !strings.Contains(why, "Subject."+field) {
+		if _, why := roundtriptest.RunAttack(t, subject, flows()[0], name); !strings.Contains(why, "Subject."+field) {
 			t.Errorf("%s: skipped because %q, want Subject.%s", name, why, field)
 		}
 	}
@@ -130,12 +130,12 @@ func TestFindings(t *testing.T) {
 	})
 	for _, tc := range tests {
 		subject := roundtriptest.Subject{Connect: overLines(srv), Effects: effects}
-		problems := roundtriptest.Judge(t, subject, tc.flow)
+		problems := roundtriptest.FindProblems(t, subject, tc.flow)
 		if !slices.ContainsFunc(problems, func(err error) bool { return strings.Contains(err.Error(), tc.want) }) {
 			t.Errorf("%s: got %v, want %q", tc.name, problems, tc.want)
 		}
 	}
-	if problems := roundtriptest.Judge(t, roundtriptest.Subject{}, tests[0].flow); len(problems) != 1 {
+	if problems := roundtriptest.FindProblems(t, roundtriptest.Subject{}, tests[0].flow); len(problems) != 1 {
 		t.Errorf("a subject without Connect: %v", errors.Join(problems...))
 	}
 }
@@ -148,7 +148,7 @@ func TestUnfit(t *testing.T) {
 		"declined": flows()[1], "fails": flows()[5], "asks for no consent": flows()[6],
 		"asks nothing": {Request: roundtriptest.Tool("nowhere", nil), Fails: "nowhere"},
 	} {
-		if err := roundtriptest.Fit(t, roundtriptest.Subject{Connect: overLines(srv), Effects: effects}, flow); err == nil {
+		if err := roundtriptest.CheckFlow(t, roundtriptest.Subject{Connect: overLines(srv), Effects: effects}, flow); err == nil {
 			t.Errorf("%s: the flow was taken", name)
 		}
 	}

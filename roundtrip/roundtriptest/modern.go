@@ -9,15 +9,16 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A connection is the kit's own client of revision 2026-07-28. It checks nothing
-// and says whatever it is told to.
+// A connection is a client of revision 2026-07-28 that sends anything, and validates
+// nothing, so that attacks can use it.
 type connection struct {
 	peer protocol.Peer
 	caps *protocol.ClientCapabilities
 	last int64 // id
 }
 
-// A leg is what the client sends beyond the request itself.
+// A leg is one request of a flow: what it asks for, and the answers and the state that it
+// returns.
 type leg struct {
 	request   Request
 	arguments json.RawMessage
@@ -25,20 +26,20 @@ type leg struct {
 	state     protocol.RequestState
 }
 
-// An outcome is what a leg or a whole flow comes to: one of the three.
+// An outcome is the response to a leg. One of its fields is set.
 type outcome struct {
 	asks   *protocol.InputRequiredResult
 	result protocol.Result
 	err    *protocol.Error
 }
 
-// send sends a leg. The error is that of the connection.
-func (c *connection) send(ctx context.Context, l leg) (outcome, error) {
-	params, err := l.params(c.meta())
+// sendLeg sends a leg. The error is that of the connection.
+func (c *connection) sendLeg(ctx context.Context, l leg) (outcome, error) {
+	params, err := l.encodeWithAnswers(c.requestMeta())
 	if err != nil {
 		return outcome{}, err
 	}
-	resp, err := c.handle(ctx, l.request.method, l.request.target, params)
+	resp, err := c.sendRequest(ctx, l.request.method, l.request.target, params)
 	if err != nil {
 		return outcome{}, fmt.Errorf("%s %s: %w", l.request.method, l.request.target, err)
 	}
@@ -55,7 +56,7 @@ func (c *connection) send(ctx context.Context, l leg) (outcome, error) {
 	return outcome{result: result}, nil
 }
 
-func (c *connection) handle(ctx context.Context, method, target string, params json.RawMessage) (*protocol.Response, error) {
+func (c *connection) sendRequest(ctx context.Context, method, target string, params json.RawMessage) (*protocol.Response, error) {
 	c.last++
 	req := &protocol.Request{
 		ID: protocol.IntID(c.last), Method: method, Params: params,
@@ -64,15 +65,15 @@ func (c *connection) handle(ctx context.Context, method, target string, params j
 	return c.peer.Handle(ctx, req, nil)
 }
 
-func (c *connection) meta() protocol.RequestMeta {
+func (c *connection) requestMeta() protocol.RequestMeta {
 	return protocol.RequestMeta{
 		Version: protocol.V20260728, Capabilities: c.caps,
 		ClientInfo: &protocol.Implementation{Name: "roundtriptest", Version: "1.0.0"},
 	}
 }
 
-func (l leg) params(meta protocol.RequestMeta) (json.RawMessage, error) {
-	params, err := l.encode(meta)
+func (l leg) encodeWithAnswers(meta protocol.RequestMeta) (json.RawMessage, error) {
+	params, err := l.encodeWithoutAnswers(meta)
 	if err != nil || l.responses == nil {
 		return params, err
 	}
@@ -91,8 +92,8 @@ func (l leg) params(meta protocol.RequestMeta) (json.RawMessage, error) {
 	return append(params, "}}"...), nil
 }
 
-// encode returns the parameters without the answers.
-func (l leg) encode(meta protocol.RequestMeta) (json.RawMessage, error) {
+// encodeWithoutAnswers returns the parameters without the answers.
+func (l leg) encodeWithoutAnswers(meta protocol.RequestMeta) (json.RawMessage, error) {
 	retry := protocol.Retry{RequestState: l.state}
 	switch l.request.method {
 	case protocol.MethodCallTool:
@@ -105,9 +106,9 @@ func (l leg) encode(meta protocol.RequestMeta) (json.RawMessage, error) {
 	return nil, fmt.Errorf("the flow has no request: use Tool, Prompt or Resource")
 }
 
-// completed reports whether the flow has come to what was asked for: neither a
+// isComplete reports whether the flow has come to what was asked for: neither a
 // question, nor an error in either form.
-func (o outcome) completed() bool {
+func (o outcome) isComplete() bool {
 	if o.result == nil {
 		return false
 	}
@@ -126,14 +127,14 @@ func (o outcome) String() string {
 			keys[i] = q.Key
 		}
 		return "asks for " + strings.Join(keys, ", ")
-	case !o.completed():
-		return "error: " + o.text()
+	case !o.isComplete():
+		return "error: " + o.resultText()
 	}
-	return o.text()
+	return o.resultText()
 }
 
-// text returns the text of a result.
-func (o outcome) text() string {
+// resultText returns the text of a result.
+func (o outcome) resultText() string {
 	var lines []string
 	block := func(c protocol.Content) {
 		if text, ok := c.(*protocol.TextContent); ok {

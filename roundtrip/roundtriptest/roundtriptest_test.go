@@ -176,7 +176,7 @@ func TestExpired(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			srv := newServer(t, effects, roundtrip.Options{})
 			subject := roundtriptest.Subject{Connect: overLines(srv), Effects: effects, Later: time.Sleep}
-			problems, why := roundtriptest.Suffer(t, subject, flow, "expire")
+			problems, why := roundtriptest.RunAttack(t, subject, flow, "expire")
 			if why != "" || len(problems) > 0 {
 				t.Errorf("%s: %v %s", flow.Name, problems, why)
 			}

@@ -14,63 +14,63 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// maxLegs ends flows that never do.
+// maxLegs bounds flows that do not end.
 const maxLegs = 20
 
-// patience is how long one flow may take. It bounds hangs only.
-const patience = time.Minute
+// flowTimeout bounds a flow that hangs.
+const flowTimeout = time.Minute
 
-// Run takes each flow through the eras that the subject serves, each in a
-// subtest of its own, and wants the same of them.
+// Run plays each flow in every era that the subject serves, in subtests, and expects the
+// same questions and results in all.
 func Run(t *testing.T, subject Subject, flows ...Flow) {
 	t.Helper()
 	for _, flow := range flows {
 		t.Run(flow.Name, func(t *testing.T) {
-			modern, err := learn(t, &subject, flow)
+			modern, err := playModern(t, &subject, flow)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if subject.serves(protocol.Modern) {
-				t.Run("modern", func(t *testing.T) { report(t, modern.judge(flow)) })
+			if subject.servesEra(protocol.Modern) {
+				t.Run("modern", func(t *testing.T) { reportProblems(t, modern.checkResult(flow)) })
 			}
-			if subject.serves(protocol.Legacy) {
+			if subject.servesEra(protocol.Legacy) {
 				t.Run("legacy", func(t *testing.T) {
-					legacy, err := subject.legacy(t, flow, modern)
+					legacy, err := subject.playLegacy(t, flow, modern)
 					if err != nil {
 						t.Fatal(err)
 					}
-					report(t, append(legacy.judge(flow), legacy.differs(modern)...))
+					reportProblems(t, append(legacy.checkResult(flow), legacy.compareWithModern(modern)...))
 				})
 			}
 			if flow.Golden != "" {
-				golden(t, flow.Golden, modern.transcript())
+				compareGolden(t, flow.Golden, modern.formatTranscript())
 			}
 		})
 	}
 }
 
-// learn takes the flow through revision 2026-07-28, where questions have keys.
-func learn(t testing.TB, subject *Subject, flow Flow) (*played, error) {
+// playModern plays the flow in revision 2026-07-28, in which questions have keys.
+func playModern(t testing.TB, subject *Subject, flow Flow) (*playedFlow, error) {
 	if subject.Connect == nil {
 		return nil, errors.New("roundtriptest: Subject.Connect is required")
 	}
-	if !subject.serves(protocol.Modern) {
+	if !subject.servesEra(protocol.Modern) {
 		return nil, errors.New("roundtriptest: Subject.Eras must have protocol.Modern: questions have keys in it alone")
 	}
-	return subject.modern(t, flow)
+	return subject.playToEnd(t, flow)
 }
 
-func report(t *testing.T, problems []error) {
+func reportProblems(t *testing.T, problems []error) {
 	t.Helper()
 	for _, problem := range problems {
 		t.Error(problem)
 	}
 }
 
-// played is a flow that has been played, to its end or up to a leg.
-type played struct {
+// playedFlow is a flow that has been played, to its end or up to a leg.
+type playedFlow struct {
 	request Request
-	asked   []asked
+	asked   []askedQuestion
 	legs    int     // that were sent
 	out     outcome // of the last of them
 	effects []error // that happened more than once
@@ -79,46 +79,46 @@ type played struct {
 	before map[string]int // effects by then
 }
 
-// asked is a question and what was answered.
-type asked struct {
-	key, words string
-	question   protocol.InputRequest
-	answer     Answer
+// askedQuestion is a question and what was answered.
+type askedQuestion struct {
+	key, description string
+	question         protocol.InputRequest
+	answer           Answer
 }
 
-// modern plays the flow to its end in revision 2026-07-28.
-func (s *Subject) modern(t testing.TB, flow Flow) (*played, error) {
+// playToEnd plays the flow to its end in revision 2026-07-28.
+func (s *Subject) playToEnd(t testing.TB, flow Flow) (*playedFlow, error) {
 	peer := s.Connect(t, "")
 	defer peer.Close() // the connection is of no more use
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), flowTimeout)
 	defer cancel()
-	p, err := s.play(ctx, &connection{peer: peer, caps: flow.capabilities()}, flow, maxLegs)
+	p, err := s.playLegs(ctx, &connection{peer: peer, caps: flow.clientCapabilities()}, flow, maxLegs)
 	if err != nil {
 		return nil, err
 	}
-	p.effects = s.Effects.problems(flow)
+	p.effects = s.Effects.findProblems(flow)
 	return p, nil
 }
 
-// play sends so many legs of the flow, or fewer if it ends before.
-func (s *Subject) play(ctx context.Context, c *connection, flow Flow, legs int) (*played, error) {
-	s.Effects.reset()
-	arguments, err := flow.Request.raw()
+// playLegs sends up to the given number of legs of the flow.
+func (s *Subject) playLegs(ctx context.Context, c *connection, flow Flow, legs int) (*playedFlow, error) {
+	s.Effects.resetCounts()
+	arguments, err := flow.Request.encodeArguments()
 	if err != nil {
 		return nil, err
 	}
-	p := &played{request: flow.Request, next: leg{request: flow.Request, arguments: arguments}}
+	p := &playedFlow{request: flow.Request, next: leg{request: flow.Request, arguments: arguments}}
 	answers := maps.Clone(flow.Answers)
 	for p.legs < legs {
-		if p.out, err = c.send(ctx, p.next); err != nil {
+		if p.out, err = c.sendLeg(ctx, p.next); err != nil {
 			return nil, err
 		}
 		p.legs++
-		p.before = s.Effects.counts()
+		p.before = s.Effects.copyCounts()
 		if p.out.asks == nil {
-			return p, p.unused(answers)
+			return p, p.checkUnusedAnswers(answers)
 		}
-		if p.next, err = p.answer(answers); err != nil {
+		if p.next, err = p.answerQuestions(answers); err != nil {
 			return nil, err
 		}
 	}
@@ -128,12 +128,12 @@ func (s *Subject) play(ctx context.Context, c *connection, flow Flow, legs int) 
 	return p, nil
 }
 
-// answer returns the leg that answers what was asked.
-func (p *played) answer(answers Answers) (leg, error) {
+// answerQuestions returns the leg that answers the questions of the last one.
+func (p *playedFlow) answerQuestions(answers Answers) (leg, error) {
 	next := p.next
 	next.state, next.responses = p.out.asks.RequestState, nil
 	for _, q := range p.out.asks.InputRequests {
-		words, err := wordsOf(q.Request)
+		words, err := describeQuestion(q.Request)
 		if err != nil {
 			return leg{}, fmt.Errorf("question %q: %w", q.Key, err)
 		}
@@ -144,7 +144,7 @@ func (p *played) answer(answers Answers) (leg, error) {
 		case a.err != nil:
 			return leg{}, fmt.Errorf("answer to %q: %w", q.Key, a.err)
 		}
-		p.asked = append(p.asked, asked{q.Key, words, q.Request, a})
+		p.asked = append(p.asked, askedQuestion{q.Key, words, q.Request, a})
 		next.responses = append(next.responses, protocol.KeyedResponse{Key: q.Key, Result: a.result})
 		if a.next != nil {
 			answers[q.Key] = *a.next
@@ -153,25 +153,26 @@ func (p *played) answer(answers Answers) (leg, error) {
 	return next, nil
 }
 
-// unused returns an error when there are answers to what nobody asked.
-func (p *played) unused(answers Answers) error {
+// checkUnusedAnswers returns an error if the flow has answers to questions that were not
+// asked.
+func (p *playedFlow) checkUnusedAnswers(answers Answers) error {
 	for _, key := range slices.Sorted(maps.Keys(answers)) {
-		if !slices.ContainsFunc(p.asked, func(a asked) bool { return a.key == key }) {
+		if !slices.ContainsFunc(p.asked, func(a askedQuestion) bool { return a.key == key }) {
 			return fmt.Errorf("question %q was not asked; the flow ended with %s", key, p.out)
 		}
 	}
 	return nil
 }
 
-func (f Flow) capabilities() *protocol.ClientCapabilities {
+func (f Flow) clientCapabilities() *protocol.ClientCapabilities {
 	if f.Capabilities != nil {
 		return f.Capabilities
 	}
-	return everything()
+	return allCapabilities()
 }
 
-// wordsOf is a question as a person sees it.
-func wordsOf(q protocol.InputRequest) (string, error) {
+// describeQuestion returns the text of a question as a person sees it.
+func describeQuestion(q protocol.InputRequest) (string, error) {
 	switch q := q.(type) {
 	case *protocol.ElicitForm:
 		return "form: " + q.Message, nil
@@ -193,32 +194,32 @@ func wordsOf(q protocol.InputRequest) (string, error) {
 	return "", fmt.Errorf("a %T is not known", q)
 }
 
-// judge holds the end of a flow against what was wanted of it.
-func (p *played) judge(flow Flow) (problems []error) {
+// checkResult returns how the end of a flow differs from the expected one.
+func (p *playedFlow) checkResult(flow Flow) (problems []error) {
 	problems = append(problems, p.effects...)
 	got := p.out.String()
 	switch {
-	case flow.Fails != "" && p.out.completed():
+	case flow.Fails != "" && p.out.isComplete():
 		problems = append(problems, fmt.Errorf("the flow completes with %q, want an error that says %q", got, flow.Fails))
 	case flow.Fails != "" && !strings.Contains(got, flow.Fails):
 		problems = append(problems, fmt.Errorf("got %q, want an error that says %q", got, flow.Fails))
-	case flow.Fails == "" && (!p.out.completed() || got != flow.Want):
+	case flow.Fails == "" && (!p.out.isComplete() || got != flow.Want):
 		problems = append(problems, fmt.Errorf("got %q, want %q", got, flow.Want))
 	}
 	return problems
 }
 
-// differs compares what two eras made of a flow. Where it fails, each fails in
-// words of its own.
-func (p *played) differs(modern *played) (problems []error) {
-	if here, there := p.sorted(), modern.sorted(); here != there {
+// compareWithModern returns how the questions and the results of two eras differ. The
+// texts of errors may differ.
+func (p *playedFlow) compareWithModern(modern *playedFlow) (problems []error) {
+	if here, there := p.formatSorted(), modern.formatSorted(); here != there {
 		problems = append(problems, fmt.Errorf("the eras ask differently; legacy:\n%s\nmodern:\n%s", here, there))
 	}
-	if !p.out.completed() || !modern.out.completed() {
+	if !p.out.isComplete() || !modern.out.isComplete() {
 		return problems
 	}
-	here, err := spelled(p.request.method, p.out.result)
-	there, also := spelled(p.request.method, modern.out.result)
+	here, err := encodeComparable(p.request.method, p.out.result)
+	there, also := encodeComparable(p.request.method, modern.out.result)
 	if err := errors.Join(err, also); err != nil {
 		return append(problems, err)
 	}
@@ -228,8 +229,8 @@ func (p *played) differs(modern *played) (problems []error) {
 	return problems
 }
 
-// spelled is a result as the older revision has it, which knows fewer members.
-func spelled(method string, result protocol.Result) ([]byte, error) {
+// encodeComparable encodes a result in the older revision, which has fewer members.
+func encodeComparable(method string, result protocol.Result) ([]byte, error) {
 	switch r := result.(type) {
 	case *protocol.CallToolResult:
 		plain := *r

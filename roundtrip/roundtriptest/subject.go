@@ -14,37 +14,34 @@ import (
 
 // A Subject is a server under test. Connect alone is required.
 type Subject struct {
-	// Connect opens a connection to the server on behalf of a user, "" or,
-	// where TwoUsers says that the server tells users apart, "other". What it
-	// opens it closes with t.Cleanup; the kit closes the peer as well. [Lines]
-	// makes one for servers that read and write lines; for servers over HTTP it
-	// returns what clienthttp.New does. Arguments that are mirrored in headers
-	// (x-mcp-header) are not; test such tools over lines.
+	// Connect opens a connection to the server for a user: "" or, with TwoUsers,
+	// "other". It closes what it opens with t.Cleanup; the package closes the peer as
+	// well. For servers that read and write lines use [Lines]; for servers over HTTP
+	// return what clienthttp.New does. Arguments are not mirrored in headers
+	// (x-mcp-header); test tools that need that over lines.
 	Connect func(t testing.TB, user string) protocol.Peer
-	// Eras are those that the server serves, nil: both. The peer of a server
-	// that serves legacy revisions must be a [protocol.LegacyPeer].
+	// Eras are those that the server serves; nil means both. The peer of a server that
+	// serves legacy revisions must be a [protocol.LegacyPeer].
 	Eras []protocol.Era
-	// Effects are those that the handlers mark, nil: none.
+	// Effects has the effects that the handlers mark; nil means none.
 	Effects *Effects
 
-	// TwoUsers says that Connect heeds the user.
+	// TwoUsers says that Connect authenticates as the user.
 	TwoUsers bool
-	// SingleUse says that the server has a guard: a state that has been used is
-	// refused, or gets the outcome that it had.
+	// SingleUse says that the server has a guard: a state that has been used is refused,
+	// or gets the recorded outcome.
 	SingleUse bool
 	// Later lets time pass for the server; in a bubble of testing/synctest it is
-	// time.Sleep. Nil: nobody can wait for a state to expire.
+	// time.Sleep. Nil: expired states are not tested.
 	Later func(time.Duration)
-	// Lossy says that the host has decoded answers before the server's own
-	// checks see them, as some SDKs do, so that members that are there twice, or
-	// in another case, cannot be told apart from those that ought to be there.
+	// Lossy says that an SDK decodes answers before the server's own checks see them, so
+	// that members that are repeated, or in another case, cannot be recognized.
 	Lossy bool
 }
 
-// Lines returns a Connect for servers that read and write lines of JSON. Each
-// connection has its own call of serve, which must return when r ends; when the
-// server's package also wants to be told to end, ctx ends then, too. An error
-// other than that of ctx, or of a stream that has ended, fails the test.
+// Lines returns a Connect for servers that read and write lines of JSON. It calls serve
+// for each connection. serve must return when r ends, and ctx is cancelled then, too. An
+// error of serve fails the test, unless it is that of ctx or of a stream that has ended.
 func Lines(serve func(ctx context.Context, r io.ReadCloser, w io.WriteCloser) error) func(testing.TB, string) protocol.Peer {
 	return func(t testing.TB, _ string) protocol.Peer {
 		fromServer, toClient := io.Pipe()
@@ -58,7 +55,7 @@ func Lines(serve func(ctx context.Context, r io.ReadCloser, w io.WriteCloser) er
 		}()
 		stream := client.NewStream(fromServer, toServer, nil)
 		t.Cleanup(func() {
-			_ = stream.Close() // the pipes have nothing more to say
+			_ = stream.Close()
 			_ = toServer.Close()
 			cancel()
 			err := <-ended
@@ -70,12 +67,12 @@ func Lines(serve func(ctx context.Context, r io.ReadCloser, w io.WriteCloser) er
 	}
 }
 
-func (s *Subject) serves(era protocol.Era) bool {
+func (s *Subject) servesEra(era protocol.Era) bool {
 	return s.Eras == nil || slices.Contains(s.Eras, era)
 }
 
-// everything is what a client declares that can be asked anything.
-func everything() *protocol.ClientCapabilities {
+// allCapabilities are the capabilities of a client that can be asked everything.
+func allCapabilities() *protocol.ClientCapabilities {
 	return &protocol.ClientCapabilities{
 		Elicitation: &protocol.ElicitationCapability{Form: true, URL: true},
 		Sampling:    &protocol.SamplingCapability{Tools: true},

@@ -8,34 +8,34 @@ import (
 	"testing"
 )
 
-// transcript is what was asked and answered, and what came of it.
-func (p *played) transcript() string {
+// formatTranscript returns the questions, the answers and the result as text.
+func (p *playedFlow) formatTranscript() string {
 	var b strings.Builder
 	b.WriteString(p.request.method + " " + p.request.target + "\n")
 	for _, a := range p.asked {
-		b.WriteString(a.line())
+		b.WriteString(a.formatLine())
 	}
 	b.WriteString("= " + strings.ReplaceAll(p.out.String(), "\n", "\n  ") + "\n")
 	return b.String()
 }
 
-// sorted is what was asked and answered in no order: a session may put the
-// questions of a round in any.
-func (p *played) sorted() string {
+// formatSorted returns the questions and answers as sorted lines: a session may push the
+// questions of a round in any order.
+func (p *playedFlow) formatSorted() string {
 	lines := make([]string, len(p.asked))
 	for i, a := range p.asked {
-		lines[i] = a.line()
+		lines[i] = a.formatLine()
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "")
 }
 
-func (a asked) line() string {
-	return "? " + a.key + ": " + a.words + "\n! " + string(a.answer.result) + "\n"
+func (a askedQuestion) formatLine() string {
+	return "? " + a.key + ": " + a.description + "\n! " + string(a.answer.result) + "\n"
 }
 
-// golden compares a transcript with a file, or writes it.
-func golden(t *testing.T, file, got string) {
+// compareGolden compares a transcript with a file, or writes it.
+func compareGolden(t *testing.T, file, got string) {
 	t.Helper()
 	if os.Getenv("ROUNDTRIPTEST_UPDATE") != "" {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {

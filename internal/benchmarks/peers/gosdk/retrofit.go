@@ -15,10 +15,11 @@ import (
 // funnel of package roundtrip.
 func Retrofit() http.Handler {
 	srv := newServer(elicit)
-	if err := gosdk.Install(srv); err != nil {
+	a, err := gosdk.Install(srv, nil)
+	if err != nil {
 		panic(err) // internal error: this is the version that it was written for
 	}
-	return gosdk.Handler(srv, &mcp.StreamableHTTPOptions{JSONResponse: true})
+	return a.Handler(&mcp.StreamableHTTPOptions{JSONResponse: true})
 }
 
 func elicit(ctx context.Context, r request, in wire.DeployArgs) (result, any, error) {

@@ -4,23 +4,23 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/rondo-mcp/rondo/internal/selftest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// host is what of mcp-go the checks go through, so that their own tests can
-// break it.
+// host has the functions of mcp-go and of the adapter that the checks use, so that tests
+// can replace them with broken ones.
 type host struct {
 	// handle is (*server.MCPServer).HandleMessage.
 	handle func(s *server.MCPServer, ctx context.Context, message json.RawMessage) mcp.JSONRPCMessage
-	// answer encodes an answer that came from a wire.
+	// answer decodes an answer as mcp-go does, and encodes it.
 	answer func(raw json.RawMessage) ([]byte, error)
-	// session is what withShadow puts in front of a handler.
+	// session is withShadow.
 	session func(ctx context.Context) context.Context
 }
 
@@ -40,39 +40,29 @@ func realHost() host {
 	}
 }
 
-// checkHost tries on a server of its own what the adapter relies on and no
-// interface of mcp-go promises. A new version in which something of it has
-// changed is refused when the program starts.
-func checkHost() error { return realHost().check() }
+// runSelfTest checks what the adapter relies on beyond mcp-go's documentation.
+func runSelfTest() error { return selftest.Run(realHost().checks()) }
 
-func (h host) check() error {
-	for _, c := range []struct {
-		what  string
-		check func() error
-	}{
-		{"answers keep the bytes that came", h.checkAnswers},
-		{"a middleware sees all of a request, and its questions leave as they are", h.checkTool},
-		{"prompts are the same", h.checkPrompt},
-		{"the text of a handler's error is that of the response", h.checkError},
-		{"an older revision's calls to the client reach its session", h.checkPush},
-		{"a session within the process may ask in any revision", h.checkShadow},
-	} {
-		if err := c.check(); err != nil {
-			return fmt.Errorf("%s: %w", c.what, err)
-		}
+func (h host) checks() []selftest.Check {
+	return []selftest.Check{
+		{Name: "answers keep the bytes that came", Run: h.checkAnswers},
+		{Name: "a middleware sees all of a request, and its questions leave as they are", Run: h.checkTool},
+		{Name: "prompts are the same", Run: h.checkPrompt},
+		{Name: "the text of a handler's error is that of the response", Run: h.checkError},
+		{Name: "an older revision's calls to the client reach its session", Run: h.checkPush},
+		{Name: "a session within the process may ask in any revision", Run: h.checkShadow},
 	}
-	return nil
 }
 
-// checkAnswers relies on the order of members and on a number that no float64
-// holds.
-func (h host) checkAnswers() error {
+// checkAnswers: an answer keeps its bytes, the order of its members and numbers that no
+// float64 holds included.
+func (h host) checkAnswers(context.Context) error {
 	const want = `{"b":9007199254740993,"a":1,"A":2}`
 	got, err := h.answer(json.RawMessage(want))
 	if err != nil {
 		return err
 	}
-	return same(string(got), want)
+	return selftest.Equal(string(got), want)
 }
 
 type probeKey struct{}
@@ -87,13 +77,13 @@ const (
 	probeSchema = `{"type":"object","properties":{"b":{"type":"string"},"a":{"type":"string"}}}`
 )
 
-// checkTool sends a retry and has the middleware answer it with a question.
-func (h host) checkTool() error {
+// checkTool: the middleware gets all of a retry, and the question that it returns is sent.
+func (h host) checkTool(ctx context.Context) error {
 	var seen error
 	s := server.NewMCPServer("probe", "1", server.WithToolHandlerMiddleware(func(server.ToolHandlerFunc) server.ToolHandlerFunc {
 		return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			seen = probeArrival(ctx, toolArrival(r), `{"n":9007199254740993}`)
-			result, _, err := toolFamily{}.questions(&protocol.InputRequiredResult{
+			seen = checkRequest(ctx, readToolRequest(r), `{"n":9007199254740993}`)
+			result, _, err := toolFamily{}.encodeAsks(&protocol.InputRequiredResult{
 				InputRequests: protocol.InputRequests{{Key: "k", Request: &protocol.ElicitForm{Message: "?", Schema: json.RawMessage(probeSchema)}}},
 				RequestState:  protocol.StateText("next"),
 			})
@@ -103,36 +93,36 @@ func (h host) checkTool() error {
 	s.AddTool(mcp.NewTool("probe"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return nil, errors.New("the middleware was left out")
 	})
-	reply, err := h.said(s, context.WithValue(context.Background(), probeKey{}, true), probeTool)
+	reply, err := h.sendMessage(s, context.WithValue(ctx, probeKey{}, true), probeTool)
 	if err != nil || seen != nil {
 		return errors.Join(seen, err)
 	}
-	if err := same(reply.Result.Type+" "+reply.Result.State, "input_required next"); err != nil {
+	if err := selftest.Equal(reply.Result.Type+" "+reply.Result.State, "input_required next"); err != nil {
 		return err
 	}
-	return same(string(reply.Result.Requests["k"].Params.Schema), probeSchema)
+	return selftest.Equal(string(reply.Result.Requests["k"].Params.Schema), probeSchema)
 }
 
-// checkPrompt does the same for the second family.
-func (h host) checkPrompt() error {
+// checkPrompt: the same holds for prompts.
+func (h host) checkPrompt(ctx context.Context) error {
 	s := server.NewMCPServer("probe", "1", server.WithPromptHandlerMiddleware(func(server.PromptHandlerFunc) server.PromptHandlerFunc {
 		return func(_ context.Context, r mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-			result, _, err := promptFamily{}.questions(&protocol.InputRequiredResult{RequestState: protocol.StateText(r.Params.RequestState)})
+			result, _, err := promptFamily{}.encodeAsks(&protocol.InputRequiredResult{RequestState: protocol.StateText(r.Params.RequestState)})
 			return result, err
 		}
 	}))
 	s.AddPrompt(mcp.NewPrompt("probe"), func(context.Context, mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		return nil, errors.New("the middleware was left out")
 	})
-	reply, err := h.said(s, context.Background(), probePrompt)
+	reply, err := h.sendMessage(s, ctx, probePrompt)
 	if err != nil {
 		return err
 	}
-	return same(reply.Result.Type+" "+reply.Result.State, "input_required state")
+	return selftest.Equal(reply.Result.Type+" "+reply.Result.State, "input_required state")
 }
 
-// checkError fails from a resource, where questions go out that way as well.
-func (h host) checkError() error {
+// checkError: the text of an error of a resource's handler is sent. Resources ask with it.
+func (h host) checkError(ctx context.Context) error {
 	const want = "refused [rondo-marker]"
 	s := server.NewMCPServer("probe", "1", server.WithResourceHandlerMiddleware(func(server.ResourceHandlerFunc) server.ResourceHandlerFunc {
 		return func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
@@ -142,11 +132,11 @@ func (h host) checkError() error {
 	s.AddResource(mcp.NewResource("probe://1", "probe"), func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 		return nil, nil
 	})
-	reply, err := h.said(s, context.Background(), probeRead)
+	reply, err := h.sendMessage(s, ctx, probeRead)
 	if err != nil {
 		return err
 	}
-	return same(reply.Error.Message, want)
+	return selftest.Equal(reply.Error.Message, want)
 }
 
 // probeClient is the client of a session.
@@ -157,32 +147,32 @@ func (p *probeClient) Elicit(_ context.Context, r mcp.ElicitationRequest) (*mcp.
 	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionDecline}}, nil
 }
 
-// checkPush asks within a request of an older revision.
-func (h host) checkPush() error {
+// checkPush: within a request of an older revision a question reaches the client.
+func (h host) checkPush(ctx context.Context) error {
 	client := &probeClient{}
 	session := server.NewInProcessSessionWithHandlers("probe", nil, client, nil)
 	session.SetProtocolVersion(mcp.ProtocolVersion20251125)
 	session.SetClientCapabilities(mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}})
 	s := server.NewMCPServer("probe", "1")
 	s.AddTool(mcp.NewTool("probe"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		version, declared := eraOf(ctx, nil)
-		p := pusherOf(ctx, version)
+		version, declared := readClient(ctx, nil)
+		p := newPusher(ctx, version)
 		if p == nil || declared.Elicitation == nil {
 			return nil, errors.New("the session is not there, or forgets what its client can do")
 		}
 		raw, err := p.Push(ctx, &protocol.ElicitForm{Message: "?", Schema: json.RawMessage(probeSchema)}, func() {})
 		return mcp.NewToolResultText(string(version) + " " + client.asked + " " + string(raw)), err
 	})
-	reply, err := h.said(s, s.WithContext(context.Background(), session), probeLegacy)
+	reply, err := h.sendMessage(s, s.WithContext(ctx, session), probeLegacy)
 	if err != nil {
 		return err
 	}
-	return same(reply.text(), mcp.ProtocolVersion20251125+` ? {"action":"decline"}`)
+	return selftest.Equal(reply.resultText(), mcp.ProtocolVersion20251125+` ? {"action":"decline"}`)
 }
 
-// checkShadow asks through a session that is not one of the process, in the
-// revision that has no such calls.
-func (h host) checkShadow() error {
+// checkShadow: in a modern revision, in which mcp-go refuses to ask over other sessions, a
+// shadow session may ask.
+func (h host) checkShadow(ctx context.Context) error {
 	s := server.NewMCPServer("probe", "1")
 	s.AddTool(mcp.NewTool("probe"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		_, err := s.RequestElicitation(h.session(ctx), mcp.ElicitationRequest{Params: mcp.ElicitationParams{
@@ -192,17 +182,17 @@ func (h host) checkShadow() error {
 		}
 		return mcp.NewToolResultText("asked"), nil // and was told that there is no round
 	})
-	reply, err := h.said(s, s.WithContext(context.Background(), outsideSession{server.NewInProcessSession("probe", nil)}), probeTool)
+	reply, err := h.sendMessage(s, s.WithContext(ctx, outsideSession{server.NewInProcessSession("probe", nil)}), probeTool)
 	if err != nil {
 		return err
 	}
-	return same(reply.text(), "asked")
+	return selftest.Equal(reply.resultText(), "asked")
 }
 
-// outsideSession is a session without the mark of those within the process.
+// outsideSession is a session that mcp-go does not recognize as one within the process.
 type outsideSession struct{ server.ClientSession }
 
-// probeReply is what a response says.
+// probeReply is the part of a response that the checks look at.
 type probeReply struct {
 	Result struct {
 		Type     string `json:"resultType"`
@@ -222,14 +212,14 @@ type probeReply struct {
 	} `json:"error"`
 }
 
-func (r probeReply) text() string {
+func (r probeReply) resultText() string {
 	if len(r.Result.Content) == 0 {
 		return r.Error.Message
 	}
 	return r.Result.Content[0].Text
 }
 
-func (h host) said(s *server.MCPServer, ctx context.Context, message string) (r probeReply, err error) {
+func (h host) sendMessage(s *server.MCPServer, ctx context.Context, message string) (r probeReply, err error) {
 	raw, err := json.Marshal(h.handle(s, ctx, json.RawMessage(message)))
 	if err != nil {
 		return r, err
@@ -237,14 +227,14 @@ func (h host) said(s *server.MCPServer, ctx context.Context, message string) (r 
 	return r, json.Unmarshal(raw, &r)
 }
 
-// probeArrival checks what a middleware is handed.
-func probeArrival(ctx context.Context, in arrival, arguments string) error {
+// checkRequest checks the request and the context that a middleware gets.
+func checkRequest(ctx context.Context, in hostRequest, arguments string) error {
 	info := server.RequestProtocolInfoFromContext(ctx)
-	answers, err := responsesOf(in.again.InputResponses)
+	answers, err := encodeResponses(in.retry.InputResponses)
 	if err != nil {
 		return err
 	}
-	args, err := argumentsOf(in.arguments)
+	args, err := encodeArguments(in.arguments)
 	if err != nil {
 		return err
 	}
@@ -254,13 +244,6 @@ func probeArrival(ctx context.Context, in arrival, arguments string) error {
 	case info == nil || !info.Modern || info.ClientCapabilities == nil || info.ClientCapabilities.Elicitation == nil:
 		return errors.New("the context does not say what the client can do")
 	}
-	got := strings.Join([]string{in.target, string(args), in.again.RequestState, string(answers.Get("k"))}, " ")
-	return same(got, `probe `+arguments+` state {"action":"decline"}`)
-}
-
-func same(got, want string) error {
-	if got != want {
-		return fmt.Errorf("got %.200q, want %q", got, want)
-	}
-	return nil
+	got := strings.Join([]string{in.target, string(args), in.retry.RequestState, string(answers.Get("k"))}, " ")
+	return selftest.Equal(got, `probe `+arguments+` state {"action":"decline"}`)
 }

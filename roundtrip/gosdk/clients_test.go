@@ -107,7 +107,7 @@ func routes() []route {
 	for _, revision := range []string{modern, legacy} {
 		all = append(all,
 			route{"sdk/http/" + revision, revision, func(t *testing.T, server *mcp.Server, who *person, mute bool) (peer, *wiretest.Recorder) {
-				endpoint, recorder := serve(t, gosdk.Handler(server, nil))
+				endpoint, recorder := serve(t, gosdk.HandlerOf(server, nil))
 				return dialSDK(t, who, mute, revision, &mcp.StreamableClientTransport{Endpoint: endpoint, HTTPClient: &http.Client{Transport: recorder}}), recorder
 			}},
 			route{"sdk/memory/" + revision, revision, func(t *testing.T, server *mcp.Server, who *person, mute bool) (peer, *wiretest.Recorder) {
@@ -116,7 +116,7 @@ func routes() []route {
 				return dialSDK(t, who, mute, revision, ours), nil
 			}},
 			route{"rondo/http/" + revision, revision, func(t *testing.T, server *mcp.Server, who *person, mute bool) (peer, *wiretest.Recorder) {
-				endpoint, recorder := serve(t, gosdk.Handler(server, nil))
+				endpoint, recorder := serve(t, gosdk.HandlerOf(server, nil))
 				transport, err := clienthttp.New(endpoint, &clienthttp.Options{HTTPClient: &http.Client{Transport: recorder}})
 				if err != nil {
 					t.Fatal(err)
@@ -127,7 +127,7 @@ func routes() []route {
 				r1, w1 := io.Pipe()
 				r2, w2 := io.Pipe()
 				t.Cleanup(func() { _ = w1.Close(); _ = w2.Close() })
-				run(t, server, gosdk.Transport(&mcp.IOTransport{Reader: r1, Writer: w2}))
+				run(t, server, gosdk.WrapTransport(&mcp.IOTransport{Reader: r1, Writer: w2}))
 				return dialRondo(t, who, mute, revision, client.NewStream(r2, w1, &client.StreamOptions{ProbeTimeout: patience})), nil
 			}},
 		)

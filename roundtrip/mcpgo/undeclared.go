@@ -11,24 +11,25 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// unaskedPushes is what becomes of questions of a handler that is not changed
-// when nobody answers them.
-type unaskedPushes struct {
+// pushFailures reports the questions of an unmodified handler that were not asked or got
+// no answer. Where the client has not declared that it can be asked, the handler gets the
+// error that mcp-go returns without the adapter.
+type pushFailures struct {
 	adapter *Adapter
 	call    roundtrip.Call
 }
 
 var errNoSampling = errors.New("session does not support sampling") // mcp-go has no name for it
 
-// check returns mcp-go's own error for a question that the client did not declare
-// to be able to answer, nil if it is to be asked.
-func (u *unaskedPushes) check(ctx context.Context, q mcp.InputRequest) error {
+// checkDeclared returns mcp-go's own error for a question that the client has not declared
+// it can answer, nil if the question is to be asked.
+func (u *pushFailures) checkDeclared(ctx context.Context, q mcp.InputRequest) error {
 	if u == nil || u.adapter.opts.MustAsk {
 		return nil
 	}
-	asked, err := requestOf(q)
+	asked, err := decodeQuestion(q)
 	if err != nil || roundtrip.CanAsk(ctx, asked.Kind()) {
-		return nil // who asks says what is wrong
+		return nil // asking returns the error
 	}
 	switch asked.Kind() {
 	case protocol.KindCreateMessage:
@@ -42,21 +43,21 @@ func (u *unaskedPushes) check(ctx context.Context, q mcp.InputRequest) error {
 	return err
 }
 
-// note tells the funnel of a question that mcp-go has put to the client's session:
-// where it failed the handler may drop the error.
-func (u *unaskedPushes) note(ctx context.Context, q mcp.InputRequest, err error) {
+// reportFailedPush reports to the funnel that a question failed which mcp-go sent to the
+// client's session. The handler may ignore the error; the funnel does not.
+func (u *pushFailures) reportFailedPush(ctx context.Context, q mcp.InputRequest, err error) {
 	if err == nil {
 		return
 	}
-	if asked, unreadable := requestOf(q); unreadable == nil {
+	if asked, unreadable := decodeQuestion(q); unreadable == nil {
 		tolerated := !u.adapter.opts.MustAsk && !roundtrip.CanAsk(ctx, asked.Kind())
 		u.adapter.funnel.NoteFailedPush(ctx, u.call, asked.Kind(), err, tolerated)
 	}
 }
 
-// relayAsker passes mcp-go's calls on to the client's own session.
+// relayAsker relays mcp-go's calls to the client's own session.
 type relayAsker struct {
-	*unaskedPushes
+	*pushFailures
 	server *server.MCPServer
 	real   server.ClientSession
 }
@@ -64,7 +65,7 @@ type relayAsker struct {
 // Elicit asks the person.
 func (r *relayAsker) Elicit(ctx context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	result, err := r.server.RequestElicitation(r.server.WithContext(ctx, r.real), request)
-	r.note(ctx, elicitInput(request), err)
+	r.reportFailedPush(ctx, elicitInput(request), err)
 	return result, err
 }
 
@@ -72,13 +73,13 @@ func (r *relayAsker) Elicit(ctx context.Context, request mcp.ElicitationRequest)
 func (r *relayAsker) CreateMessage(ctx context.Context, request mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
 	//lint:ignore SA1019 sampling is deprecated, and supported for as long as it exists
 	result, err := r.server.RequestSampling(r.server.WithContext(ctx, r.real), request)
-	r.note(ctx, mcp.NewSamplingInputRequest(request.CreateMessageParams), err)
+	r.reportFailedPush(ctx, mcp.NewSamplingInputRequest(request.CreateMessageParams), err)
 	return result, err
 }
 
 // ListRoots asks for directories.
 func (r *relayAsker) ListRoots(ctx context.Context, request mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
 	result, err := r.server.RequestRoots(r.server.WithContext(ctx, r.real), request)
-	r.note(ctx, mcp.NewRootsInputRequest(), err)
+	r.reportFailedPush(ctx, mcp.NewRootsInputRequest(), err)
 	return result, err
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// question reads a question as the SDK's handlers write it.
-func question(asked mcp.InputRequest) (protocol.InputRequest, error) {
+// decodeQuestion converts a question from the SDK's types.
+func decodeQuestion(asked mcp.InputRequest) (protocol.InputRequest, error) {
 	method := protocol.MethodListRoots
 	switch q := asked.(type) {
 	case *mcp.ElicitParams:
@@ -51,12 +51,11 @@ func question(asked mcp.InputRequest) (protocol.InputRequest, error) {
 	return protocol.DecodeInputRequest(method, params)
 }
 
-// questions reads a map of questions, in the order of their keys since it has
-// none of its own.
-func questions(asked mcp.InputRequestMap) (protocol.InputRequests, error) {
+// decodeQuestions converts a map of questions, in the order of their keys.
+func decodeQuestions(asked mcp.InputRequestMap) (protocol.InputRequests, error) {
 	all := make(protocol.InputRequests, 0, len(asked))
 	for _, key := range slices.Sorted(maps.Keys(asked)) {
-		q, err := question(asked[key])
+		q, err := decodeQuestion(asked[key])
 		if err != nil {
 			return nil, fmt.Errorf("question %q: %w", key, err)
 		}
@@ -65,8 +64,8 @@ func questions(asked mcp.InputRequestMap) (protocol.InputRequests, error) {
 	return all, nil
 }
 
-// spelled writes a question as the SDK's types can carry it.
-func spelled(v protocol.Version, q protocol.InputRequest) (mcp.InputRequest, error) {
+// encodeQuestion converts a question to the SDK's types.
+func encodeQuestion(v protocol.Version, q protocol.InputRequest) (mcp.InputRequest, error) {
 	text, err := protocol.AppendInputRequest(nil, v, q)
 	if err != nil {
 		return nil, err
@@ -80,36 +79,36 @@ func spelled(v protocol.Version, q protocol.InputRequest) (mcp.InputRequest, err
 	switch q := q.(type) {
 	case *protocol.ElicitForm:
 		p := &mcp.ElicitParams{Mode: "form", Message: q.Message, RequestedSchema: q.Schema}
-		return p, metaInto(&p.Meta, q.Meta)
+		return p, decodeMeta(&p.Meta, q.Meta)
 	case *protocol.ElicitURL:
 		p := &mcp.ElicitParams{Mode: "url", Message: q.Message, URL: q.URL}
 		if v.Era() == protocol.Legacy {
 			p.ElicitationID = q.ElicitationID
 		}
-		return p, metaInto(&p.Meta, q.Meta)
+		return p, decodeMeta(&p.Meta, q.Meta)
 	case *protocol.ListRoots:
 		p := &mcp.ListRootsParams{}
-		return p, metaInto(&p.Meta, q.Meta)
+		return p, decodeMeta(&p.Meta, q.Meta)
 	}
 	p := &mcp.CreateMessageWithToolsParams{}
 	return p, json.Unmarshal(parts.Params, p)
 }
 
-func metaInto(dst *mcp.Meta, meta protocol.Meta) error {
+func decodeMeta(dst *mcp.Meta, meta protocol.Meta) error {
 	if meta == nil {
 		return nil
 	}
 	return json.Unmarshal(meta, dst)
 }
 
-// spelledAll writes questions as the SDK's result types carry them.
-func spelledAll(v protocol.Version, all protocol.InputRequests) (mcp.InputRequestMap, error) {
+// encodeQuestions converts questions to the map that the SDK's results have.
+func encodeQuestions(v protocol.Version, all protocol.InputRequests) (mcp.InputRequestMap, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
 	asked := make(mcp.InputRequestMap, len(all))
 	for _, q := range all {
-		p, err := spelled(v, q.Request)
+		p, err := encodeQuestion(v, q.Request)
 		if err != nil {
 			return nil, fmt.Errorf("question %q: %w", q.Key, err)
 		}

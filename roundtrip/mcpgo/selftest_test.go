@@ -10,10 +10,9 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip/mcpgo"
 )
 
-// TestHostChecks: each thing that the adapter relies on is missed when it
-// changes.
-func TestHostChecks(t *testing.T) {
-	if err := mcpgo.CheckHost(mcpgo.BrokenHost{}); err != nil {
+// TestSelfTest: mcp-go passes, and each check fails where what it tries has changed.
+func TestSelfTest(t *testing.T) {
+	if err := mcpgo.RunSelfTest(mcpgo.BrokenHost{}); err != nil {
 		t.Fatalf("this version of mcp-go: %v", err)
 	}
 	without := func(old, new string) func(json.RawMessage) json.RawMessage {
@@ -46,7 +45,7 @@ func TestHostChecks(t *testing.T) {
 		{"the mark has gone", mcpgo.BrokenHost{Session: func(ctx context.Context) context.Context { return ctx }}, "a session within the process"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if err := mcpgo.CheckHost(tc.host); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if err := mcpgo.RunSelfTest(tc.host); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
 		})

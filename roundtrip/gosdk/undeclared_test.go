@@ -80,7 +80,7 @@ func TestSwallowedRefusals(t *testing.T) {
 						t.Errorf("got %v", err)
 					}
 					return toolText("DELETED"), nil
-				}, gosdk.WithFunnel(roundtrip.Options{Observer: seen}))
+				}, withFunnel(roundtrip.Options{Observer: seen}))
 				p, _ := r.open(t, server, newPerson(t, nil), true)
 				got := reached(t, p)
 				if strings.HasPrefix(name, "Try") {
@@ -115,9 +115,9 @@ func TestUnmodifiedWithoutCapability(t *testing.T) {
 				for _, r := range routes() {
 					t.Run(name+"/"+r.name, func(t *testing.T) {
 						seen := &observer{}
-						options := []gosdk.Option{gosdk.WithUnmodifiedHandlers(), gosdk.WithFunnel(roundtrip.Options{Observer: seen})}
+						options := []option{withUnmodifiedHandlers(), withFunnel(roundtrip.Options{Observer: seen})}
 						if must {
-							options = append(options, gosdk.WithMustAsk())
+							options = append(options, withMustAsk())
 						}
 						server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 							err := ask(ctx, req.Session)
@@ -158,7 +158,7 @@ func TestUnmodifiedWithMustAsk(t *testing.T) {
 					return nil, err
 				}
 				return toolText(answer.Action), nil
-			}, gosdk.WithUnmodifiedHandlers(), gosdk.WithMustAsk())
+			}, withUnmodifiedHandlers(), withMustAsk())
 			who := newPerson(t, map[string]string{"Sure?": `{"reason":"because"}`})
 			p, _ := r.open(t, server, who, false)
 			if got := reached(t, p); got != "accept" {
@@ -176,7 +176,7 @@ func TestUnmodifiedFailedPushes(t *testing.T) {
 	server := single(t, func(ctx context.Context, req *toolRequest) (*mcp.CallToolResult, error) {
 		_, _ = req.Session.Elicit(ctx, formQuestion())
 		return toolText("DELETED"), nil
-	}, gosdk.WithUnmodifiedHandlers(), gosdk.WithFunnel(roundtrip.Options{Observer: seen}))
+	}, withUnmodifiedHandlers(), withFunnel(roundtrip.Options{Observer: seen}))
 	ours, theirs := mcp.NewInMemoryTransports()
 	run(t, server, theirs)
 	c := mcp.NewClient(&mcp.Implementation{Name: "x", Version: "1"}, &mcp.ClientOptions{

@@ -12,22 +12,19 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// Handler serves both eras of the protocol on one URL, for a server with
-// [Install]. The SDK's own handler serves one: with sessions it refuses clients
-// of revision 2026-07-28, without them it cannot push questions to the others.
-// Handler has one of each and looks at every request: it is modern when its
-// _meta names a revision or its MCP-Protocol-Version one that is modern or
-// unknown, and else of a session.
+// Handler serves both eras of the protocol on one URL. The SDK's own handler serves one: with sessions it refuses clients of revision 2026-07-28,
+// without them it cannot push questions to the others. Handler has one of each and
+// chooses for every request. A request is modern when its _meta names a revision, or its
+// MCP-Protocol-Version header one that is modern or unknown. All others belong to a
+// session.
 //
-// Opts configure both; nil means the SDK's defaults. Stateless is ignored, and
-// JSONResponse holds for modern clients only, since questions need a stream.
+// Opts configure both handlers; nil means the SDK's defaults. Stateless is ignored, and
+// JSONResponse applies to modern clients only, since pushed questions need a stream.
 //
-// Answers and states are read strictly, from what the client sent and not from
-// what the SDK makes of it: a member that is there twice fails the request, one
-// in another case is another one, an answer is of the kind of its question, and
-// what is no answer is dropped. They reach handlers through the middleware only:
-// without Install a server never sees an answer.
-func Handler(server *mcp.Server, opts *mcp.StreamableHTTPOptions) http.Handler {
+// Answers and states are decoded strictly, from the bytes that the client sent: a
+// repeated member fails the request, names are case-sensitive, an answer is decoded by
+// the kind of its question, and one that does not decode is dropped.
+func (a *Adapter) Handler(opts *mcp.StreamableHTTPOptions) http.Handler {
 	var o mcp.StreamableHTTPOptions
 	if opts != nil {
 		o = *opts
@@ -35,17 +32,17 @@ func Handler(server *mcp.Server, opts *mcp.StreamableHTTPOptions) http.Handler {
 	if o.MaxRequestBodyBytes == 0 {
 		o.MaxRequestBodyBytes = mcp.DefaultMaxRequestBodyBytes
 	}
-	get := func(*http.Request) *mcp.Server { return server }
+	get := func(*http.Request) *mcp.Server { return a.server }
 	modern, legacy := o, o
 	modern.Stateless, legacy.Stateless, legacy.JSONResponse = true, false, false
-	return &handler{
+	return &httpHandler{
 		modern:  mcp.NewStreamableHTTPHandler(get, &modern),
 		legacy:  mcp.NewStreamableHTTPHandler(get, &legacy),
 		maxBody: o.MaxRequestBodyBytes,
 	}
 }
 
-type handler struct {
+type httpHandler struct {
 	modern, legacy http.Handler
 	maxBody        int64 // negative: no limit
 }
@@ -54,17 +51,17 @@ type handler struct {
 const versionHeader = "MCP-Protocol-Version"
 
 // ServeHTTP serves one request.
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	for _, key := range []string{sentKey, localKey} {
-		delete(r.Header, key) // net/http lets nobody send one; other hosts may
+func (h *httpHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for _, key := range []string{retryHeader, streamHeader} {
+		delete(r.Header, key) // net/http refuses such names; other servers may not
 	}
 	named := protocol.Version(r.Header.Get(versionHeader))
 	modern := named != "" && (!named.Known() || named.Era() == protocol.Modern)
 	if r.Method != http.MethodPost || r.Body == nil {
-		h.pass(w, r, modern)
+		h.serveEra(w, r, modern)
 		return
 	}
-	body, err := h.read(w, r)
+	body, err := h.readBody(w, r)
 	if err != nil {
 		return
 	}
@@ -75,25 +72,25 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !modern:
 	case err != nil:
-		refuse(w, req, err)
+		writeError(w, req, err)
 		return
 	case req != nil && protocol.MultiRoundTrip(req.Method):
-		params, text, refused := takeOut(req.Method, req.Params)
+		params, text, refused := extractRetry(req.Method, req.Params)
 		if refused != nil {
-			refuse(w, req, refused)
+			writeError(w, req, refused)
 			return
 		}
 		if body, err = protocol.AppendMessage(nil, &protocol.Request{ID: req.ID, Method: req.Method, Params: params}); err != nil {
-			refuse(w, req, err)
+			writeError(w, req, err)
 			return
 		}
-		r.Header[sentKey] = []string{text}
+		r.Header[retryHeader] = []string{text}
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	h.pass(w, r, modern)
+	h.serveEra(w, r, modern)
 }
 
-func (h *handler) pass(w http.ResponseWriter, r *http.Request, modern bool) {
+func (h *httpHandler) serveEra(w http.ResponseWriter, r *http.Request, modern bool) {
 	if modern {
 		h.modern.ServeHTTP(w, r)
 		return
@@ -101,8 +98,8 @@ func (h *handler) pass(w http.ResponseWriter, r *http.Request, modern bool) {
 	h.legacy.ServeHTTP(w, r)
 }
 
-// read reads the body, or answers why it cannot.
-func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// readBody reads the body. Where it fails it has answered the request.
+func (h *httpHandler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limited := r.Body
 	if h.maxBody > 0 {
 		limited = http.MaxBytesReader(w, r.Body, h.maxBody)
@@ -116,9 +113,9 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, err
 }
 
-// refuse answers with a JSON-RPC error, with the status that the SDK gives those
-// that a request cannot be served for.
-func refuse(w http.ResponseWriter, req *protocol.Request, err error) {
+// writeError answers with a JSON-RPC error and the status 400, as the SDK does for
+// requests that it cannot read.
+func writeError(w http.ResponseWriter, req *protocol.Request, err error) {
 	e, ok := protocol.AsError(err)
 	if !ok {
 		e = protocol.Errorf(protocol.CodeInvalidRequest, "%v", err)

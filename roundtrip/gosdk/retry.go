@@ -1,0 +1,87 @@
+package gosdk
+
+import (
+	"encoding/json"
+	"maps"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// The SDK decodes the answers and the state of a retry before middleware sees them. It
+// ignores the case of member names and takes the last of repeated members, guesses the
+// kind of an answer from its members, and refuses the request where it cannot. [Adapter.Handler]
+// and [Adapter.Transport] read the message before that: they remove answers and state from the
+// parameters, and pass the original parameters to the middleware in a header.
+
+// The names of headers in which [Adapter.Handler] and [Adapter.Transport] pass data to the middleware. A
+// header of an HTTP request cannot have such a name, so that no client can send one.
+const (
+	retryHeader  = "\x00rondo sent"  // the parameters as the client sent them
+	streamHeader = "\x00rondo local" // set where the request did not come over HTTP
+)
+
+// extractRetry returns the parameters of a request without answers and state, and the
+// value of the header retryHeader. The error is sent to the client.
+func extractRetry(method string, params json.RawMessage) (rest json.RawMessage, text string, err *protocol.Error) {
+	if err := jsonx.Check(params); err != nil {
+		return nil, "", protocol.Errorf(protocol.CodeInvalidParams, "params: %v", err)
+	}
+	if _, err := protocol.DecodeParams(method, params); err != nil {
+		e, ok := protocol.AsError(err)
+		if !ok {
+			e = protocol.Errorf(protocol.CodeInvalidParams, "params: %v", err)
+		}
+		return nil, "", e
+	}
+	rest = append(make(json.RawMessage, 0, len(params)), '{')
+	_ = jsonx.Members(params, func(key, value []byte) error { // checked above
+		if k := string(key); k == "inputResponses" || k == "requestState" {
+			return nil
+		}
+		if len(rest) > 1 {
+			rest = append(rest, ',')
+		}
+		rest = append(jsonx.AppendTextBytes(rest, key), ':')
+		rest = append(rest, value...)
+		return nil
+	})
+	return append(rest, '}'), string(params), nil
+}
+
+// readRetry returns the answers and the state that extractRetry removed. It reports
+// false for requests that neither a [Adapter.Handler] nor a [Adapter.Transport] has read.
+func readRetry(method string, extra *mcp.RequestExtra) (retry protocol.Retry, ok bool) {
+	if extra == nil || len(extra.Header[retryHeader]) != 1 {
+		return retry, false
+	}
+	params, err := protocol.DecodeParams(method, json.RawMessage(extra.Header[retryHeader][0]))
+	if err != nil {
+		return retry, false
+	}
+	switch p := params.(type) {
+	case *protocol.CallToolParams:
+		return p.Retry, true
+	case *protocol.GetPromptParams:
+		return p.Retry, true
+	case *protocol.ReadResourceParams:
+		return p.Retry, true
+	}
+	return retry, false
+}
+
+// hideRetry returns extra without what was added for the middleware.
+func hideRetry(extra *mcp.RequestExtra) *mcp.RequestExtra {
+	if extra == nil || len(extra.Header[retryHeader]) == 0 {
+		return extra
+	}
+	if extra.Header[streamHeader] != nil {
+		return nil // a stream has no headers, and the SDK sets no extra
+	}
+	c := *extra
+	c.Header = maps.Clone(extra.Header)
+	delete(c.Header, retryHeader)
+	return &c
+}

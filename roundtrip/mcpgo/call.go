@@ -1,0 +1,164 @@
+package mcpgo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// A family is what differs between tools, prompts and resources. R is the type that their
+// handlers return besides an error.
+type family[R any] interface {
+	// isEmpty reports whether a handler returned no result.
+	isEmpty(r R) bool
+	// readAsks returns the questions in a handler's result, nil when it is complete.
+	readAsks(ctx context.Context, r R) (*protocol.InputRequiredResult, error)
+	// readComplete returns the placeholder of a complete result in the funnel, which has
+	// its content if whole, and the result to be sent.
+	readComplete(r R, whole bool) (protocol.Result, R, error)
+	// encodeResult converts a result that the funnel made or a guard recorded.
+	encodeResult(result protocol.Result) (R, error)
+	// encodeAsks converts a result with questions. It reports false where mcp-go's type
+	// cannot hold one.
+	encodeAsks(asks *protocol.InputRequiredResult) (R, bool, error)
+}
+
+// nextHandler runs the handler once, with the given answers in mcp-go's request.
+type nextHandler[R any] func(ctx context.Context, again mcp.MultiRoundTripParams) (R, error)
+
+// handlerOutcome is what the last run of the handler returned.
+type handlerOutcome[R any] struct {
+	result      R
+	err         error
+	placeholder protocol.Result // nil unless the result is complete
+}
+
+// serveRequest serves one request through the funnel.
+func serveRequest[R any, F family[R]](a *Adapter, ctx context.Context, in hostRequest, kind F, next nextHandler[R]) (R, error) {
+	var none R
+	call, err := a.newCall(ctx, in)
+	if err != nil {
+		return none, a.encodeError(ctx, protocol.Errorf(protocol.CodeInvalidParams, "%s", err), nil)
+	}
+	where := roundtrip.Where{Version: call.Version, Method: call.Method, Target: call.Target}
+	defer a.followProgress(ctx, &call, in.progressToken)()
+	var last handlerOutcome[R]
+	result, err := a.funnel.Do(ctx, call, func(ctx context.Context) (protocol.Result, error) {
+		last = handlerOutcome[R]{}
+		if a.opts.UnmodifiedHandlers {
+			ctx = a.withClientShadow(ctx, call)
+		}
+		last.result, last.err = next(ctx, restoreReturned(ctx))
+		result, err := readOutcome(ctx, a, kind, &last)
+		if err != nil && errors.As(err, new(*handlerMistake)) {
+			a.reportEvent(ctx, roundtrip.ServerBug{Where: where, Err: err})
+			err = protocol.Errorf(protocol.CodeInternalError, "internal error")
+		}
+		return result, err
+	})
+	if err != nil {
+		return none, a.encodeError(ctx, err, last.err)
+	}
+	if asks, ok := result.(*protocol.InputRequiredResult); ok {
+		return askClient(a, ctx, in, kind, asks)
+	}
+	if last.placeholder != nil && result == last.placeholder {
+		return last.result, nil
+	}
+	if refused, ok := result.(*protocol.CallToolResult); ok && isOwnFailure(refused, last.err) {
+		return none, last.err
+	}
+	restored, err := kind.encodeResult(result)
+	if err != nil {
+		a.reportEvent(ctx, roundtrip.ServerBug{Where: where, Err: err})
+		return none, a.encodeError(ctx, protocol.Errorf(protocol.CodeInternalError, "internal error"), nil)
+	}
+	return restored, nil
+}
+
+// readOutcome converts for the funnel what the handler returned. For a complete result it
+// sets the placeholder.
+func readOutcome[R any, F family[R]](ctx context.Context, a *Adapter, kind F, last *handlerOutcome[R]) (protocol.Result, error) {
+	if last.err != nil {
+		if asks, ok := errors.AsType[*askingError](last.err); ok {
+			return asks.result, nil
+		}
+		return nil, decodeError(last.err)
+	}
+	if kind.isEmpty(last.result) {
+		return nil, &handlerMistake{errors.New("the handler returned neither a result nor an error")}
+	}
+	asks, err := kind.readAsks(ctx, last.result)
+	if err != nil {
+		return nil, &handlerMistake{err}
+	}
+	if asks != nil {
+		return asks, nil
+	}
+	standIn, result, err := kind.readComplete(last.result, a.opts.Guard != nil)
+	if err != nil {
+		return nil, &handlerMistake{err}
+	}
+	last.placeholder, last.result = standIn, result
+	return standIn, nil
+}
+
+// A handlerMistake is reported to the observer; the client gets an internal error.
+type handlerMistake struct{ err error }
+
+func (m *handlerMistake) Error() string { return m.err.Error() }
+func (m *handlerMistake) Unwrap() error { return m.err }
+
+// isOwnFailure reports whether the funnel made result of the handler's own error. mcp-go
+// makes a JSON-RPC error of it, and existing servers keep that.
+func isOwnFailure(result *protocol.CallToolResult, err error) bool {
+	if err == nil || !result.IsError || len(result.Content) != 1 || isRoundError(err) {
+		return false
+	}
+	text, ok := result.Content[0].(*protocol.TextContent)
+	return ok && text.Text == err.Error()
+}
+
+// askClient returns the questions to mcp-go: in its own result where the type can hold
+// them, else as an error. Where the request has a rewriter, that replaces either with the
+// exact result.
+func askClient[R any, F family[R]](a *Adapter, ctx context.Context, in hostRequest, kind F, asks *protocol.InputRequiredResult) (R, error) {
+	var none R
+	if in.isTask {
+		return none, a.encodeError(ctx, protocol.Errorf(protocol.CodeCannotAsk, "a task cannot ask"), nil)
+	}
+	rw := rewriterFrom(ctx)
+	exact, err := encodeExact(in.method, asks)
+	if err != nil {
+		return none, err
+	}
+	result, possible, err := kind.encodeAsks(asks)
+	switch {
+	case err != nil:
+		return none, fmt.Errorf("mcpgo: %w", err)
+	case possible:
+		if state, _ := asks.RequestState.Text(); rw != nil && state != "" {
+			rw.expectMarker(state, replacement{result: exact})
+		}
+		return result, nil
+	case rw != nil:
+		marker := newMarker()
+		rw.expectMarker(marker, replacement{result: exact})
+		return none, &markedError{text: "input required", marker: marker}
+	}
+	return none, errCannotCarry
+}
+
+// errCannotCarry is returned where a resource asks, and no rewriter can send the question.
+var errCannotCarry = errors.New("this resource asks questions, which needs the server's Handler or Listen of package mcpgo")
+
+func (a *Adapter) reportEvent(ctx context.Context, event roundtrip.Event) {
+	if a.opts.Observer != nil {
+		a.opts.Observer.Observe(ctx, event)
+	}
+}
