@@ -54,14 +54,14 @@ func (q *FormQuestion[T]) Ask(ctx context.Context, message string, opts ...AskOp
 // agreed to go there, not that they are done; [Await] waits for that. A URL that holds a nonce must be
 // the same in every round: make it with [Memo].
 func AskURL(ctx context.Context, key, message, url string, opts ...AskOption) error {
-	return ask(ctx, inquiry{question: ElicitURL(key, message, url).with(opts)})
+	return askQuestions(ctx, inquiry{question: ElicitURL(key, message, url).applyOptions(opts)})
 }
 
 // Sample asks the client's model for a message. The request must not be changed
 // afterwards, and be the same in every round.
 func Sample(ctx context.Context, key string, request *protocol.CreateMessage, opts ...AskOption) (*protocol.CreateMessageResult, error) {
 	var result *protocol.CreateMessageResult
-	err := ask(ctx, inquiry{CreateMessage(key, request).with(opts), func(raw json.RawMessage) (err error) {
+	err := askQuestions(ctx, inquiry{CreateMessage(key, request).applyOptions(opts), func(raw json.RawMessage) (err error) {
 		result, err = protocol.DecodeCreateMessageResult(raw)
 		return err
 	}})
@@ -74,7 +74,7 @@ func Sample(ctx context.Context, key string, request *protocol.CreateMessage, op
 // AskRoots asks which directories the client exposes.
 func AskRoots(ctx context.Context, key string, opts ...AskOption) ([]protocol.Root, error) {
 	var roots []protocol.Root
-	err := ask(ctx, inquiry{ListRoots(key).with(opts), func(raw json.RawMessage) error {
+	err := askQuestions(ctx, inquiry{ListRoots(key).applyOptions(opts), func(raw json.RawMessage) error {
 		result, err := protocol.DecodeListRootsResult(raw)
 		if err == nil {
 			roots = result.Roots
@@ -94,7 +94,7 @@ func AskRoots(ctx context.Context, key string, opts ...AskOption) ([]protocol.Ro
 // Ask can read its answer.
 func (q Question) Ask(ctx context.Context, opts ...AskOption) (json.RawMessage, error) {
 	var content json.RawMessage
-	if err := ask(ctx, q.with(opts).into(&content)); err != nil {
+	if err := askQuestions(ctx, q.applyOptions(opts).intoRaw(&content)); err != nil {
 		return nil, err
 	}
 	return content, nil
@@ -111,9 +111,9 @@ func (q Question) Ask(ctx context.Context, opts ...AskOption) (json.RawMessage, 
 // keys must make them, the same in every round: the ordinal of the question in
 // the run and a digest of it will do where nothing is asked concurrently.
 func AskRequest(ctx context.Context, key string, request protocol.InputRequest, opts ...AskOption) (json.RawMessage, error) {
-	q := requestQuestion(key, request).with(opts)
+	q := requestQuestion(key, request).applyOptions(opts)
 	var content json.RawMessage
-	err := ask(ctx, q.into(&content))
+	err := askQuestions(ctx, q.intoRaw(&content))
 	switch {
 	case refusedWith[*DeclinedError](err):
 		return json.RawMessage(`{"action":"decline"}`), nil
@@ -173,7 +173,7 @@ func Reworded() AskOption {
 	}
 }
 
-func (q Question) with(opts []AskOption) Question {
+func (q Question) applyOptions(opts []AskOption) Question {
 	for _, opt := range opts {
 		if opt != nil {
 			q = opt(q)
@@ -184,7 +184,7 @@ func (q Question) with(opts []AskOption) Question {
 
 func askForm[T any](ctx context.Context, q Question, decoder *jsonx.Decoder[T], opts []AskOption) (T, error) {
 	var content T
-	if err := ask(ctx, formInquiry(&content, q.with(opts), decoder)); err != nil {
+	if err := askQuestions(ctx, formInquiry(&content, q.applyOptions(opts), decoder)); err != nil {
 		var zero T
 		return zero, err
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An asker is the part of a pass that asks: whom, for what, and until when.
-type asker struct {
+// A questioner is the part of a pass that asks: whom, for what, and until when.
+type questioner struct {
 	funnel *Funnel
 	call   *Call
 	where  Where
@@ -20,7 +20,7 @@ type asker struct {
 
 // attachCall makes p the asker of call. A field at a time: a copy would be on the stack
 // of calls that wait.
-func (p *asker) attachCall(ctx context.Context, f *Funnel, call *Call, wait *callWait) {
+func (p *questioner) attachCall(ctx context.Context, f *Funnel, call *Call, wait *callWait) {
 	p.funnel, p.call, p.wait = f, call, wait
 	p.where.Version, p.where.Method, p.where.Target = call.Version, call.Method, call.Target
 	if f.silent {
@@ -34,13 +34,13 @@ func (p *asker) attachCall(ctx context.Context, f *Funnel, call *Call, wait *cal
 	}
 }
 
-func (p *asker) legacy() bool { return p.call.Version.Era() == protocol.Legacy }
+func (p *questioner) isLegacy() bool { return p.call.Version.Era() == protocol.Legacy }
 
-func (p *asker) observe(ctx context.Context, event Event) {
+func (p *questioner) observe(ctx context.Context, event Event) {
 	p.funnel.opts.Observer.Observe(ctx, event)
 }
 
-func (p *asker) observeIfAny(ctx context.Context, event Event) {
+func (p *questioner) observeIfAny(ctx context.Context, event Event) {
 	if event != nil {
 		p.observe(ctx, event)
 	}

@@ -14,27 +14,27 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// askLive puts questions to a client of a legacy revision and waits until all of
+// askInPlace puts questions to a client of a legacy revision and waits until all of
 // them are answered. Gate, limits and validation are those of questions that
 // are returned. What keeps them from being answered ends the run: a handler that
 // takes the error for a go-ahead must not get one.
-func (r *round) askLive(ctx context.Context, inquiries []inquiry, missing []Question) error {
-	waits, done, err := r.waiting(ctx)
+func (r *run) askInPlace(ctx context.Context, inquiries []inquiry, missing []Question) error {
+	waits, done, err := r.waitingContext(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
 	unheard := 0
 	for again := 0; len(missing) > 0; again++ {
-		p, err := r.beginLive(missing, again)
+		p, err := r.beginInPlace(missing, again)
 		if err != nil {
 			return err
 		}
-		heard, failed := r.pushLive(waits, p, missing, again)
+		heard, failed := r.pushInPlace(waits, p, missing, again)
 		if unheard++; heard {
 			unheard = 0
 		}
-		missing, err = r.settleLive(ctx, p, inquiries, missing, unheard, failed)
+		missing, err = r.readInPlace(ctx, p, inquiries, missing, unheard, failed)
 		if err != nil {
 			return err
 		}
@@ -42,35 +42,35 @@ func (r *round) askLive(ctx context.Context, inquiries []inquiry, missing []Ques
 	return nil
 }
 
-// settleLive decides what follows from the answers to what was asked, or from the
+// readInPlace decides what follows from the answers to what was asked, or from the
 // failure to ask: an error, or the questions to ask again. unheard is how many
 // times in a row no answer could be used. It is no part of the stack of a call that
 // waits, where it would take 300 bytes.
 //
 //go:noinline
-func (r *round) settleLive(ctx context.Context, p *asker, inquiries []inquiry, asked []Question, unheard int, failed error) (missing []Question, err error) {
-	r.endLive()
+func (r *run) readInPlace(ctx context.Context, p *questioner, inquiries []inquiry, asked []Question, unheard int, failed error) (missing []Question, err error) {
+	r.endInPlace()
 	if failed != nil {
-		return nil, r.unasked(ctx, inquiries, asked, failed)
+		return nil, r.failInPlace(ctx, inquiries, asked, failed)
 	}
-	if unheard >= maxUnheard {
-		return nil, r.refuses(protocol.CodeFlowEnded, EndFailed,
+	if unheard >= maxRoundsIgnored {
+		return nil, r.endWithText(protocol.CodeFlowEnded, EndFailed,
 			"the client keeps sending answers that cannot be used: their shape is wrong; not asking again: use a client that answers in the shape of the question, and start the call again")
 	}
-	missing, err = r.collect(inquiries)
-	r.reportLive(ctx, p)
+	missing, err = r.collectAnswers(inquiries)
+	r.reportFindings(ctx, p)
 	if err != nil || len(missing) == 0 {
 		return nil, err
 	}
 	if text := r.tooOftenInvalid(asked); text != "" {
-		return nil, r.refuses(protocol.CodeFlowEnded, EndInvalid, text)
+		return nil, r.endWithText(protocol.CodeFlowEnded, EndInvalid, text)
 	}
 	return missing, nil
 }
 
-// waiting returns the context under which the questions of ctx wait for their
+// waitingContext returns the context under which the questions of ctx wait for their
 // answers, and what must be called when none does any more.
-func (r *round) waiting(ctx context.Context) (context.Context, func(), error) {
+func (r *run) waitingContext(ctx context.Context) (context.Context, func(), error) {
 	if !r.keepsDeadline(ctx) {
 		// The caller's context may have been cut off from that of the call, which
 		// a question must not outlive all the same.
@@ -80,13 +80,13 @@ func (r *round) waiting(ctx context.Context) (context.Context, func(), error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, err := r.flowing(); err != nil {
+	if _, err := r.activeFlowLocked(); err != nil {
 		return nil, nil, err
 	}
 	live := &lazyctx.Context{}
-	r.attachLocked(live)
+	r.attachWaitLocked(live)
 	return live, func() {
-		r.detach(live)
+		r.detachWait(live)
 		live.Cancel(nil)
 	}, nil
 }
@@ -95,14 +95,14 @@ func (r *round) waiting(ctx context.Context) (context.Context, func(), error) {
 // always is, and has no deadline but the flow's. Questions keep to that by
 // themselves: they hang on what is beyond it, and none of the contexts between comes
 // to life for them, which would take 4 KB.
-func (r *round) keepsDeadline(ctx context.Context) bool {
+func (r *run) keepsDeadline(ctx context.Context) bool {
 	_, timed := r.ctx.Context.(*lazyctx.Timed)
 	return timed && ctx == context.Context(&r.ctx)
 }
 
-// attach makes live, under which a question waits, a child of ctx. It reports true
+// attachWait makes live, under which a question waits, a child of ctx. It reports true
 // when the round is to cancel it, and must be told of its end by detach.
-func (r *round) attach(live *lazyctx.Context, ctx context.Context) bool {
+func (r *run) attachWait(live *lazyctx.Context, ctx context.Context) bool {
 	if r == nil || !r.keepsDeadline(ctx) {
 		live.Init(ctx)
 		return false
@@ -113,71 +113,71 @@ func (r *round) attach(live *lazyctx.Context, ctx context.Context) bool {
 		live.Init(ctx)
 		return false
 	}
-	r.attachLocked(live)
+	r.attachWaitLocked(live)
 	return true
 }
 
-func (r *round) attachLocked(live *lazyctx.Context) {
+func (r *run) attachWaitLocked(live *lazyctx.Context) {
 	live.Init(r.ctx.Context.(*lazyctx.Timed).Parent())
-	r.ctx.live = append(r.ctx.live, live)
+	r.ctx.waits = append(r.ctx.waits, live)
 }
 
-func (r *round) detach(live *lazyctx.Context) {
+func (r *run) detachWait(live *lazyctx.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if i := slices.Index(r.ctx.live, live); i >= 0 {
-		r.ctx.live = slices.Delete(r.ctx.live, i, i+1)
+	if i := slices.Index(r.ctx.waits, live); i >= 0 {
+		r.ctx.waits = slices.Delete(r.ctx.waits, i, i+1)
 	}
 }
 
 // withdrawLocked ends the contexts that were attached.
-func (r *round) withdrawLocked(cause error) {
-	for _, live := range r.ctx.live {
+func (r *run) withdrawLocked(cause error) {
+	for _, live := range r.ctx.waits {
 		live.Cancel(cause)
 	}
-	r.ctx.live = nil
+	r.ctx.waits = nil
 }
 
 // liveSlack is how many times MaxRounds a run may ask live, one question after
 // the other: goroutines whose questions are one round in replay may here, with a
 // client that answers at once, follow each other.
-const liveSlack = 8
+const inPlaceSlack = 8
 
-// beginLive counts the rounds, so that a run ends which does not converge:
+// beginInPlace counts the rounds, so that a run ends which does not converge:
 // questions that are put before any of them is settled are one round, and one
 // question may be put as often as in replay. It returns an asker of its own,
 // because a goroutine that the handler left behind must not look at the pass that
 // goes on.
-func (r *round) beginLive(missing []Question, again int) (*asker, error) {
+func (r *run) beginInPlace(missing []Question, again int) (*questioner, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f, err := r.flowing()
+	f, err := r.activeFlowLocked()
 	if err != nil {
 		return nil, err
 	}
 	if r.ctx.Err() != nil { // waiting need not end with it
 		cause := context.Cause(&r.ctx)
-		return nil, r.ends(&ending{cause, cannotAsk(cause), EndFailed})
+		return nil, r.endLocked(&ending{cause, cannotAsk(cause), EndFailed})
 	}
-	limit := r.pass.funnel.opts.MaxRounds
-	if f.rounds == 0 || f.settled {
+	limit := r.exchange.funnel.opts.MaxRounds
+	if f.rounds == 0 || f.answered {
 		f.rounds++
-		f.settled = false
+		f.answered = false
 	}
-	if f.rounds > liveSlack*limit {
-		limit *= liveSlack
+	if f.rounds > inPlaceSlack*limit {
+		limit *= inPlaceSlack
 	} else if again < limit {
-		own := r.pass.asker
+		own := r.exchange.questioner
 		return &own, nil
 	}
-	text := gaveUp(limit, questionKeys(missing), r.answered(), r.lastFaultLocked(missing))
-	return nil, r.ends(&ending{errors.New(text), &refusal{code: protocol.CodeFlowEnded, text: text}, EndRounds})
+	text := gaveUp(limit, questionKeys(missing), r.answeredKeysLocked(), r.lastFaultTextLocked(missing))
+	return nil, r.endLocked(&ending{errors.New(text), &refusal{code: protocol.CodeFlowEnded, text: text}, EndRounds})
 }
 
-func (r *round) endLive() {
+func (r *run) endInPlace() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.flow.settled = true
+	r.flow.answered = true
 }
 
 // gaveUp says which questions a flow asked that does not converge.
@@ -189,18 +189,18 @@ func gaveUp(limit int, last, before, fault string) string {
 	return text + fault + ". Start the call again, and answer what it asked for last."
 }
 
-// refuses ends the run with words for the person or the model.
-func (r *round) refuses(code int64, how FlowEnd, text string) error {
+// endWithText ends the run with words for the person or the model.
+func (r *run) endWithText(code int64, how FlowEnd, text string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.ends(&ending{errors.New(text), &refusal{code: code, text: text}, how})
+	return r.endLocked(&ending{errors.New(text), &refusal{code: code, text: text}, how})
 }
 
-// pushLive asks all questions at once and records the answers. It reports
+// pushInPlace asks all questions at once and records the answers. It reports
 // whether any of them could be used. What prepares and records is done by others,
 // so that the stack of a call that waits holds nothing of it.
-func (r *round) pushLive(ctx context.Context, p *asker, missing []Question, again int) (heard bool, err error) {
-	requests, asked, err := r.prepareLive(ctx, p, missing, p.funnel.opts.MaxRounds-1-again)
+func (r *run) pushInPlace(ctx context.Context, p *questioner, missing []Question, again int) (heard bool, err error) {
+	requests, asked, err := r.prepareInPlace(ctx, p, missing, p.funnel.opts.MaxRounds-1-again)
 	if err != nil {
 		return false, err
 	}
@@ -209,17 +209,17 @@ func (r *round) pushLive(ctx context.Context, p *asker, missing []Question, agai
 	if err != nil {
 		return false, err
 	}
-	return r.acceptLive(ctx, p, missing, responses, began), nil
+	return r.acceptInPlace(ctx, p, missing, responses, began), nil
 }
 
-// acceptLive records answers and tells the observer of them. It reports whether any
+// acceptInPlace records answers and tells the observer of them. It reports whether any
 // of them could be used.
 //
 //go:noinline
-func (r *round) acceptLive(ctx context.Context, p *asker, missing []Question, responses protocol.InputResponses, began time.Time) (heard bool) {
-	heard, dropped := r.recordLive(missing, responses)
+func (r *run) acceptInPlace(ctx context.Context, p *questioner, missing []Question, responses protocol.InputResponses, began time.Time) (heard bool) {
+	heard, dropped := r.recordInPlace(missing, responses)
 	if heard && !p.funnel.silent {
-		r.reportLiveAnswers(ctx, p, missing, time.Since(began))
+		r.reportInPlace(ctx, p, missing, time.Since(began))
 	}
 	if len(dropped) > 0 {
 		p.observe(ctx, AnswersDropped{p.where, dropped})
@@ -227,46 +227,46 @@ func (r *round) acceptLive(ctx context.Context, p *asker, missing []Question, re
 	return heard
 }
 
-// prepareLive returns the questions as they are put to the client and the event that
+// prepareInPlace returns the questions as they are put to the client and the event that
 // says so, nil if nobody hears it, or why they cannot be put.
 //
 //go:noinline
-func (r *round) prepareLive(
-	ctx context.Context, p *asker, missing []Question, roundsLeft int,
+func (r *run) prepareInPlace(
+	ctx context.Context, p *questioner, missing []Question, roundsLeft int,
 ) (requests protocol.InputRequests, asked Event, err error) {
 	d, asks := draft{questions: missing}, protocol.InputRequiredResult{}
 	d.fillResult(&asks)
 	if err := p.checkDraft(&d, &asks); err != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return nil, nil, r.breaks(err)
+		return nil, nil, r.failLocked(err)
 	}
-	requests, no := p.gateLive(ctx, asks.InputRequests)
+	requests, no := p.checkLegacyClient(ctx, asks.InputRequests)
 	if no != nil {
-		return nil, nil, r.refuses(no.code, EndFailed, no.text)
+		return nil, nil, r.endWithText(no.code, EndFailed, no.text)
 	}
 	if !p.funnel.silent {
 		asked = InputRequested{
-			Where: p.where, Kinds: kinds(requests), Questions: askedQuestions(missing), RoundsLeft: roundsLeft,
+			Where: p.where, Kinds: requestKinds(requests), Questions: askedQuestions(missing), RoundsLeft: roundsLeft,
 		}
 	}
 	return r.explainRepeats(requests), asked, nil
 }
 
-// unasked decides what a failure to ask means. A handler that withdraws its own
+// failInPlace decides what a failure to ask means. A handler that withdraws its own
 // questions may ask them again, answered ones included, and so may one that can do
 // without; anything else ends the run.
-func (r *round) unasked(ctx context.Context, inquiries []inquiry, missing []Question, err error) error {
+func (r *run) failInPlace(ctx context.Context, inquiries []inquiry, missing []Question, err error) error {
 	if ctx.Err() != nil && r.ctx.Err() == nil {
 		r.freeKeys(inquiries)
 		return err
 	}
-	p, over := r.pass.funnel.pushAsker(ctx, r, r.pass.call)
+	p, over := r.exchange.funnel.pushAsker(ctx, r, r.exchange.call)
 	if over != nil {
 		return over
 	}
 	optional := allOptional(missing)
-	p.failPush(ctx, r, missing[0].request.Kind(), err, optional)
+	p.failPushed(ctx, r, missing[0].request.Kind(), err, optional)
 	if optional {
 		r.freeKeys(inquiries)
 		return err
@@ -280,7 +280,7 @@ func (r *round) unasked(ctx context.Context, inquiries []inquiry, missing []Ques
 }
 
 // freeKeys lets the handler ask again what was not answered.
-func (r *round) freeKeys(inquiries []inquiry) {
+func (r *run) freeKeys(inquiries []inquiry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.flow == nil {
@@ -291,8 +291,8 @@ func (r *round) freeKeys(inquiries []inquiry) {
 	})
 }
 
-// recordLive puts what the client answered into the journal.
-func (r *round) recordLive(missing []Question, responses protocol.InputResponses) (heard bool, dropped []Dropped) {
+// recordInPlace puts what the client answered into the journal.
+func (r *run) recordInPlace(missing []Question, responses protocol.InputResponses) (heard bool, dropped []Dropped) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -305,37 +305,37 @@ func (r *round) recordLive(missing []Question, responses protocol.InputResponses
 			continue
 		}
 		a := &answer{
-			key: q.key, kind: q.request.Kind(), outcome: outcome, digest: q.digest(), mark: q.mark,
+			key: q.key, kind: q.request.Kind(), outcome: outcome, digest: q.formDigest(), mark: q.mark,
 			content: append(json.RawMessage(nil), content...), round: r.number,
 		}
 		_, a.mark.invalid = r.faultOfLocked(q.key)
 		heard = true
-		r.record(a)
+		r.recordAnswerLocked(a)
 	}
 	r.dropped = append(r.dropped, dropped...)
 	return heard, dropped
 }
 
-// reportLiveAnswers tells the observer what was just recorded. An answer that is
+// reportInPlace tells the observer what was just recorded. An answer that is
 // not announced yet is one of those.
-func (r *round) reportLiveAnswers(ctx context.Context, p *asker, questions []Question, waited time.Duration) {
+func (r *run) reportInPlace(ctx context.Context, p *questioner, questions []Question, waited time.Duration) {
 	for i := range questions {
 		r.mu.Lock()
-		a := r.find(questions[i].key)
+		a := r.findAnswerLocked(questions[i].key)
 		due := a != nil && a.round == r.number && !a.announced && !a.unsolicited
 		if due {
 			a.announced = true
 		}
 		r.mu.Unlock()
 		if due {
-			p.reportAnswered(ctx, &asked{key: a.key, kind: a.kind, digest: a.digest, mark: a.mark}, a.outcome, waited)
+			p.reportAnswered(ctx, &pendingQuestion{key: a.key, kind: a.kind, digest: a.digest, mark: a.mark}, a.outcome, waited)
 		}
 	}
 }
 
 // pushAll asks all questions at once. The call waits until all are answered. asked
 // is the event of that, nil for none: a call that may not wait has asked nothing.
-func (p *asker) pushAll(
+func (p *questioner) pushAll(
 	ctx context.Context, requests protocol.InputRequests, asked Event,
 ) (protocol.InputResponses, error) {
 	if len(requests) == 0 {
@@ -346,12 +346,12 @@ func (p *asker) pushAll(
 	if err != nil {
 		return nil, err
 	}
-	defer w.end()
+	defer w.endWaiting()
 	p.observeIfAny(ctx, asked)
 	if len(requests) > 1 {
 		return p.pushSeveral(&w.Context, requests)
 	}
-	answer, err := p.push(&w.Context, requests[0].Request)
+	answer, err := p.pushQuestion(&w.Context, requests[0].Request)
 	return answerOne(ctx, requests[0].Key, answer, err)
 }
 
@@ -371,7 +371,7 @@ func answerOne(ctx context.Context, key string, answer json.RawMessage, err erro
 
 // pushSeveral withdraws all questions, whose context ctx is, when one of them
 // fails.
-func (p *asker) pushSeveral(ctx *lazyctx.Context, requests protocol.InputRequests) (protocol.InputResponses, error) {
+func (p *questioner) pushSeveral(ctx *lazyctx.Context, requests protocol.InputRequests) (protocol.InputResponses, error) {
 	responses := make(protocol.InputResponses, len(requests))
 	var legs sync.WaitGroup
 	for i, q := range requests {
@@ -379,7 +379,7 @@ func (p *asker) pushSeveral(ctx *lazyctx.Context, requests protocol.InputRequest
 			one := &lazyctx.Context{}
 			one.Init(ctx)
 			defer one.Cancel(nil)
-			answer, err := p.push(one, q.Request)
+			answer, err := p.pushQuestion(one, q.Request)
 			if err != nil {
 				ctx.Cancel(fmt.Errorf("question %q: %w", q.Key, err))
 				return

@@ -85,7 +85,7 @@ func Await(ctx context.Context, key string, done func(context.Context) (bool, er
 			opt(&o)
 		}
 	}
-	r := roundFrom(ctx)
+	r := runFrom(ctx)
 	if r == nil {
 		return ErrNoRound
 	}
@@ -115,7 +115,7 @@ func Await(ctx context.Context, key string, done func(context.Context) (bool, er
 
 // beginAwait reports whether the visit is known to be finished, and fails where
 // nothing can be waited for.
-func (r *round) beginAwait(key string, misused bool) (bool, error) {
+func (r *run) beginAwait(key string, misused bool) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -123,14 +123,14 @@ func (r *round) beginAwait(key string, misused bool) (bool, error) {
 	}
 	if f := r.flow; f != nil && f.end != nil {
 		return false, f.end.err
-	} else if f != nil && f.asks() {
+	} else if f != nil && f.asksClient() {
 		return false, fmt.Errorf("%w: the visit %q has to wait", ErrPending, key)
 	}
 	if misused {
 		r.startFlowLocked()
-		return false, r.breaks(fmt.Errorf("Await %q: nil function", key))
+		return false, r.failLocked(fmt.Errorf("Await %q: nil function", key))
 	}
-	r.settleVersion()
+	r.fixVersionLocked()
 	return slices.ContainsFunc(r.memos, func(m memo) bool { return m.key == finishedKey(key) }), nil
 }
 
@@ -139,7 +139,7 @@ func (r *round) beginAwait(key string, misused bool) (bool, error) {
 func finishedKey(key string) string { return "\x00finished\x00" + key }
 
 // startFlowLocked makes sure that the run has a flow, in guard style as well.
-func (r *round) startFlowLocked() {
+func (r *run) startFlowLocked() {
 	if r.flow == nil {
 		r.flow = &flow{}
 	}
@@ -147,27 +147,27 @@ func (r *round) startFlowLocked() {
 
 // holdVisit waits for the end of a visit and reports whether it has come. In a
 // session it ends the run if it has not.
-func (r *round) holdVisit(ctx context.Context, key string, done func(context.Context) (bool, error)) (bool, error) {
-	p, err := r.pass.funnel.pushAsker(ctx, r, r.pass.call)
+func (r *run) holdVisit(ctx context.Context, key string, done func(context.Context) (bool, error)) (bool, error) {
+	p, err := r.exchange.funnel.pushAsker(ctx, r, r.exchange.call)
 	if err != nil {
 		return false, err
 	}
 	limit := MaxVisitHold
-	if p.legacy() {
-		limit = p.patience()
+	if p.isLegacy() {
+		limit = p.questionTimeout()
 	}
 	w, err := p.beginWaiting(ctx)
-	if err != nil && p.legacy() {
-		p.failPush(ctx, r, protocol.KindElicitURL, err, false)
+	if err != nil && p.isLegacy() {
+		p.failPushed(ctx, r, protocol.KindElicitURL, err, false)
 	}
 	if err != nil {
 		return false, r.endOfLegacyWait(p, err)
 	}
-	defer w.end()
+	defer w.endWaiting()
 	timer := time.AfterFunc(limit, func() { w.Cancel(errVisitTimeout) })
 	defer timer.Stop()
 	for {
-		if pause(&w.Context, visitPoll) != nil {
+		if waitFor(&w.Context, visitPoll) != nil {
 			break
 		}
 		finished, err := done(&w.Context)
@@ -182,7 +182,7 @@ func (r *round) holdVisit(ctx context.Context, key string, done func(context.Con
 		return false, context.Cause(ctx)
 	}
 	cause := context.Cause(&w.Context)
-	if p.legacy() {
+	if p.isLegacy() {
 		r.endWith(&ending{cause, refuseVisit(key, cause), EndFailed})
 	}
 	return false, r.endOfLegacyWait(p, cause)
@@ -190,8 +190,8 @@ func (r *round) holdVisit(ctx context.Context, key string, done func(context.Con
 
 // endOfLegacyWait is the error of a wait in a session, nil in modern revisions,
 // where the client is asked again.
-func (r *round) endOfLegacyWait(p *asker, cause error) error {
-	if p.legacy() {
+func (r *run) endOfLegacyWait(p *questioner, cause error) error {
+	if p.isLegacy() {
 		return cause
 	}
 	return nil
@@ -209,19 +209,19 @@ func refuseVisit(key string, cause error) *refusal {
 const howToFinish = "finish at the link, then call again"
 
 // finishVisit keeps that a visit is finished, and tells the client.
-func (r *round) finishVisit(ctx context.Context, key string) error {
+func (r *run) finishVisit(ctx context.Context, key string) error {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
 		return ErrNoRound
 	}
-	if !r.pass.funnel.opts.Plain {
+	if !r.exchange.funnel.opts.Plain {
 		// The states before share what they hold: grow a copy.
 		r.memos = append(r.memos[:len(r.memos):len(r.memos)], memo{finishedKey(key), json.RawMessage("true")})
 	}
-	p := r.pass
+	p := r.exchange
 	r.mu.Unlock()
-	if id := p.visits.take(key); id != "" && p.call.Version == protocol.V20251125 {
+	if id := p.visits.takeID(key); id != "" && p.call.Version == protocol.V20251125 {
 		if client, ok := p.call.Push.(VisitCompleter); ok {
 			_ = client.CompleteVisit(ctx, id) // a client must be able to do without
 		}
@@ -231,7 +231,7 @@ func (r *round) finishVisit(ctx context.Context, key string) error {
 
 // suspendVisit has the client come back for a visit that is not finished. again
 // says that the person has agreed to it already.
-func (r *round) suspendVisit(key string, again, stateOnly bool) error {
+func (r *run) suspendVisit(key string, again, stateOnly bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -245,8 +245,8 @@ func (r *round) suspendVisit(key string, again, stateOnly bool) error {
 	f.unfinished = append(f.unfinished, unfinishedVisit{key, again})
 	i := slices.IndexFunc(f.visits, func(q Question) bool { return q.key == key })
 	switch {
-	case stateOnly && again && r.pass.funnel.opts.Plain:
-		return r.breaks(errors.New("WithoutLink needs sealed state, and the funnel has the option Plain"))
+	case stateOnly && again && r.exchange.funnel.opts.Plain:
+		return r.failLocked(errors.New("WithoutLink needs sealed state, and the funnel has the option Plain"))
 	case stateOnly && again:
 		f.stateOnly = true
 	case i < 0: // guard style: the handler has the question
@@ -254,7 +254,7 @@ func (r *round) suspendVisit(key string, again, stateOnly bool) error {
 	default:
 		f.pending = append(f.pending, f.visits[i])
 	}
-	r.ctx.cancel(ErrPending)
+	r.ctx.cancelRun(ErrPending)
 	return fmt.Errorf("%w: %s", ErrPending, key)
 }
 
@@ -267,7 +267,7 @@ type unfinishedVisit struct {
 // explainUnfinished puts in front of visits that are asked for again that they are
 // not finished. It changes copies: the words are the author's, and what the flow
 // remembers of them stays.
-func (r *round) explainUnfinished(requests protocol.InputRequests) protocol.InputRequests {
+func (r *run) explainUnfinished(requests protocol.InputRequests) protocol.InputRequests {
 	copied := false
 	for i, q := range requests {
 		visit, ok := q.Request.(*protocol.ElicitURL)
@@ -286,7 +286,7 @@ func (r *round) explainUnfinished(requests protocol.InputRequests) protocol.Inpu
 
 // wasAgreedTo reports whether a visit was waited for in vain in this run that the
 // person had agreed to.
-func (r *round) wasAgreedTo(key string) bool {
+func (r *run) wasAgreedTo(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.flow != nil && slices.Contains(r.flow.unfinished, unfinishedVisit{key, true})
@@ -294,7 +294,7 @@ func (r *round) wasAgreedTo(key string) bool {
 
 // giveVisitUp returns the text for a flow that ends because a visit is not finished
 // after so many rounds, empty for any other.
-func (r *round) giveVisitUp(rounds int) string {
+func (r *run) giveVisitUp(rounds int) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.flow == nil {
@@ -320,8 +320,8 @@ type visitTable struct {
 	ids map[string]string // by the key of the question
 }
 
-// note keeps the ids of the visits among questions that are about to be put.
-func (t *visitTable) note(requests protocol.InputRequests) {
+// noteVisits keeps the ids of the visits among questions that are about to be put.
+func (t *visitTable) noteVisits(requests protocol.InputRequests) {
 	for _, q := range requests {
 		visit, ok := q.Request.(*protocol.ElicitURL)
 		if !ok {
@@ -336,8 +336,8 @@ func (t *visitTable) note(requests protocol.InputRequests) {
 	}
 }
 
-// take removes and returns an id, empty if there is none.
-func (t *visitTable) take(key string) string {
+// takeID removes and returns an id, empty if there is none.
+func (t *visitTable) takeID(key string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	id := t.ids[key]

@@ -36,7 +36,7 @@ func TestManyColdAnswersAreDropped(t *testing.T) {
 			})
 			c.call.AcceptCold = tc.cold
 			c.call.Responses = many
-			want := fmt.Sprintf("first true, last false, dropped %d", sent-roundtrip.MaxCold)
+			want := fmt.Sprintf("first true, last false, dropped %d", sent-roundtrip.MaxUnsolicited)
 			if got := c.done(); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
@@ -59,7 +59,7 @@ func TestOtherSpellingOfSpentState(t *testing.T) {
 	paid := 0
 	c := newClient(t, opts, func(ctx context.Context) (protocol.Result, error) {
 		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "pay"); !ok {
-			return ask(roundtrip.Elicit[Confirmation]("pay", "Pay?"))
+			return askQuestions(roundtrip.Elicit[Confirmation]("pay", "Pay?"))
 		}
 		paid++
 		return say("paid")

@@ -32,26 +32,26 @@ func CleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
 // before the result is sent. A panic is recovered and reported; the outcome
 // stands. Outside of a round OnCommit returns [ErrNoRound] and fn never runs.
 func OnCommit(ctx context.Context, fn func(context.Context)) error {
-	r := roundFrom(ctx)
+	r := runFrom(ctx)
 	if r == nil {
 		return noRound(ctx)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f, err := r.flowing()
+	f, err := r.activeFlowLocked()
 	if err != nil {
 		return err
 	}
 	if fn == nil {
-		return r.breaks(errors.New("OnCommit: nil function"))
+		return r.failLocked(errors.New("OnCommit: nil function"))
 	}
 	f.commits = append(f.commits, fn)
 	return nil
 }
 
-// committed runs what waits for the end of the flow.
-func (p *pass) committed(ctx context.Context, result protocol.Result, err error) {
-	if p.round == nil || p.round.flow == nil || err != nil {
+// runCommits runs what waits for the end of the flow.
+func (p *exchange) runCommits(ctx context.Context, result protocol.Result, err error) {
+	if p.run == nil || p.run.flow == nil || err != nil {
 		return
 	}
 	switch r := result.(type) {
@@ -62,12 +62,12 @@ func (p *pass) committed(ctx context.Context, result protocol.Result, err error)
 			return
 		}
 	}
-	for _, fn := range p.round.flow.commits {
-		p.runCommit(ctx, fn)
+	for _, fn := range p.run.flow.commits {
+		p.callCommit(ctx, fn)
 	}
 }
 
-func (p *pass) runCommit(ctx context.Context, fn func(context.Context)) {
+func (p *exchange) callCommit(ctx context.Context, fn func(context.Context)) {
 	ctx, cancel := CleanupContext(ctx)
 	defer cancel()
 	defer func() {
@@ -89,23 +89,23 @@ func (p *pass) runCommit(ctx context.Context, fn func(context.Context)) {
 // call is an error. A flow that does not call it has the empty version. A version is at
 // most 64 bytes.
 func FlowVersion(ctx context.Context, version string) error {
-	r := roundFrom(ctx)
+	r := runFrom(ctx)
 	if r == nil {
 		return noRound(ctx)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, err := r.flowing()
+	_, err := r.activeFlowLocked()
 	switch {
 	case err != nil:
 		return err
 	case r.versioned:
-		return r.breaks(errors.New("FlowVersion: must be called once, before anything is asked, read or kept"))
+		return r.failLocked(errors.New("FlowVersion: must be called once, before anything is asked, read or kept"))
 	case len(version) > maxFlowVersion:
-		return r.breaks(fmt.Errorf("FlowVersion: %d bytes, at most %d are allowed", len(version), maxFlowVersion))
+		return r.failLocked(fmt.Errorf("FlowVersion: %d bytes, at most %d are allowed", len(version), maxFlowVersion))
 	}
 	r.versioned = true
-	r.adopt(version)
+	r.adoptVersionLocked(version)
 	return nil
 }
 

@@ -12,9 +12,9 @@ import (
 
 // scratch holds buffers for canonical forms. They are as large as the largest
 // arguments seen, so big ones are not kept.
-var scratch = sync.Pool{New: func() any { return new([]byte) }}
+var canonicalBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-const maxScratch = 64 << 10
+const maxCanonicalBuffer = 64 << 10
 
 // digestArguments returns the SHA-256 of the canonical form of a request's
 // arguments: members sorted, strings without needless escapes, numbers as they
@@ -25,10 +25,10 @@ func digestArguments(arguments json.RawMessage) ([32]byte, error) {
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")
 	}
-	buf := scratch.Get().(*[]byte)
+	buf := canonicalBuffers.Get().(*[]byte)
 	defer func() {
-		if cap(*buf) <= maxScratch {
-			scratch.Put(buf)
+		if cap(*buf) <= maxCanonicalBuffer {
+			canonicalBuffers.Put(buf)
 		}
 	}()
 	canonical, err := jsonx.AppendCanonicalSpelled((*buf)[:0], arguments)
@@ -40,11 +40,11 @@ func digestArguments(arguments json.RawMessage) ([32]byte, error) {
 }
 
 // digestQuestion returns what stands for a question in events.
-func digestQuestion(kind protocol.InputKind, key string, form [32]byte, m mark) (d QuestionDigest) {
+func digestQuestion(kind protocol.InputKind, key string, form [32]byte, m journalMark) (d QuestionDigest) {
 	var few [192]byte
 	text := append(few[:0], "rondo question 1\x00"...)
 	text = append(append(append(text, kind...), 0), key...)
-	text = append(append(append(text, 0), form[:]...), m.wording[:]...)
+	text = append(append(append(text, 0), form[:]...), m.promptDigest[:]...)
 	sum := sha256.Sum256(text)
 	copy(d[:], sum[:])
 	return d

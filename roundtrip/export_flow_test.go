@@ -20,9 +20,9 @@ func (v VectorClaims) AppendFlow(schema json.RawMessage) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	marked := func(key, message string, again bool) mark {
+	marked := func(key, message string, again bool) journalMark {
 		q := Question{key: key, request: &protocol.ElicitForm{Message: message, Schema: f.Schema()}, form: f}
-		m, err := q.marked()
+		m, err := q.makeMark()
 		if err != nil {
 			panic(err)
 		}
@@ -33,7 +33,7 @@ func (v VectorClaims) AppendFlow(schema json.RawMessage) ([]byte, error) {
 		principal: v.Call.Principal, method: v.Call.Method, target: v.Call.Target,
 		audience: v.Audience, arguments: arguments, flow: [16]byte([]byte("0123456789abcdef")),
 		round: 3, issued: v.Issued, expires: v.Expires, deadline: v.Deadline,
-		asked: []asked{
+		asked: []pendingQuestion{
 			{key: "confirm", kind: protocol.KindElicitForm, digest: f.Digest(), mark: marked("confirm", "confirm eu", true)},
 			{key: "extra", kind: protocol.KindElicitURL},
 		},
@@ -45,7 +45,7 @@ func (v VectorClaims) AppendFlow(schema json.RawMessage) ([]byte, error) {
 		},
 		version: "2", memos: []memo{{"quote", json.RawMessage(`1250`)}},
 	}
-	return c.append(nil), nil
+	return c.appendTo(nil), nil
 }
 
 // HandleOf returns the plaintext of a handle, and of nothing else.
@@ -60,6 +60,6 @@ func HandleOf(secret byte) []byte {
 
 // Unlock returns where the store keeps what a handle stands for, and how.
 func Unlock(p Principal, handle, plaintext []byte) (id string, data []byte) {
-	id, box := p.unlock(handle)
+	id, box := p.deriveStoreKey(handle)
 	return id, box.Seal(nil, make([]byte, box.NonceSize()), plaintext, []byte(id))
 }

@@ -10,18 +10,18 @@ import (
 
 // MaxLosers and LoserTTL bound the table of callers that lose their state.
 const (
-	MaxLosers = maxLosers
-	LoserTTL  = loserTTL
+	MaxStatelessCallers = maxStatelessCallers
+	StatelessCallerTTL  = statelessCallerTTL
 )
 
 // MaxCold bounds the answers that are taken unasked.
-const MaxCold = maxCold
+const MaxUnsolicited = maxUnsolicited
 
-// Losers returns how many callers are known to lose their state.
-func (f *Funnel) Losers() int {
-	f.losers.mu.Lock()
-	defer f.losers.mu.Unlock()
-	return len(f.losers.entries)
+// StatelessCallers returns how many callers are known to lose their state.
+func (f *Funnel) StatelessCallers() int {
+	f.stateless.mu.Lock()
+	defer f.stateless.mu.Unlock()
+	return len(f.stateless.entries)
 }
 
 // Bytes returns what the recorded outcomes take.
@@ -57,8 +57,8 @@ func (v VectorClaims) Append(confirm, extra json.RawMessage) ([]byte, error) {
 	c := &claims{
 		principal: v.Call.Principal, method: v.Call.Method, target: v.Call.Target,
 		audience: v.Audience, arguments: arguments, flow: [16]byte([]byte("0123456789abcdef")),
-		round: 2, unheard: 0, issued: v.Issued, expires: v.Expires, deadline: v.Deadline,
-		asked: []asked{
+		round: 2, roundsIgnored: 0, issued: v.Issued, expires: v.Expires, deadline: v.Deadline,
+		asked: []pendingQuestion{
 			{key: "confirm", kind: protocol.KindElicitForm, digest: confirmForm.Digest()},
 			{key: "extra", kind: protocol.KindElicitForm, digest: extraForm.Digest(), schema: extraForm.Schema()},
 			{key: "visit", kind: protocol.KindElicitURL},
@@ -70,7 +70,7 @@ func (v VectorClaims) Append(confirm, extra json.RawMessage) ([]byte, error) {
 		},
 		state: json.RawMessage(`"kept"`),
 	}
-	return c.append(nil), nil
+	return c.appendTo(nil), nil
 }
 
 // ReencodeClaims decodes claims and encodes what it read.
@@ -79,7 +79,7 @@ func ReencodeClaims(data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.append(nil), nil
+	return c.appendTo(nil), nil
 }
 
 // Waiting returns how many calls wait, with how many bytes, and how many of them in sessions.

@@ -12,14 +12,14 @@ import (
 
 // reportFailure tells the observer of an error of the handler's own, and
 // returns the text that the client gets.
-func (p *pass) reportFailure(ctx context.Context, err error) string {
+func (p *exchange) reportFailure(ctx context.Context, err error) string {
 	text := err.Error()
 	event := HandlerFailed{Where: p.where, Err: err}
 	if p.funnel.opts.HideErrors {
 		event.Reference = newReference()
 	}
 	if !p.funnel.silent {
-		event.Text = p.mask(text)
+		event.Text = p.maskSecrets(text)
 		p.observe(ctx, event)
 	}
 	if p.funnel.opts.HideErrors {
@@ -31,7 +31,7 @@ func (p *pass) reportFailure(ctx context.Context, err error) string {
 
 // refusalText returns what the client gets of an error that is, or wraps, a refusal of
 // the person's.
-func (p *pass) refusalText(err error) string {
+func (p *exchange) refusalText(err error) string {
 	if !p.funnel.opts.HideErrors {
 		return err.Error()
 	}
@@ -46,16 +46,16 @@ func (p *pass) refusalText(err error) string {
 
 // reportPanic tells the observer of a panic. It is called where it was
 // recovered, so that the stack shows where it began.
-func (p *pass) reportPanic(ctx context.Context, v any) {
+func (p *exchange) reportPanic(ctx context.Context, v any) {
 	event := HandlerPanicked{Where: p.where, Value: v}
 	if !p.funnel.silent {
-		event.Text, event.Stack = p.mask(fmt.Sprint(v)), debug.Stack()
+		event.Text, event.Stack = p.maskSecrets(fmt.Sprint(v)), debug.Stack()
 	}
 	p.observe(ctx, event)
 }
 
-// mask takes out of a text that the handler wrote what the call has told it.
-func (p *pass) mask(text string) string {
+// maskSecrets takes out of a text that the handler wrote what the call has told it.
+func (p *exchange) maskSecrets(text string) string {
 	var secrets redact.Secrets
 	secrets.AddJSON(p.call.Arguments)
 	secrets.AddCredential(p.call.Credential)
@@ -68,7 +68,7 @@ func (p *pass) mask(text string) string {
 	for _, response := range p.call.Responses {
 		secrets.AddJSON(response.Result)
 	}
-	if r := p.round; r != nil {
+	if r := p.run; r != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for _, a := range r.answers {

@@ -24,22 +24,22 @@ import (
 //	                └ suspend: pending, context cancelled, ErrPending
 //	handler returns, wraps, panics ─→ overrule: ended? pending? else its own
 type flow struct {
-	used    []string        // keys of the questions of this run
-	noted   map[string]bool // keys of the memos of this run
-	pending []Question      // asked, and not answered yet
-	end     *ending
-	commits []func(context.Context)
-	rounds  int          // live ones
-	settled bool         // a question of the last of them has been settled
-	unfit   *AnswerError // the answer to the last question pushed, if it is no good
+	used          []string        // keys of the questions of this run
+	noted         map[string]bool // keys of the memos of this run
+	pending       []Question      // asked, and not answered yet
+	end           *ending
+	commits       []func(context.Context)
+	rounds        int          // live ones
+	answered      bool         // a question of the last of them has been settled
+	invalidAnswer *AnswerError // the answer to the last question pushed, if it is no good
 
 	visits     []Question // to URLs, asked for in this run
 	unfinished []unfinishedVisit
 	stateOnly  bool // the client is to come back without being asked anything
 }
 
-// asks reports whether the run ends with the client being told to come back.
-func (f *flow) asks() bool { return len(f.pending) > 0 || f.stateOnly }
+// asksClient reports whether the run ends with the client being told to come back.
+func (f *flow) asksClient() bool { return len(f.pending) > 0 || f.stateOnly }
 
 // An ending settles a run before its handler returns.
 type ending struct {
@@ -48,16 +48,16 @@ type ending struct {
 	how     FlowEnd
 }
 
-// flowing returns the flow of the run. The caller holds the mutex. A run that
+// activeFlowLocked returns the flow of the run. The caller holds the mutex. A run that
 // is over, or settled, has none.
-func (r *round) flowing() (*flow, error) {
+func (r *run) activeFlowLocked() (*flow, error) {
 	if r.closed {
 		return nil, errReturned()
 	}
 	if r.flow == nil {
 		r.flow = &flow{}
-		if r.pass.funnel.opts.Plain {
-			return nil, r.breaks(errors.New("flow style needs sealed state, and the funnel has the option Plain"))
+		if r.exchange.funnel.opts.Plain {
+			return nil, r.failLocked(errors.New("flow style needs sealed state, and the funnel has the option Plain"))
 		}
 	}
 	if r.flow.end != nil {
@@ -66,43 +66,43 @@ func (r *round) flowing() (*flow, error) {
 	return r.flow, nil
 }
 
-// speaking is flowing for calls that use what earlier rounds left, which must be
+// versionedFlowLocked is flowing for calls that use what earlier rounds left, which must be
 // of this version of the flow.
-func (r *round) speaking() (*flow, error) {
-	f, err := r.flowing()
+func (r *run) versionedFlowLocked() (*flow, error) {
+	f, err := r.activeFlowLocked()
 	if err == nil {
-		r.settleVersion()
+		r.fixVersionLocked()
 	}
 	return f, err
 }
 
-// breaks ends the run with a bug of the server. The caller holds the mutex.
-func (r *round) breaks(err error) error { return r.ends(&ending{err: err, how: EndFailed}) }
+// failLocked ends the run with a bug of the server. The caller holds the mutex.
+func (r *run) failLocked(err error) error { return r.endLocked(&ending{err: err, how: EndFailed}) }
 
-// ends settles the run, unless it is settled or over. The caller holds the
+// endLocked settles the run, unless it is settled or over. The caller holds the
 // mutex.
-func (r *round) ends(e *ending) error {
+func (r *run) endLocked(e *ending) error {
 	if r.closed {
 		return e.err
 	}
 	if r.flow.end == nil {
 		r.flow.end = e
-		r.ctx.cancel(e.err)
+		r.ctx.cancelRun(e.err)
 		r.withdrawLocked(e.err)
 	}
 	return r.flow.end.err
 }
 
-// ask is every question of flow style.
-func ask(ctx context.Context, inquiries ...inquiry) error {
-	r := roundFrom(ctx)
+// askQuestions is every question of flow style.
+func askQuestions(ctx context.Context, inquiries ...inquiry) error {
+	r := runFrom(ctx)
 	if r == nil {
 		return noRound(ctx)
 	}
-	if err := r.enter(inquiries); err != nil {
+	if err := r.takeKeys(inquiries); err != nil {
 		return err
 	}
-	missing, err := r.collect(inquiries)
+	missing, err := r.collectAnswers(inquiries)
 	switch {
 	case err != nil || len(missing) == 0:
 		return err
@@ -111,17 +111,17 @@ func ask(ctx context.Context, inquiries ...inquiry) error {
 		r.freeKeys(inquiries)
 		return err
 	}
-	if r.pass.legacy() && !r.pass.funnel.opts.ReplayOnLegacy {
-		return r.askLive(ctx, inquiries, missing)
+	if r.exchange.isLegacy() && !r.exchange.funnel.opts.ReplayOnLegacy {
+		return r.askInPlace(ctx, inquiries, missing)
 	}
-	return r.suspend(missing)
+	return r.suspendHandler(missing)
 }
 
-// enter checks the questions and takes their keys.
-func (r *round) enter(inquiries []inquiry) error {
+// takeKeys checks the questions and takes their keys.
+func (r *run) takeKeys(inquiries []inquiry) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f, err := r.speaking()
+	f, err := r.versionedFlowLocked()
 	if err != nil {
 		return err
 	}
@@ -129,16 +129,16 @@ func (r *round) enter(inquiries []inquiry) error {
 		q := &inquiries[i].question
 		switch {
 		case q.err != nil:
-			return r.breaks(q.err)
+			return r.failLocked(q.err)
 		case q.key == "":
-			return r.breaks(errors.New("a question has an empty key"))
+			return r.failLocked(errors.New("a question has an empty key"))
 		case slices.Contains(f.used, q.key):
-			return r.breaks(&JournalError{q.key, "two questions are asked under it in one run of the handler"})
+			return r.failLocked(&JournalError{q.key, "two questions are asked under it in one run of the handler"})
 		}
 		f.used = append(f.used, q.key)
-		q.mark, err = q.marked()
+		q.mark, err = q.makeMark()
 		if err != nil {
-			return r.breaks(fmt.Errorf("question %q: %w", q.key, err))
+			return r.failLocked(fmt.Errorf("question %q: %w", q.key, err))
 		}
 		if q.request.Kind() == protocol.KindElicitURL {
 			f.visits = append(f.visits, *q)
@@ -147,14 +147,14 @@ func (r *round) enter(inquiries []inquiry) error {
 	return nil
 }
 
-// collect hands the answers out, all or none. It returns the questions whose
+// collectAnswers hands the answers out, all or none. It returns the questions whose
 // answers are missing, or else what the person refused.
-func (r *round) collect(inquiries []inquiry) (missing []Question, err error) {
+func (r *run) collectAnswers(inquiries []inquiry) (missing []Question, err error) {
 	var few [4]json.RawMessage
 	contents := append(few[:0], make([]json.RawMessage, len(inquiries))...)
 	var refused []error
 	for i := range inquiries {
-		content, err := r.recorded(&inquiries[i].question)
+		content, err := r.recordedAnswer(&inquiries[i].question)
 		switch {
 		case err == errMissing:
 			missing = append(missing, inquiries[i].question)
@@ -181,17 +181,17 @@ func (r *round) collect(inquiries []inquiry) (missing []Question, err error) {
 	return missing, nil
 }
 
-// suspend marks the round pending: whatever the handler does now, the client is
+// suspendHandler marks the round pending: whatever the handler does now, the client is
 // asked.
-func (r *round) suspend(missing []Question) error {
+func (r *run) suspendHandler(missing []Question) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f, err := r.flowing()
+	f, err := r.activeFlowLocked()
 	if err != nil {
 		return err
 	}
 	f.pending = append(f.pending, missing...)
-	r.ctx.cancel(ErrPending)
+	r.ctx.cancelRun(ErrPending)
 	return fmt.Errorf("%w: %s", ErrPending, questionKeys(missing))
 }
 
@@ -203,23 +203,23 @@ func questionKeys(questions []Question) string {
 	return strings.Join(names, ", ")
 }
 
-// suspended reports whether the run is settled whatever the handler does.
-func (r *round) suspended() bool {
+// isDecided reports whether the run is settled whatever the handler does.
+func (r *run) isDecided() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.flow != nil && (r.flow.asks() || r.flow.end != nil)
+	return r.flow != nil && (r.flow.asksClient() || r.flow.end != nil)
 }
 
-// invoke runs the handler in its round. A panic in a round that is settled
+// invokeHandler runs the handler in its round. A panic in a round that is settled
 // anyway is as good as a return.
-func (p *pass) invoke(ctx context.Context, handler Handler) (result protocol.Result, err error) {
-	if p.round == nil {
-		return handler(withoutRound(ctx))
+func (p *exchange) invokeHandler(ctx context.Context, handler Handler) (result protocol.Result, err error) {
+	if p.run == nil {
+		return handler(withoutRun(ctx))
 	}
-	p.round.ctx.Context, p.round.ctx.round = ctx, p.round
-	defer p.round.close()
+	p.run.ctx.Context, p.run.ctx.run = ctx, p.run
+	defer p.run.closeRun()
 	defer func() {
-		if !p.round.suspended() {
+		if !p.run.isDecided() {
 			return
 		}
 		if v := recover(); v != nil {
@@ -229,35 +229,35 @@ func (p *pass) invoke(ctx context.Context, handler Handler) (result protocol.Res
 			result, err = nil, ErrPending
 		}
 	}()
-	return handler(&p.round.ctx)
+	return handler(&p.run.ctx)
 }
 
-// close ends the run: goroutines that the handler left behind ask nothing any
+// closeRun ends the run: goroutines that the handler left behind ask nothing any
 // more.
-func (r *round) close() {
+func (r *run) closeRun() {
 	r.mu.Lock()
 	r.closed = true
 	r.withdrawLocked(context.Canceled)
 	r.mu.Unlock()
-	r.ctx.end()
+	r.ctx.endRun()
 }
 
-// overrule puts what the round says in the place of what the handler returned.
+// overruleHandler puts what the round says in the place of what the handler returned.
 // It reports true when that settles the request.
-func (p *pass) overrule(ctx context.Context, result protocol.Result, err error) (protocol.Result, error, bool) {
-	f := p.round.flow
+func (p *exchange) overruleHandler(ctx context.Context, result protocol.Result, err error) (protocol.Result, error, bool) {
+	f := p.run.flow
 	switch {
 	case f == nil:
 		return result, err, false
 	case f.end != nil && f.end.refusal == nil:
-		return nil, p.bug(ctx, f.end.err), true
+		return nil, p.reportBug(ctx, f.end.err), true
 	case f.end != nil:
-		p.ended(ctx, f.end.how)
-		result, err = p.refuseWith(f.end.refusal)
+		p.reportFlowEnd(ctx, f.end.how)
+		result, err = p.answerRefusal(f.end.refusal)
 		return result, err, true
-	case f.asks():
-	case f.unfit != nil && completes(result, err):
-		result, err = p.refuseUnfit(ctx, f.unfit)
+	case f.asksClient():
+	case f.invalidAnswer != nil && completes(result, err):
+		result, err = p.refuseInvalidAnswer(ctx, f.invalidAnswer)
 		return result, err, true
 	case len(f.unfinished) > 0 && completes(result, err):
 		result, err = p.refuseUnfinished(ctx, f.unfinished[0].key)
@@ -265,25 +265,25 @@ func (p *pass) overrule(ctx context.Context, result protocol.Result, err error) 
 	default:
 		return result, err, false
 	}
-	asks, err := p.joined(f, result)
+	asks, err := p.joinQuestions(f, result)
 	if err != nil {
-		return nil, p.bug(ctx, err), true
+		return nil, p.reportBug(ctx, err), true
 	}
 	return asks, nil, false
 }
 
-// joined returns the result that asks the pending questions, and beside them
+// joinQuestions returns the result that asks the pending questions, and beside them
 // those of a handler that returned some, as in guard style.
-func (p *pass) joined(f *flow, result protocol.Result) (*protocol.InputRequiredResult, error) {
+func (p *exchange) joinQuestions(f *flow, result protocol.Result) (*protocol.InputRequiredResult, error) {
 	d := &draft{questions: f.pending}
 	if f.stateOnly { // what the author keeps stays
-		d.state, d.hasState = p.round.state, true
+		d.state, d.hasState = p.run.state, true
 	}
 	asks, ok := result.(*protocol.InputRequiredResult)
 	if !ok || asks == nil {
-		return d.result(&protocol.InputRequiredResult{}), nil
+		return d.buildResult(&protocol.InputRequiredResult{}), nil
 	}
-	own, err := p.drafted(asks)
+	own, err := p.readDraft(asks)
 	if err != nil {
 		return nil, err
 	}
@@ -291,7 +291,7 @@ func (p *pass) joined(f *flow, result protocol.Result) (*protocol.InputRequiredR
 	if own.hasState {
 		d.state, d.hasState = own.state, true
 	}
-	joined := d.result(&protocol.InputRequiredResult{})
+	joined := d.buildResult(&protocol.InputRequiredResult{})
 	joined.Meta = asks.Meta
 	return joined, nil
 }
@@ -305,34 +305,34 @@ func refusedBy(err error) bool {
 	return refusedWith[*DeclinedError](err) || refusedWith[*CancelledError](err)
 }
 
-// roundContext is the context of a handler: that of the request, with the round
+// handlerContext is the context of a handler: that of the request, with the round
 // as a value, and an end of its own. What it takes to end is made when somebody
 // asks for it, because most handlers never do.
-type roundContext struct {
+type handlerContext struct {
 	context.Context
-	round *round
-	inner atomic.Pointer[ended]
-	over  atomic.Bool
+	run         *run
+	cancellable atomic.Pointer[cancellableContext]
+	over        atomic.Bool
 
 	// Guarded by the mutex of the round.
-	live []*lazyctx.Context // that end with it, see attach
+	waits []*lazyctx.Context // that end with it, see attach
 }
 
-type ended struct {
+type cancellableContext struct {
 	context.Context
 	cancel context.CancelCauseFunc
 }
 
-// ending returns the context that can end, and makes it if need be.
-func (c *roundContext) ending() *ended {
-	if e := c.inner.Load(); e != nil {
+// ensureCancellable returns the context that can end, and makes it if need be.
+func (c *handlerContext) ensureCancellable() *cancellableContext {
+	if e := c.cancellable.Load(); e != nil {
 		return e
 	}
 	ctx, cancel := context.WithCancelCause(c.Context)
-	e := &ended{ctx, cancel}
-	if !c.inner.CompareAndSwap(nil, e) {
+	e := &cancellableContext{ctx, cancel}
+	if !c.cancellable.CompareAndSwap(nil, e) {
 		cancel(nil)
-		return c.inner.Load()
+		return c.cancellable.Load()
 	}
 	if c.over.Load() {
 		cancel(nil)
@@ -340,40 +340,40 @@ func (c *roundContext) ending() *ended {
 	return e
 }
 
-func (c *roundContext) cancel(cause error) { c.ending().cancel(cause) }
+func (c *handlerContext) cancelRun(cause error) { c.ensureCancellable().cancel(cause) }
 
-// end releases what the context holds of the request's.
-func (c *roundContext) end() {
+// endRun releases what the context holds of the request's.
+func (c *handlerContext) endRun() {
 	c.over.Store(true)
-	if e := c.inner.Load(); e != nil {
+	if e := c.cancellable.Load(); e != nil {
 		e.cancel(nil)
 	}
 }
 
-func (c *roundContext) Done() <-chan struct{} { return c.ending().Done() }
+func (c *handlerContext) Done() <-chan struct{} { return c.ensureCancellable().Done() }
 
-// now returns what speaks for c: itself can end only once somebody has asked
+// current returns what speaks for c: itself can end only once somebody has asked
 // for that, or the handler has returned.
-func (c *roundContext) now() context.Context {
-	if e := c.inner.Load(); e != nil {
+func (c *handlerContext) current() context.Context {
+	if e := c.cancellable.Load(); e != nil {
 		return e
 	}
 	if c.over.Load() {
-		return c.ending()
+		return c.ensureCancellable()
 	}
 	return c.Context
 }
 
-func (c *roundContext) Err() error { return c.now().Err() }
+func (c *handlerContext) Err() error { return c.current().Err() }
 
 // Value also answers package context, which looks for the cause of an end among
 // the values.
-func (c *roundContext) Value(key any) any {
+func (c *handlerContext) Value(key any) any {
 	switch key.(type) {
-	case roundKey:
-		return c.round
+	case runKey:
+		return c.run
 	case requestid.Key:
-		return c.round
+		return c.run
 	}
-	return c.now().Value(key)
+	return c.current().Value(key)
 }

@@ -15,7 +15,7 @@ var ErrNoRound = errors.New("there is no round to ask in")
 
 // noRound says why ctx has no round, and what to do about it.
 func noRound(ctx context.Context) error {
-	if ctx.Value(roundKey{}) != nil { // it is there, and empty
+	if ctx.Value(runKey{}) != nil { // it is there, and empty
 		return fmt.Errorf("%w: requests of this method cannot ask; ask in a handler of tools/call, prompts/get or resources/read", ErrNoRound)
 	}
 	if calledByHandler() {
@@ -36,7 +36,7 @@ func calledByHandler() bool {
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
 	for {
 		frame, more := frames.Next()
-		if strings.HasSuffix(frame.Function, "/roundtrip.(*pass).invoke") {
+		if strings.HasSuffix(frame.Function, "/roundtrip.(*exchange).invokeHandler") {
 			return true
 		}
 		if !more {

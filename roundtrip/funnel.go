@@ -135,10 +135,10 @@ type Options struct {
 // is sealed. It is free of transports; servers, gateways and adapters of other
 // SDKs sit on it. A Funnel may be used concurrently.
 type Funnel struct {
-	opts   Options
-	silent bool // nobody observes
-	losers loserTable
-	waits  waitQuotas
+	opts      Options
+	silent    bool // nobody observes
+	stateless statelessRetries
+	waits     waitQuotas
 }
 
 // NewFunnel returns a funnel. It fails when the options contradict each other,
@@ -273,12 +273,12 @@ type Handler func(ctx context.Context) (protocol.Result, error)
 // Panics of handler are recovered. Handler is not called at all when the call
 // carries a state that is refused.
 func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.Result, error) {
-	p := &pass{arrived: call}
+	p := &exchange{arrived: call}
 	p.attachCall(ctx, f, &p.arrived, &p.ownWait)
 	p.visits = &p.ownVisits
-	defer p.wait.close()
+	defer p.wait.closeWait()
 	p.dropAbsentMembers()
-	result, err := p.do(ctx, handler)
+	result, err := p.serve(ctx, handler)
 	if err != nil {
 		return nil, asProtocolError(err)
 	}
@@ -289,8 +289,8 @@ func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.R
 // what the host cannot tell from absence. Retry members came with 2026-07-28
 // (basic/patterns/mrtr): in an older revision they are unknown members, which
 // a server ignores whatever they contain.
-func (p *pass) dropAbsentMembers() {
-	if p.legacy() {
+func (p *exchange) dropAbsentMembers() {
+	if p.isLegacy() {
 		p.call.Responses, p.call.State = nil, protocol.RequestState{}
 		return
 	}
@@ -299,132 +299,132 @@ func (p *pass) dropAbsentMembers() {
 	}
 }
 
-// pass is one call on its way through the funnel.
+// exchange is one call on its way through the funnel.
 //
 //	open ─→ sort ─→ run ─→ complete?  ─→ check ──────────────→ out
 //	  │                     └ questions ─→ gate ─→ seal ─────→ out
 //	  └ refused: frozen error
-type pass struct {
-	asker
+type exchange struct {
+	questioner
 	prior *claims // of the state that came, nil on a first leg
-	round *round
+	run   *run
 
 	arrived Call     // what call points to
-	first   round    // what round points to at first: one piece of memory a request
+	first   run      // what round points to at first: one piece of memory a request
 	ownWait callWait // what wait points to
 
 	ownVisits visitTable // what visits points to
 
-	arguments [32]byte // digest, once it is needed
-	digested  bool     // it is known
-	start     bool     // the handler was started
-	claim     string   // id taken from the guard, empty if none
-	left      []byte   // state that the last round of a live call left to the next, not sealed
-	unused    int      // answers that came with the call and were dropped
-	requested Event    // that the questions of this round go out, nil: nobody hears it
+	arguments      [32]byte // digest, once it is needed
+	digested       bool     // it is known
+	started        bool     // the handler was started
+	claimID        string   // id taken from the guard, empty if none
+	localState     []byte   // state that the last round of a live call left to the next, not sealed
+	answersDropped int      // answers that came with the call and were dropped
+	requested      Event    // that the questions of this round go out, nil: nobody hears it
 }
 
-func (p *pass) do(ctx context.Context, handler Handler) (protocol.Result, error) {
+func (p *exchange) serve(ctx context.Context, handler Handler) (protocol.Result, error) {
 	if !protocol.MultiRoundTrip(p.call.Method) {
-		return p.run(ctx, handler, p.settleSingle)
+		return p.execute(ctx, handler, p.decideSingleRound)
 	}
-	defer p.release(ctx)
-	recorded, err := p.open(ctx)
+	defer p.releaseClaim(ctx)
+	recorded, err := p.openState(ctx)
 	if err != nil || recorded != nil {
 		return recorded, err
 	}
-	if p.legacy() {
-		return p.live(ctx, handler)
+	if p.isLegacy() {
+		return p.serveLegacy(ctx, handler)
 	}
-	p.sort(ctx)
-	result, err := p.run(ctx, handler, p.settle)
-	p.commit(ctx, result, err)
-	p.committed(ctx, result, err)
+	p.sortAnswers(ctx)
+	result, err := p.execute(ctx, handler, p.decideOutcome)
+	p.commitClaim(ctx, result, err)
+	p.runCommits(ctx, result, err)
 	return result, err
 }
 
-// run calls the handler with the round in its context and settles what it
+// execute calls the handler with the round in its context and settles what it
 // says. Both are guarded, because settling still calls the author's code: the
 // text of an error, the check of the output. A request that can have one leg
 // only has no round, and must not see that of a request it is served within.
-func (p *pass) run(ctx context.Context, handler Handler, settle func(context.Context, protocol.Result, error) (protocol.Result, error)) (result protocol.Result, err error) {
-	p.start = true
+func (p *exchange) execute(ctx context.Context, handler Handler, settle func(context.Context, protocol.Result, error) (protocol.Result, error)) (result protocol.Result, err error) {
+	p.started = true
 	defer func() {
 		if v := recover(); v != nil {
 			p.reportPanic(ctx, v)
-			p.ended(ctx, EndFailed)
+			p.reportFlowEnd(ctx, EndFailed)
 			result, err = nil, internalError()
 		}
 	}()
-	result, err = p.invoke(ctx, handler)
+	result, err = p.invokeHandler(ctx, handler)
 	p.reportAnswers(ctx)
 	return settle(ctx, result, err)
 }
 
-// settleSingle is settle for a request that can have one leg only.
-func (p *pass) settleSingle(ctx context.Context, result protocol.Result, err error) (protocol.Result, error) {
+// decideSingleRound is settle for a request that can have one leg only.
+func (p *exchange) decideSingleRound(ctx context.Context, result protocol.Result, err error) (protocol.Result, error) {
 	if err != nil {
-		return p.failed(ctx, err)
+		return p.answerError(ctx, err)
 	}
 	if _, asks := result.(*protocol.InputRequiredResult); asks {
-		return nil, p.bug(ctx, fmt.Errorf("%s cannot ask for input", p.call.Method))
+		return nil, p.reportBug(ctx, fmt.Errorf("%s cannot ask for input", p.call.Method))
 	}
 	if result == nil {
-		return nil, p.bug(ctx, fmt.Errorf("handler returned a nil or wrong result: %T", result))
+		return nil, p.reportBug(ctx, fmt.Errorf("handler returned a nil or wrong result: %T", result))
 	}
 	return result, nil
 }
 
-// settle turns what the handler said into what the client gets.
-func (p *pass) settle(ctx context.Context, result protocol.Result, err error) (protocol.Result, error) {
-	result, err, settled := p.overrule(ctx, result, err)
+// decideOutcome turns what the handler said into what the client gets.
+func (p *exchange) decideOutcome(ctx context.Context, result protocol.Result, err error) (protocol.Result, error) {
+	result, err, settled := p.overruleHandler(ctx, result, err)
 	if settled {
 		return result, err
 	}
 	if err != nil {
 		if urls, ok := errors.AsType[*protocol.URLElicitationRequiredError](err); ok && urls != nil {
-			if p.legacy() {
-				return p.legacyURLs(ctx, urls)
+			if p.isLegacy() {
+				return p.answerLegacyURLs(ctx, urls)
 			}
 			result, err = p.convertURLs(urls)
 			if err != nil {
-				return nil, p.bug(ctx, err)
+				return nil, p.reportBug(ctx, err)
 			}
 		}
 	}
 	if err != nil && refusedBy(err) {
-		p.ended(ctx, EndRefused)
-		return p.refuse(protocol.CodeRefused, p.refusalText(err)+adviceOn(err))
+		p.reportFlowEnd(ctx, EndRefused)
+		return p.refuseFlow(protocol.CodeRefused, p.refusalText(err)+adviceOn(err))
 	}
 	if err != nil {
-		p.ended(ctx, EndFailed)
-		return p.failed(ctx, err)
+		p.reportFlowEnd(ctx, EndFailed)
+		return p.answerError(ctx, err)
 	}
 	if asks, ok := result.(*protocol.InputRequiredResult); ok && asks != nil {
-		return p.ask(ctx, asks)
+		return p.askReturned(ctx, asks)
 	}
 	if err := p.checkComplete(result); err != nil {
-		return nil, p.bug(ctx, err)
+		return nil, p.reportBug(ctx, err)
 	}
-	p.reportIgnored(ctx, result)
-	p.ended(ctx, EndComplete)
+	p.reportIgnoredRefusals(ctx, result)
+	p.reportFlowEnd(ctx, EndComplete)
 	return result, nil
 }
 
-// reportIgnored tells the observer of refusals that a handler in guard style has
+// reportIgnoredRefusals tells the observer of refusals that a handler in guard style has
 // not looked at, in this leg or in one before, when it completes all the same.
-func (p *pass) reportIgnored(ctx context.Context, result protocol.Result) {
+func (p *exchange) reportIgnoredRefusals(ctx context.Context, result protocol.Result) {
 	if failed, ok := result.(*protocol.CallToolResult); p.funnel.silent || ok && failed.IsError {
 		return
 	}
-	for _, a := range p.round.unreadRefusals() {
+	for _, a := range p.run.unreadRefusals() {
 		p.observe(ctx, DeclineIgnored{p.where, a.key, a.outcome})
 	}
 }
 
 // checkComplete refuses results of the wrong type for the method, nil ones,
 // forged ones, and structured content that breaks the tool's promise.
-func (p *pass) checkComplete(result protocol.Result) error {
+func (p *exchange) checkComplete(result protocol.Result) error {
 	ok := false
 	switch r := result.(type) {
 	case *protocol.CallToolResult:
@@ -445,9 +445,9 @@ func (p *pass) checkComplete(result protocol.Result) error {
 	return nil
 }
 
-// failed spells a handler's error: a protocol error stays one, a plain error
+// answerError spells a handler's error: a protocol error stays one, a plain error
 // of a tool is a result the model can read, elsewhere it is a JSON-RPC error.
-func (p *pass) failed(ctx context.Context, err error) (protocol.Result, error) {
+func (p *exchange) answerError(ctx context.Context, err error) (protocol.Result, error) {
 	if e, ok := protocol.AsError(err); ok {
 		return nil, p.spellError(ctx, e)
 	}
@@ -460,10 +460,10 @@ func (p *pass) failed(ctx context.Context, err error) (protocol.Result, error) {
 
 // spellError spells a handler's error as the revision of the call does. An error that the revision
 // does not have is a mistake of the handler.
-func (p *pass) spellError(ctx context.Context, e *protocol.Error) *protocol.Error {
+func (p *exchange) spellError(ctx context.Context, e *protocol.Error) *protocol.Error {
 	spelled, err := revision.SpellHandlerError(p.call.Version, e)
 	switch {
-	case err != nil && e.Code == protocol.CodeURLElicitationRequired && !p.legacy():
+	case err != nil && e.Code == protocol.CodeURLElicitationRequired && !p.isLegacy():
 		err = fmt.Errorf("%w; return a URLElicitationRequiredError or InputRequired", err)
 		fallthrough
 	case err != nil:
@@ -478,16 +478,16 @@ func (p *pass) spellError(ctx context.Context, e *protocol.Error) *protocol.Erro
 	return spelled
 }
 
-// refuseWith is refuse for a refusal that may have an error of its own.
-func (p *pass) refuseWith(no *refusal) (protocol.Result, error) {
+// answerRefusal is refuse for a refusal that may have an error of its own.
+func (p *exchange) answerRefusal(no *refusal) (protocol.Result, error) {
 	if no.wire != nil && (no.always || p.call.Method != protocol.MethodCallTool) {
 		return nil, no.wire
 	}
-	return p.refuse(no.code, no.text)
+	return p.refuseFlow(no.code, no.text)
 }
 
-// refuse ends a flow with words for the person or the model.
-func (p *pass) refuse(code int64, text string) (protocol.Result, error) {
+// refuseFlow ends a flow with words for the person or the model.
+func (p *exchange) refuseFlow(code int64, text string) (protocol.Result, error) {
 	if p.call.Method == protocol.MethodCallTool {
 		return errorResult(text), nil
 	}
@@ -501,19 +501,19 @@ func errorResult(text string) *protocol.CallToolResult {
 	}
 }
 
-// bug reports a mistake of the server, which ends the flow, and returns what
+// reportBug reports a mistake of the server, which ends the flow, and returns what
 // the client learns.
-func (p *pass) bug(ctx context.Context, err error) *protocol.Error {
+func (p *exchange) reportBug(ctx context.Context, err error) *protocol.Error {
 	p.observe(ctx, ServerBug{p.where, err})
-	p.ended(ctx, EndFailed)
+	p.reportFlowEnd(ctx, EndFailed)
 	if refusal, ok := errors.AsType[*urlrule.Refusal](err); ok {
 		return refusal.Wire()
 	}
 	return internalError()
 }
 
-// ended reports the end of a flow that took more than one leg.
-func (p *pass) ended(ctx context.Context, how FlowEnd) {
+// reportFlowEnd reports the end of a flow that took more than one leg.
+func (p *exchange) reportFlowEnd(ctx context.Context, how FlowEnd) {
 	if p.prior != nil && !p.funnel.silent {
 		p.observe(ctx, FlowEnded{p.where, p.where.Round, how})
 	}

@@ -105,7 +105,7 @@ func NewMemoryGuard(max int) *MemoryGuard {
 	}
 	g := &MemoryGuard{byOwner: map[string]*list.List{}}
 	g.claims = quota.NewStore(quota.StoreOptions[claim]{
-		MaxEntries: int64(max), MaxBytes: MaxGuardBytes, Local: Local().owner(), Removed: g.forgetOutcomeLocked,
+		MaxEntries: int64(max), MaxBytes: MaxGuardBytes, Local: Local().ownerDigest(), Removed: g.forgetOutcomeLocked,
 	})
 	return g
 }

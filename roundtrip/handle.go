@@ -20,32 +20,32 @@ const handleLayout = 0x81
 // handleBytes is the length of a handle: enough that nobody guesses one.
 const handleBytes = 32
 
-// keep puts claims into the store and returns the sealed handle.
-func (p *pass) keep(ctx context.Context, plaintext []byte, c *claims) (string, error) {
+// storeState puts claims into the store and returns the sealed handle.
+func (p *exchange) storeState(ctx context.Context, plaintext []byte, c *claims) (string, error) {
 	if len(plaintext) > p.funnel.opts.MaxStoredBytes {
 		return "", fmt.Errorf("state of %d bytes is over the limit of %d for stored states; largest parts: %s",
-			len(plaintext), p.funnel.opts.MaxStoredBytes, c.largest())
+			len(plaintext), p.funnel.opts.MaxStoredBytes, c.largestParts())
 	}
 	handle := make([]byte, 1+handleBytes)
 	handle[0] = handleLayout
 	rand.Read(handle[1:])
-	id, box := c.principal.unlock(handle)
+	id, box := c.principal.deriveStoreKey(handle)
 	data := box.Seal(nil, make([]byte, box.NonceSize()), plaintext, []byte(id))
 	// A replica whose clock is behind accepts the state for a little longer.
-	if err := p.funnel.opts.StateStore.Put(ctx, id, c.principal.owner(), data, c.expires.Add(clockSkew)); err != nil {
+	if err := p.funnel.opts.StateStore.Put(ctx, id, c.principal.ownerDigest(), data, c.expires.Add(clockSkew)); err != nil {
 		return "", fmt.Errorf("storing the state: %w", err)
 	}
 	return p.sealText(ctx, handle)
 }
 
-// kept returns the claims that a handle stands for. A refusal is a rejection;
+// loadStored returns the claims that a handle stands for. A refusal is a rejection;
 // any other error says nothing about the state.
-func (p *pass) kept(ctx context.Context, handle []byte) ([]byte, error) {
+func (p *exchange) loadStored(ctx context.Context, handle []byte) ([]byte, error) {
 	store := p.funnel.opts.StateStore
 	if len(handle) != 1+handleBytes || store == nil {
 		return nil, &rejection{ReasonMalformed, errClaims}
 	}
-	id, box := p.call.Principal.unlock(handle)
+	id, box := p.call.Principal.deriveStoreKey(handle)
 	data, err := store.Get(ctx, id)
 	switch {
 	case errors.Is(err, ErrStateGone):
@@ -62,29 +62,29 @@ func (p *pass) kept(ctx context.Context, handle []byte) ([]byte, error) {
 	return plaintext, nil
 }
 
-// label is a principal as part of what is derived for one purpose.
-func (p Principal) label(purpose string) []byte {
+// storeLabel is a principal as part of what is derived for one purpose.
+func (p Principal) storeLabel(purpose string) []byte {
 	label := append([]byte("rondo stored state 1 "+purpose+"\x00"), principalCode(p))
 	return appendField(appendField(label, p.Issuer), p.Subject)
 }
 
-// owner stands for a principal where it need not be known, in what a guard or a
+// ownerDigest stands for a principal where it need not be known, in what a guard or a
 // store counts. Anonymous callers, who cannot be told apart, have none.
-func (p Principal) owner() string {
+func (p Principal) ownerDigest() string {
 	if p.Anonymous() {
 		return ""
 	}
-	sum := sha256.Sum256(p.label("owner"))
+	sum := sha256.Sum256(p.storeLabel("owner"))
 	return hex.EncodeToString(sum[:])
 }
 
-// unlock derives from a handle, for one principal, the id of an entry and the
+// deriveStoreKey derives from a handle, for one principal, the id of an entry and the
 // cipher that it is stored under. Another principal gets another id and finds
 // nothing. A key encrypts one state ever, so its nonce may be zero.
-func (p Principal) unlock(handle []byte) (id string, box cipher.AEAD) {
+func (p Principal) deriveStoreKey(handle []byte) (id string, box cipher.AEAD) {
 	derive := func(purpose string) []byte {
 		mac := hmac.New(sha256.New, handle)
-		mac.Write(p.label(purpose))
+		mac.Write(p.storeLabel(purpose))
 		return mac.Sum(nil)
 	}
 	block, err := aes.NewCipher(derive("key"))

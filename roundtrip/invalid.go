@@ -17,11 +17,11 @@ import (
 const MaxInvalidAnswers = 3
 
 // The faults that no form explains.
-func undecodable() *form.Fault {
+func undecodableFault() *form.Fault {
 	return &form.Fault{Rule: form.RuleOther, Words: "The answer could not be used."}
 }
 
-func malformed() *form.Fault {
+func unreadableFault() *form.Fault {
 	return &form.Fault{Rule: form.RuleShape, Words: "The answer could not be read."}
 }
 
@@ -33,25 +33,25 @@ func (a *answer) invalidateLocked(f *form.Form, err error) {
 }
 
 // failDecode notes that the answer to key does not fit the type that reads it.
-func (r *round) failDecode(key string) {
+func (r *run) failDecode(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a := r.find(key); a != nil && a.fault == nil {
-		a.fault = undecodable()
+	if a := r.findAnswerLocked(key); a != nil && a.fault == nil {
+		a.fault = undecodableFault()
 	}
 }
 
 // reportAnswers tells the observer what became known about answers of this leg
 // while the handler read them: what an unsolicited one says, since nobody knew
 // what it is to, and which were invalid.
-func (p *pass) reportAnswers(ctx context.Context) {
-	if p.round != nil {
-		p.round.reportLive(ctx, &p.asker)
+func (p *exchange) reportAnswers(ctx context.Context) {
+	if p.run != nil {
+		p.run.reportFindings(ctx, &p.questioner)
 	}
 }
 
-// reportLive is reportAnswers for questions that are asked in place.
-func (r *round) reportLive(ctx context.Context, p *asker) {
+// reportFindings is reportAnswers for questions that are asked in place.
+func (r *run) reportFindings(ctx context.Context, p *questioner) {
 	if p.funnel.silent {
 		return
 	}
@@ -61,7 +61,7 @@ func (r *round) reportLive(ctx context.Context, p *asker) {
 }
 
 // takeFindings returns the events that are due, each once.
-func (r *round) takeFindings(p *asker) []Event {
+func (r *run) takeFindings(p *questioner) []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var events []Event
@@ -86,13 +86,13 @@ func (r *round) takeFindings(p *asker) []Event {
 // isFresh reports whether nothing can have been answered so far, as in the first
 // leg of nearly every flow of a modern revision: then there is nothing to look up.
 // In a session answers come while the handler runs.
-func (r *round) isFresh() bool {
-	return r.number == 1 && len(r.pass.call.Responses) == 0 && !r.pass.legacy()
+func (r *run) isFresh() bool {
+	return r.number == 1 && len(r.exchange.call.Responses) == 0 && !r.exchange.isLegacy()
 }
 
 // checkUnread looks at the answers to questions that are asked again by a
 // handler that has not read them: nobody knows yet what is wrong with them.
-func (r *round) checkUnread(questions []Question) {
+func (r *run) checkUnread(questions []Question) {
 	if r.isFresh() {
 		return
 	}
@@ -100,9 +100,9 @@ func (r *round) checkUnread(questions []Question) {
 	defer r.mu.Unlock()
 	for i := range questions {
 		q := &questions[i]
-		a := r.find(q.key)
+		a := r.findAnswerLocked(q.key)
 		if a == nil || q.form == nil || a.unsolicited || a.checked || a.fault != nil ||
-			a.outcome != Accepted || a.kind != protocol.KindElicitForm || a.digest != q.digest() {
+			a.outcome != Accepted || a.kind != protocol.KindElicitForm || a.digest != q.formDigest() {
 			continue
 		}
 		if _, err := q.form.Accept(a.content); err != nil {
@@ -113,7 +113,7 @@ func (r *round) checkUnread(questions []Question) {
 
 // faultOf returns what was wrong with the last answer to key, nil for nothing,
 // and how many answers to it in a row were invalid.
-func (r *round) faultOf(key string) (*form.Fault, int) {
+func (r *run) faultOf(key string) (*form.Fault, int) {
 	if r.isFresh() {
 		return nil, 0
 	}
@@ -122,20 +122,20 @@ func (r *round) faultOf(key string) (*form.Fault, int) {
 	return r.faultOfLocked(key)
 }
 
-func (r *round) faultOfLocked(key string) (*form.Fault, int) {
-	if a := r.find(key); a != nil {
+func (r *run) faultOfLocked(key string) (*form.Fault, int) {
+	if a := r.findAnswerLocked(key); a != nil {
 		if a.fault != nil {
 			return a.fault, a.mark.invalid + 1
 		}
 		return nil, 0
 	}
 	before := 0
-	if i := slices.IndexFunc(r.asked, func(q asked) bool { return q.key == key }); i >= 0 { // no answer of use came
+	if i := slices.IndexFunc(r.asked, func(q pendingQuestion) bool { return q.key == key }); i >= 0 { // no answer of use came
 		before = r.asked[i].mark.invalid
 	}
 	for _, d := range r.dropped {
 		if d.Key == key && d.Reason == DropMalformed {
-			return malformed(), before
+			return unreadableFault(), before
 		}
 	}
 	return nil, before
@@ -143,7 +143,7 @@ func (r *round) faultOfLocked(key string) (*form.Fault, int) {
 
 // tooOftenInvalid returns the text that ends a flow whose questions have got
 // their share of invalid answers, empty while none has.
-func (r *round) tooOftenInvalid(questions []Question) string {
+func (r *run) tooOftenInvalid(questions []Question) string {
 	for i := range questions {
 		if fault, n := r.faultOf(questions[i].key); fault != nil && n >= MaxInvalidAnswers {
 			return fmt.Sprintf("not asking again: %d answers to %q were not valid, the last because of the rule %q: %s "+
@@ -153,15 +153,15 @@ func (r *round) tooOftenInvalid(questions []Question) string {
 	return ""
 }
 
-// lastFault says what was wrong with the last answers to questions that a flow
+// lastFaultText says what was wrong with the last answers to questions that a flow
 // gives up on, in a clause to be put behind a text.
-func (r *round) lastFault(questions []Question) string {
+func (r *run) lastFaultText(questions []Question) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.lastFaultLocked(questions)
+	return r.lastFaultTextLocked(questions)
 }
 
-func (r *round) lastFaultLocked(questions []Question) string {
+func (r *run) lastFaultTextLocked(questions []Question) string {
 	for i := range questions {
 		if fault, _ := r.faultOfLocked(questions[i].key); fault != nil {
 			return fmt.Sprintf("; the last answer to %q broke the rule %q: %s", questions[i].key, fault.Rule, strings.TrimSuffix(fault.Words, "."))
@@ -173,7 +173,7 @@ func (r *round) lastFaultLocked(questions []Question) string {
 // explainRepeats puts in front of each form that is asked again why it is. The
 // author's requests stay as they are, and so does what the flow remembers of
 // them: the reason is no part of the wording.
-func (r *round) explainRepeats(requests protocol.InputRequests) protocol.InputRequests {
+func (r *run) explainRepeats(requests protocol.InputRequests) protocol.InputRequests {
 	copied := false
 	for i, q := range requests {
 		asks, ok := q.Request.(*protocol.ElicitForm)

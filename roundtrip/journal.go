@@ -8,17 +8,17 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// mark is what the journal of a flow keeps of a question beside key, kind, form
+// journalMark is what the journal of a flow keeps of a question beside key, kind, form
 // and answer. Guard style leaves none, but for the number of invalid answers.
-type mark struct {
-	set     bool     // asked in flow style
-	again   bool     // asked once more because it had changed
-	invalid int      // answers in a row that did not fit; in guard style as well
-	wording [16]byte // digest of what the person or the model was told
+type journalMark struct {
+	set          bool     // asked in flow style
+	again        bool     // asked once more because it had changed
+	invalid      int      // answers in a row that did not fit; in guard style as well
+	promptDigest [16]byte // digest of what the person or the model was told
 }
 
-// marked returns the mark of a question that is about to be asked.
-func (q Question) marked() (mark, error) {
+// makeMark returns the mark of a question that is about to be asked.
+func (q Question) makeMark() (journalMark, error) {
 	var few [256]byte // most wordings fit
 	words := few[:0]
 	switch request := q.request.(type) {
@@ -31,29 +31,29 @@ func (q Question) marked() (mark, error) {
 	case *protocol.CreateMessage:
 		params, err := protocol.AppendInputRequest(nil, protocol.Latest, request)
 		if err != nil {
-			return mark{}, err
+			return journalMark{}, err
 		}
 		words = params
 	}
 	sum := sha256.Sum256(words)
-	return mark{set: true, wording: [16]byte(sum[:16])}, nil
+	return journalMark{set: true, promptDigest: [16]byte(sum[:16])}, nil
 }
 
 // errMissing says that there is no answer to use.
 var errMissing = errors.New("missing")
 
-// recorded returns what the journal holds for a question: accepted content, a
+// recordedAnswer returns what the journal holds for a question: accepted content, a
 // refusal, errMissing, or, for one that changes every time, a JournalError that
 // ends the run.
-func (r *round) recorded(q *Question) (json.RawMessage, error) {
+func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a := r.find(q.key)
+	a := r.findAnswerLocked(q.key)
 	if a == nil {
 		return nil, errMissing
 	}
 	if a.kind == "" {
-		a.settle(q.request.Kind())
+		a.interpretAs(q.request.Kind())
 	}
 	q.mark.again = a.mark.again
 	if a.outcome != Accepted {
@@ -68,32 +68,32 @@ func (r *round) recorded(q *Question) (json.RawMessage, error) {
 		return nil, &DeclinedError{q.key}
 	case a.outcome == Cancelled:
 		return nil, &CancelledError{q.key}
-	case a.to(q):
-		return a.accepted(q)
+	case a.matchesLocked(q):
+		return a.acceptContentLocked(q)
 	case a.mark.again:
-		return nil, r.breaks(&JournalError{q.key, "the question is another one in every round; what it is made of must not change, or be kept with Memo"})
+		return nil, r.failLocked(&JournalError{q.key, "the question is another one in every round; what it is made of must not change, or be kept with Memo"})
 	}
 	// The handler has changed its mind: this answer was to something else.
 	q.mark.again = true
 	return nil, errMissing
 }
 
-// to reports whether the answer is one to q as it is asked now.
-func (a *answer) to(q *Question) bool {
+// matchesLocked reports whether the answer is one to q as it is asked now.
+func (a *answer) matchesLocked(q *Question) bool {
 	switch {
 	case a.kind != q.request.Kind():
 		return false
 	case a.unsolicited: // nobody knows what was asked
 		return true
-	case a.digest != q.digest():
+	case a.digest != q.formDigest():
 		return false
 	}
-	return !a.mark.set || q.reworded || a.mark.wording == q.mark.wording
+	return !a.mark.set || q.reworded || a.mark.promptDigest == q.mark.promptDigest
 }
 
-// accepted returns the content of an accepted answer, checked against the form.
+// acceptContentLocked returns the content of an accepted answer, checked against the form.
 // The caller holds the mutex.
-func (a *answer) accepted(q *Question) (json.RawMessage, error) {
+func (a *answer) acceptContentLocked(q *Question) (json.RawMessage, error) {
 	if q.form == nil || (a.checked && !a.unsolicited) {
 		a.checked = true
 		return a.content, nil
@@ -107,9 +107,9 @@ func (a *answer) accepted(q *Question) (json.RawMessage, error) {
 	return content, nil
 }
 
-// record puts the answer to a question that was asked live into the journal. The
+// recordAnswerLocked puts the answer to a question that was asked live into the journal. The
 // caller holds the mutex.
-func (r *round) record(a *answer) {
+func (r *run) recordAnswerLocked(a *answer) {
 	for i := range r.answers {
 		if r.answers[i].key == a.key {
 			r.answers[i] = a
@@ -119,20 +119,20 @@ func (r *round) record(a *answer) {
 	r.answers = append(r.answers, a)
 }
 
-// settleVersion makes the empty version that of the handler, unless it has said
+// fixVersionLocked makes the empty version that of the handler, unless it has said
 // which it is: what is read or asked from now on is of one version. The caller
 // holds the mutex.
-func (r *round) settleVersion() {
+func (r *run) fixVersionLocked() {
 	if !r.versioned {
 		r.versioned = true
-		r.adopt("")
+		r.adoptVersionLocked("")
 	}
 }
 
-// adopt makes version that of the round. What another version left is dropped.
+// adoptVersionLocked makes version that of the round. What another version left is dropped.
 // The caller holds the mutex.
-func (r *round) adopt(version string) {
-	if r.pass.prior != nil && r.version != version {
+func (r *run) adoptVersionLocked(version string) {
+	if r.exchange.prior != nil && r.version != version {
 		for _, a := range r.answers {
 			r.dropped = append(r.dropped, Dropped{a.key, DropVersion})
 		}

@@ -36,7 +36,7 @@ type Pusher interface {
 	Push(ctx context.Context, question protocol.InputRequest, extend func()) (json.RawMessage, error)
 }
 
-// live serves a request of a legacy revision: the questions that the handler
+// serveLegacy serves a request of a legacy revision: the questions that the handler
 // returns are put to the client at once, and the handler runs again with the
 // answers, until it is done. The state between two rounds is written, limited and
 // read as if the client had carried it, so that a handler which works here works
@@ -44,28 +44,28 @@ type Pusher interface {
 //
 // The client's progress can put the end of a question off, so the whole has an
 // end of its own: that of the flow.
-func (p *pass) live(parent context.Context, handler Handler) (protocol.Result, error) {
+func (p *exchange) serveLegacy(parent context.Context, handler Handler) (protocol.Result, error) {
 	p.until = time.Now().Add(p.funnel.opts.FlowTTL)
 	ctx := &lazyctx.Timed{}
 	ctx.Init(parent, p.until, errHumanTimeout)
 	defer ctx.Cancel()
 	for round := 1; ; round++ {
-		p.sort(ctx)
-		result, err := p.run(ctx, handler, p.settle)
+		p.sortAnswers(ctx)
+		result, err := p.execute(ctx, handler, p.decideOutcome)
 		asks, ok := result.(*protocol.InputRequiredResult)
-		p.commit(ctx, result, err)
-		p.committed(ctx, result, err)
+		p.commitClaim(ctx, result, err)
+		p.runCommits(ctx, result, err)
 		if err != nil || !ok {
 			return result, err
 		}
 		if round > p.funnel.opts.MaxRounds { // a plain state does not count its rounds
-			p.ended(ctx, EndRounds)
-			return p.refuse(protocol.CodeFlowEnded, gaveUp(p.funnel.opts.MaxRounds, keys(asks.InputRequests), "", ""))
+			p.reportFlowEnd(ctx, EndRounds)
+			return p.refuseFlow(protocol.CodeFlowEnded, gaveUp(p.funnel.opts.MaxRounds, requestKeys(asks.InputRequests), "", ""))
 		}
-		if err := p.fulfil(ctx, parent, asks); err != nil {
+		if err := p.pushReturned(ctx, parent, asks); err != nil {
 			return p.refuseUnasked(ctx, asks, err)
 		}
-		if recorded, err := p.open(ctx); err != nil || recorded != nil {
+		if recorded, err := p.openState(ctx); err != nil || recorded != nil {
 			return recorded, err
 		}
 	}
@@ -75,25 +75,25 @@ func (p *pass) live(parent context.Context, handler Handler) (protocol.Result, e
 // it becomes text, roughly: the id of its key may be longer.
 const sealBytes = 48
 
-// leave writes the state of the next round of a live call. It is as large as a
+// encodeLocalState writes the state of the next round of a live call. It is as large as a
 // client could carry it, or as a store would keep it.
-func (p *pass) leave(c *claims) error {
-	plaintext, opts := c.append(make([]byte, 0, c.size())), &p.funnel.opts
+func (p *exchange) encodeLocalState(c *claims) error {
+	plaintext, opts := c.appendTo(make([]byte, 0, c.encodedSize())), &p.funnel.opts
 	size := base64.RawURLEncoding.EncodedLen(len(plaintext) + sealBytes)
 	switch {
 	case size <= opts.MaxStateBytes:
 	case opts.StateStore == nil:
-		return c.tooLarge(size, opts.MaxStateBytes)
+		return c.tooLargeError(size, opts.MaxStateBytes)
 	case len(plaintext) > opts.MaxStoredBytes:
-		return c.tooLarge(len(plaintext), opts.MaxStoredBytes)
+		return c.tooLargeError(len(plaintext), opts.MaxStoredBytes)
 	}
-	p.left = plaintext
+	p.localState = plaintext
 	return nil
 }
 
-// fulfil asks all questions and makes the answers the next leg's. Questions wait
+// pushReturned asks all questions and makes the answers the next leg's. Questions wait
 // under the parent of ctx: they have a timer of their own, see patience.
-func (p *pass) fulfil(ctx, parent context.Context, asks *protocol.InputRequiredResult) error {
+func (p *exchange) pushReturned(ctx, parent context.Context, asks *protocol.InputRequiredResult) error {
 	asked := p.requested
 	p.requested = nil
 	responses, err := p.pushAll(parent, asks.InputRequests, asked)
@@ -101,7 +101,7 @@ func (p *pass) fulfil(ctx, parent context.Context, asks *protocol.InputRequiredR
 		return err
 	}
 	if len(asks.InputRequests) == 0 {
-		if err := pause(ctx, statePause); err != nil {
+		if err := waitFor(ctx, statePause); err != nil {
 			return err
 		}
 	}
@@ -113,24 +113,24 @@ func (p *pass) fulfil(ctx, parent context.Context, asks *protocol.InputRequiredR
 // of the stack of a call that waits.
 //
 //go:noinline
-func (p *pass) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredResult, err error) (protocol.Result, error) {
+func (p *exchange) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredResult, err error) (protocol.Result, error) {
 	failed := PushFailed{Where: p.where, Err: err}
 	if len(asks.InputRequests) > 0 {
 		failed.Kind = asks.InputRequests[0].Request.Kind()
 	}
 	p.observe(ctx, failed)
-	p.ended(ctx, EndFailed)
-	return p.refuseWith(cannotAsk(err))
+	p.reportFlowEnd(ctx, EndFailed)
+	return p.answerRefusal(cannotAsk(err))
 }
 
 var errHumanTimeout = errors.New("nobody answered in time")
 
-// push asks one question, whose context ctx is. The client's progress shows that
+// pushQuestion asks one question, whose context ctx is. The client's progress shows that
 // somebody is at it, and starts the timeout over.
-func (p *asker) push(ctx *lazyctx.Context, question protocol.InputRequest) (json.RawMessage, error) {
-	timer := time.AfterFunc(p.patience(), func() { ctx.Cancel(errHumanTimeout) })
+func (p *questioner) pushQuestion(ctx *lazyctx.Context, question protocol.InputRequest) (json.RawMessage, error) {
+	timer := time.AfterFunc(p.questionTimeout(), func() { ctx.Cancel(errHumanTimeout) })
 	defer timer.Stop()
-	answer, err := p.call.Push.Push(ctx, question, func() { timer.Reset(p.patience()) })
+	answer, err := p.call.Push.Push(ctx, question, func() { timer.Reset(p.questionTimeout()) })
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 		if errors.Is(err, waiting.ErrClosing) {
@@ -141,8 +141,8 @@ func (p *asker) push(ctx *lazyctx.Context, question protocol.InputRequest) (json
 	return answer, err
 }
 
-// patience is how long a question may wait from now on.
-func (p *asker) patience() time.Duration {
+// questionTimeout is how long a question may wait from now on.
+func (p *questioner) questionTimeout() time.Duration {
 	limit := p.funnel.opts.HumanTimeout
 	if p.until.IsZero() {
 		return limit
@@ -150,7 +150,7 @@ func (p *asker) patience() time.Duration {
 	return min(limit, time.Until(p.until))
 }
 
-func pause(ctx context.Context, d time.Duration) error {
+func waitFor(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -185,10 +185,10 @@ func cannotAsk(err error) *refusal {
 	return &refusal{code: protocol.CodeFlowEnded, text: text}
 }
 
-// gateLive decides before any traffic whether all questions can be put to the
+// checkLegacyClient decides before any traffic whether all questions can be put to the
 // client, and spells them for its revision. The refusal, if any, is of the
 // request's family; nothing was asked.
-func (p *asker) gateLive(ctx context.Context, requests protocol.InputRequests) (protocol.InputRequests, *refusal) {
+func (p *questioner) checkLegacyClient(ctx context.Context, requests protocol.InputRequests) (protocol.InputRequests, *refusal) {
 	switch {
 	case p.funnel.opts.RefuseLegacy:
 		p.observe(ctx, ServerBug{p.where, fmt.Errorf("asked for input in revision %s, which the funnel is told to refuse", p.call.Version)})
@@ -206,7 +206,7 @@ func (p *asker) gateLive(ctx context.Context, requests protocol.InputRequests) (
 	}
 	copied := false
 	for i, q := range requests {
-		spelled, err := p.spell(q.Request)
+		spelled, err := p.downgrade(q.Request)
 		if err != nil {
 			return nil, &refusal{code: protocol.CodeCannotAsk, text: fmt.Sprintf("question %q: %v; use a client of a later revision", q.Key, err)}
 		}
@@ -218,7 +218,7 @@ func (p *asker) gateLive(ctx context.Context, requests protocol.InputRequests) (
 		}
 		requests[i].Request = spelled
 	}
-	p.visits.note(requests)
+	p.visits.noteVisits(requests)
 	return requests, nil
 }
 
@@ -232,13 +232,13 @@ type refusal struct {
 	always bool
 }
 
-// spell returns the question as the call's revision can carry it, or why it
+// downgrade returns the question as the call's revision can carry it, or why it
 // cannot. The author's own stays as it is.
-func (p *asker) spell(question protocol.InputRequest) (protocol.InputRequest, error) {
+func (p *questioner) downgrade(question protocol.InputRequest) (protocol.InputRequest, error) {
 	v := p.call.Version
 	switch q := question.(type) {
 	case *protocol.ElicitForm:
-		return spellForm(q, v)
+		return downgradeForm(q, v)
 	case *protocol.ElicitURL:
 		if v < protocol.V20251125 {
 			return nil, fmt.Errorf("revision %s cannot ask for a visit to a URL", v)
@@ -249,7 +249,7 @@ func (p *asker) spell(question protocol.InputRequest) (protocol.InputRequest, er
 		}
 		return &c, nil
 	case *protocol.CreateMessage:
-		if err := samplable(q, v); err != nil || v < protocol.V20251125 {
+		if err := checkSamplingIn(q, v); err != nil || v < protocol.V20251125 {
 			return q, err // without a capability for includeContext, all may be asked for it
 		}
 		return p.withoutContext(protocol.InputRequests{{Request: q}})[0].Request, nil
@@ -257,7 +257,7 @@ func (p *asker) spell(question protocol.InputRequest) (protocol.InputRequest, er
 	return question, nil
 }
 
-func spellForm(q *protocol.ElicitForm, v protocol.Version) (protocol.InputRequest, error) {
+func downgradeForm(q *protocol.ElicitForm, v protocol.Version) (protocol.InputRequest, error) {
 	if v < protocol.V20250618 {
 		return nil, fmt.Errorf("revision %s has no elicitation", v)
 	}
@@ -273,9 +273,9 @@ func spellForm(q *protocol.ElicitForm, v protocol.Version) (protocol.InputReques
 	return &c, nil
 }
 
-// samplable reports why revision v cannot carry a sampling question: tools and
+// checkSamplingIn reports why revision v cannot carry a sampling question: tools and
 // messages of several blocks came with 2025-11-25, audio with 2025-03-26.
-func samplable(q *protocol.CreateMessage, v protocol.Version) error {
+func checkSamplingIn(q *protocol.CreateMessage, v protocol.Version) error {
 	if v >= protocol.V20251125 {
 		return nil
 	}
@@ -299,20 +299,20 @@ func samplable(q *protocol.CreateMessage, v protocol.Version) error {
 	return nil
 }
 
-// legacyURLs answers a handler's URL elicitation error in the revision that has
+// answerLegacyURLs answers a handler's URL elicitation error in the revision that has
 // it, to clients that declare it; elsewhere it is a refusal.
-func (p *pass) legacyURLs(ctx context.Context, e *protocol.URLElicitationRequiredError) (protocol.Result, error) {
+func (p *exchange) answerLegacyURLs(ctx context.Context, e *protocol.URLElicitationRequiredError) (protocol.Result, error) {
 	missing := p.call.Capabilities.Missing(&protocol.ElicitURL{})
 	if p.call.Version != protocol.V20251125 || !missing.IsZero() {
 		p.observe(ctx, CapabilityRefused{p.where, missing})
-		return p.refuse(protocol.CodeCannotAsk, "the client cannot be asked to visit a URL, which this request needs; use a client of revision 2025-11-25 or later that declares elicitation.url")
+		return p.refuseFlow(protocol.CodeCannotAsk, "the client cannot be asked to visit a URL, which this request needs; use a client of revision 2025-11-25 or later that declares elicitation.url")
 	}
 	spelled, err := e.Legacy()
 	if err != nil {
-		return nil, p.bug(ctx, err)
+		return nil, p.reportBug(ctx, err)
 	}
 	if refusal := p.funnel.allowURL().RefuseAny(e.Elicitations); refusal != nil {
-		return nil, p.bug(ctx, refusal)
+		return nil, p.reportBug(ctx, refusal)
 	}
 	return nil, spelled
 }

@@ -12,76 +12,76 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// open verifies the state that came with the call, binds it to the call and
+// openState verifies the state that came with the call, binds it to the call and
 // claims it. It returns a result only for an exact replay of a claimed state.
 // A refusal is the frozen error: the reason stays with the observer.
-func (p *pass) open(ctx context.Context) (protocol.Result, error) {
-	if p.round == nil {
-		p.round = &p.first
+func (p *exchange) openState(ctx context.Context) (protocol.Result, error) {
+	if p.run == nil {
+		p.run = &p.first
 	} else { // a further leg of a call on a legacy connection
-		p.round = &round{}
+		p.run = &run{}
 	}
-	p.round.number, p.round.pass = 1, p
+	p.run.number, p.run.exchange = 1, p
 	p.where.Round = 1
 	text, present := p.call.State.Text()
-	if !present && p.left == nil {
+	if !present && p.localState == nil {
 		return nil, nil
 	}
 	if p.funnel.opts.Plain {
 		if len(text) > p.funnel.opts.MaxStateBytes {
-			return nil, p.rejected(ctx, &rejection{reason: ReasonTooLong})
+			return nil, p.reportRejection(ctx, &rejection{reason: ReasonTooLong})
 		}
-		p.round.plain = p.call.State
+		p.run.plain = p.call.State
 		return nil, nil
 	}
-	c, err := p.verified(ctx, text)
+	c, err := p.readState(ctx, text)
 	if _, refused := errors.AsType[*rejection](err); err != nil && !refused {
 		return nil, p.reportUnserved(ctx, err) // nothing is known about the state
 	}
 	if err != nil {
-		return nil, p.rejected(ctx, err)
+		return nil, p.reportRejection(ctx, err)
 	}
 	if c == nil { // expired, and allowed to start over
 		return nil, nil
 	}
-	if p.left == nil { // else nobody can have it twice
-		if result, err := p.take(ctx, c); err != nil || result != nil {
+	if p.localState == nil { // else nobody can have it twice
+		if result, err := p.claimState(ctx, c); err != nil || result != nil {
 			return result, err
 		}
 	}
 	p.prior = c
-	p.name(c.flow)
+	p.nameFlow(c.flow)
 	p.where.Round = c.round + 1
-	p.round.number = c.round + 1
-	p.round.asked, p.round.state, p.round.memos, p.round.version = c.asked, c.state, c.memos, c.version
-	p.round.id, p.round.identified = c.flow, true
+	p.run.number = c.round + 1
+	p.run.asked, p.run.state, p.run.memos, p.run.version = c.asked, c.state, c.memos, c.version
+	p.run.id, p.run.identified = c.flow, true
 	if !p.funnel.silent {
 		p.observe(ctx, Resumed{p.where, time.Since(c.issued), len(text)})
 	}
 	return nil, nil
 }
 
-// name tells observers which flow this is.
-func (p *pass) name(flow [16]byte) {
+// nameFlow tells observers which flow this is.
+func (p *exchange) nameFlow(flow [16]byte) {
 	if !p.funnel.silent {
 		p.where.Flow = hex.EncodeToString(flow[:])
 	}
 }
 
-// verified reads the state that came with the call, or that a round of it left.
-func (p *pass) verified(ctx context.Context, text string) (*claims, error) {
-	if p.left != nil {
-		return p.verify(p.left)
+// readState reads the state that came with the call, or that a round of it left.
+func (p *exchange) readState(ctx context.Context, text string) (*claims, error) {
+	if p.localState != nil {
+		return p.verifyClaims(p.localState)
 	}
-	plaintext, err := p.unseal(ctx, text)
+	plaintext, err := p.unsealState(ctx, text)
 	if err != nil {
 		return nil, err
 	}
-	return p.verify(plaintext)
+	return p.verifyClaims(plaintext)
 }
 
-// unseal returns what a state says.
-func (p *pass) unseal(ctx context.Context, text string) ([]byte, error) {
+// unsealState returns what a state says.
+func (p *exchange) unsealState(ctx context.Context, text string) ([]byte, error) {
 	if len(text) > p.funnel.opts.MaxStateBytes {
 		return nil, &rejection{reason: ReasonTooLong}
 	}
@@ -90,14 +90,14 @@ func (p *pass) unseal(ctx context.Context, text string) ([]byte, error) {
 		return nil, &rejection{sealReason(err), err}
 	}
 	if len(plaintext) > 0 && plaintext[0] == handleLayout {
-		return p.kept(ctx, plaintext)
+		return p.loadStored(ctx, plaintext)
 	}
 	return plaintext, nil
 }
 
-// verify reads claims and checks everything they are bound to. It returns nil
+// verifyClaims reads claims and checks everything they are bound to. It returns nil
 // and no error for an expired state where the flow may start over.
-func (p *pass) verify(plaintext []byte) (*claims, error) {
+func (p *exchange) verifyClaims(plaintext []byte) (*claims, error) {
 	c, err := decodeClaims(plaintext, &claims{
 		principal: p.call.Principal, method: p.call.Method, target: p.call.Target, audience: p.funnel.opts.Audience,
 	})
@@ -108,12 +108,12 @@ func (p *pass) verify(plaintext []byte) (*claims, error) {
 		return nil, &rejection{ReasonMalformed, err}
 	}
 	c.sealed = plaintext
-	if reason := p.binding(c); reason != "" {
+	if reason := p.checkBinding(c); reason != "" {
 		return nil, &rejection{reason: reason}
 	}
-	if reason := freshness(c, time.Now()); reason != "" {
+	if reason := checkFreshness(c, time.Now()); reason != "" {
 		if p.funnel.opts.RestartExpired && reason != ReasonFuture {
-			p.restart()
+			p.restartFlow()
 			return nil, nil
 		}
 		return nil, &rejection{reason: reason}
@@ -121,16 +121,16 @@ func (p *pass) verify(plaintext []byte) (*claims, error) {
 	return c, nil
 }
 
-// restart forgets what came with an expired state.
-func (p *pass) restart() {
+// restartFlow forgets what came with an expired state.
+func (p *exchange) restartFlow() {
 	for _, r := range p.call.Responses {
-		p.round.dropped = append(p.round.dropped, Dropped{r.Key, DropExpired})
+		p.run.dropped = append(p.run.dropped, Dropped{r.Key, DropExpired})
 	}
-	p.call.Responses, p.call.State, p.left = nil, protocol.RequestState{}, nil
+	p.call.Responses, p.call.State, p.localState = nil, protocol.RequestState{}, nil
 }
 
-// binding returns what of the call differs from what the state was sealed for.
-func (p *pass) binding(c *claims) Reason {
+// checkBinding returns what of the call differs from what the state was sealed for.
+func (p *exchange) checkBinding(c *claims) Reason {
 	switch {
 	case c.principal != p.call.Principal:
 		return ReasonPrincipal
@@ -147,7 +147,7 @@ func (p *pass) binding(c *claims) Reason {
 	return ""
 }
 
-func freshness(c *claims, now time.Time) Reason {
+func checkFreshness(c *claims, now time.Time) Reason {
 	switch {
 	case c.issued.After(now.Add(clockSkew)):
 		return ReasonFuture
@@ -159,7 +159,7 @@ func freshness(c *claims, now time.Time) Reason {
 	return ""
 }
 
-func (p *pass) rejected(ctx context.Context, err error) error {
+func (p *exchange) reportRejection(ctx context.Context, err error) error {
 	event := StateRejected{Where: p.where, Reference: newReference(), Reason: ReasonSealer, Err: err}
 	if r, ok := errors.AsType[*rejection](err); ok {
 		event.Reason, event.Err = r.reason, r.err
@@ -171,9 +171,9 @@ func (p *pass) rejected(ctx context.Context, err error) error {
 	return invalidState(event.Reference)
 }
 
-// take claims the state with the guard, if there is one. For an exact replay
+// claimState claims the state with the guard, if there is one. For an exact replay
 // it returns the outcome recorded then.
-func (p *pass) take(ctx context.Context, c *claims) (protocol.Result, error) {
+func (p *exchange) claimState(ctx context.Context, c *claims) (protocol.Result, error) {
 	guard := p.funnel.opts.Guard
 	if guard == nil {
 		return nil, nil
@@ -183,9 +183,9 @@ func (p *pass) take(ctx context.Context, c *claims) (protocol.Result, error) {
 	sum := sha256.Sum256(c.sealed)
 	id := hex.EncodeToString(sum[:16])
 	// A replica whose clock is behind accepts the state for a little longer.
-	err := guard.Claim(ctx, id, c.principal.owner(), fingerprint(p.call.Responses), c.expires.Add(clockSkew))
+	err := guard.Claim(ctx, id, c.principal.ownerDigest(), fingerprint(p.call.Responses), c.expires.Add(clockSkew))
 	if err == nil {
-		p.claim = id
+		p.claimID = id
 		return nil, nil
 	}
 	spent, ok := errors.AsType[*SpentError](err)
@@ -203,7 +203,7 @@ func (p *pass) take(ctx context.Context, c *claims) (protocol.Result, error) {
 		p.observe(ctx, LegRunning{p.where})
 		return nil, refuseCopy()
 	}
-	return nil, p.rejected(ctx, &rejection{reason: ReasonReplayed})
+	return nil, p.reportRejection(ctx, &rejection{reason: ReasonReplayed})
 }
 
 // copyRetryAfter is when to send a leg again that is being served: most take less.
@@ -215,10 +215,10 @@ func refuseCopy() *protocol.Error {
 	return quota.Refuse(quota.None, copyRetryAfter, "this request is being served already; send it again in %s to get its outcome", copyRetryAfter)
 }
 
-// commit records the outcome of a claimed state. Only results are recorded: an
+// commitClaim records the outcome of a claimed state. Only results are recorded: an
 // error says that nothing is known to have happened.
-func (p *pass) commit(ctx context.Context, result protocol.Result, err error) {
-	if p.claim == "" || err != nil {
+func (p *exchange) commitClaim(ctx context.Context, result protocol.Result, err error) {
+	if p.claimID == "" || err != nil {
 		return
 	}
 	// The newest revision can spell every outcome, questions included.
@@ -230,11 +230,11 @@ func (p *pass) commit(ctx context.Context, result protocol.Result, err error) {
 	p.endClaim(ctx, func(ctx context.Context, guard Guard, id string) error { return guard.Commit(ctx, id, data) })
 }
 
-// release ends a claim without an outcome: it gives it up if the handler never
+// releaseClaim ends a claim without an outcome: it gives it up if the handler never
 // started.
-func (p *pass) release(ctx context.Context) {
+func (p *exchange) releaseClaim(ctx context.Context) {
 	p.endClaim(ctx, func(ctx context.Context, guard Guard, id string) error {
-		if !p.start {
+		if !p.started {
 			return guard.Release(ctx, id)
 		}
 		return guard.Commit(ctx, id, nil)
@@ -243,9 +243,9 @@ func (p *pass) release(ctx context.Context) {
 
 // endClaim tells the guard, once, what came of the claim. The client may have gone;
 // that its state is spent must be kept anyway.
-func (p *pass) endClaim(ctx context.Context, end func(ctx context.Context, guard Guard, id string) error) {
-	id := p.claim
-	if p.claim = ""; id == "" {
+func (p *exchange) endClaim(ctx context.Context, end func(ctx context.Context, guard Guard, id string) error) {
+	id := p.claimID
+	if p.claimID = ""; id == "" {
 		return
 	}
 	if err := end(context.WithoutCancel(ctx), p.funnel.opts.Guard, id); err != nil {

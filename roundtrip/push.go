@@ -58,11 +58,11 @@ func (f *Funnel) TryPush(ctx context.Context, call Call, question protocol.Input
 // CanPush reports whether a plain question of a kind can be put to the client
 // while call runs. It is never so in modern revisions.
 func (f *Funnel) CanPush(call Call, kind protocol.InputKind) bool {
-	p, q := &asker{funnel: f, call: &call}, sampleQuestion(kind)
+	p, q := &questioner{funnel: f, call: &call}, sampleQuestion(kind)
 	if q == nil || p.checkPush(q) != nil {
 		return false
 	}
-	_, err := p.spellPush(q)
+	_, err := p.downgradePushed(q)
 	return err == nil
 }
 
@@ -70,29 +70,29 @@ func (f *Funnel) CanPush(call Call, kind protocol.InputKind) bool {
 // that the round bears a failure. What comes before and after the question is done
 // by others, so that the stack of a call that waits holds nothing of it.
 func (f *Funnel) pushUnder(ctx context.Context, call *Call, question protocol.InputRequest, optional bool) (json.RawMessage, error) {
-	p, err := f.pushAsker(ctx, roundFrom(ctx), call)
+	p, err := f.pushAsker(ctx, runFrom(ctx), call)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := p.pushOnce(ctx, question)
-	return p.settlePushed(ctx, question, raw, err, optional)
+	raw, err := p.pushAndWait(ctx, question)
+	return p.applyPushed(ctx, question, raw, err, optional)
 }
 
-// settlePushed decides what an answer, or a failure, means for the round.
-func (p *asker) settlePushed(ctx context.Context, question protocol.InputRequest, raw json.RawMessage, err error, optional bool) (json.RawMessage, error) {
-	r := roundFrom(ctx)
+// applyPushed decides what an answer, or a failure, means for the round.
+func (p *questioner) applyPushed(ctx context.Context, question protocol.InputRequest, raw json.RawMessage, err error, optional bool) (json.RawMessage, error) {
+	r := runFrom(ctx)
 	switch failed := err.(type) {
 	case nil:
-		r.settlePush(nil)
+		r.notePushedAnswer(nil)
 		return raw, nil
 	case *AnswerError:
 		if !optional {
-			r.settlePush(failed)
+			r.notePushedAnswer(failed)
 		}
 	case *invalidPushError:
 		return nil, endInvalidPush(ctx, failed.err)
 	default:
-		p.failPush(ctx, r, question.Kind(), err, optional)
+		p.failPushed(ctx, r, question.Kind(), err, optional)
 	}
 	return nil, err
 }
@@ -105,15 +105,15 @@ func (e *invalidPushError) Error() string { return e.err.Error() }
 // pushAsker returns who asks, of its own, because a goroutine that the handler
 // left behind must not look at a pass that goes on. In a run that is over, or
 // that is going to ask, nobody is asked.
-func (f *Funnel) pushAsker(ctx context.Context, r *round, call *Call) (*asker, error) {
-	p := &asker{}
+func (f *Funnel) pushAsker(ctx context.Context, r *run, call *Call) (*questioner, error) {
+	p := &questioner{}
 	p.attachCall(ctx, f, call, nil)
 	if r == nil {
 		return p, nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p.wait = r.pass.wait
+	p.wait = r.exchange.wait
 	if r.closed {
 		return p, nil
 	}
@@ -121,26 +121,26 @@ func (f *Funnel) pushAsker(ctx context.Context, r *round, call *Call) (*asker, e
 	case r.flow == nil:
 	case r.flow.end != nil:
 		return p, r.flow.end.err
-	case r.flow.asks():
+	case r.flow.asksClient():
 		return p, fmt.Errorf("%w: %s", ErrPending, questionKeys(r.flow.pending))
 	}
-	p.where, p.until = r.pass.where, r.pass.until
+	p.where, p.until = r.exchange.where, r.exchange.until
 	return p, nil
 }
 
-// pushOnce asks. What it returns is an answer to the question.
-func (p *asker) pushOnce(ctx context.Context, question protocol.InputRequest) (json.RawMessage, error) {
+// pushAndWait asks. What it returns is an answer to the question.
+func (p *questioner) pushAndWait(ctx context.Context, question protocol.InputRequest) (json.RawMessage, error) {
 	spelled, fields, err := p.preparePush(ctx, question)
 	if err != nil {
 		return nil, err
 	}
-	w, err := p.beginWaitingIn(ctx, roundFrom(ctx))
+	w, err := p.beginWaitingIn(ctx, runFrom(ctx))
 	if err != nil {
 		return nil, err
 	}
-	defer w.end()
+	defer w.endWaiting()
 	began := time.Now()
-	raw, err := p.push(&w.Context, spelled)
+	raw, err := p.pushQuestion(&w.Context, spelled)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (p *asker) pushOnce(ctx context.Context, question protocol.InputRequest) (j
 // waits.
 //
 //go:noinline
-func (p *asker) preparePush(ctx context.Context, question protocol.InputRequest) (protocol.InputRequest, *form.Form, error) {
+func (p *questioner) preparePush(ctx context.Context, question protocol.InputRequest) (protocol.InputRequest, *form.Form, error) {
 	if err := (&protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "question", Request: question}}}).Validate(); err != nil {
 		return nil, nil, &invalidPushError{err}
 	}
@@ -169,7 +169,7 @@ func (p *asker) preparePush(ctx context.Context, question protocol.InputRequest)
 	if err != nil {
 		return nil, nil, &invalidPushError{err}
 	}
-	spelled, cannot := p.spellPush(question)
+	spelled, cannot := p.downgradePushed(question)
 	if cannot != nil {
 		return nil, nil, cannot
 	}
@@ -178,9 +178,9 @@ func (p *asker) preparePush(ctx context.Context, question protocol.InputRequest)
 
 // checkPush returns why nothing of the kind can be pushed to the client, nil if it
 // can.
-func (p *asker) checkPush(question protocol.InputRequest) *PushError {
+func (p *questioner) checkPush(question protocol.InputRequest) *PushError {
 	method := question.Kind().Method()
-	if !p.legacy() {
+	if !p.isLegacy() {
 		return &PushError{
 			Method: method, Cause: fmt.Sprintf("revision %s has no requests from server to client", p.call.Version),
 			client: fmt.Sprintf("nobody could be asked: the server puts this question over a session, which connections of revision %s do not have; "+
@@ -196,9 +196,9 @@ func (p *asker) checkPush(question protocol.InputRequest) *PushError {
 	return missingPush(method, p.call.Capabilities.Missing(question))
 }
 
-// spellPush is spell for a question that is pushed.
-func (p *asker) spellPush(question protocol.InputRequest) (protocol.InputRequest, *PushError) {
-	spelled, err := p.spell(question)
+// downgradePushed is spell for a question that is pushed.
+func (p *questioner) downgradePushed(question protocol.InputRequest) (protocol.InputRequest, *PushError) {
+	spelled, err := p.downgrade(question)
 	if err != nil {
 		return nil, &PushError{
 			Method: question.Kind().Method(), Cause: err.Error(),
@@ -226,7 +226,7 @@ func missingText(missing protocol.ClientCapabilities) string {
 // the stack of a call that waits.
 //
 //go:noinline
-func (p *asker) acceptPushed(ctx context.Context, question protocol.InputRequest, fields *form.Form, raw json.RawMessage, waited time.Duration) (json.RawMessage, error) {
+func (p *questioner) acceptPushed(ctx context.Context, question protocol.InputRequest, fields *form.Form, raw json.RawMessage, waited time.Duration) (json.RawMessage, error) {
 	p.reportPushed(ctx, question, fields, raw, waited)
 	if fields == nil {
 		if _, _, err := interpret(question.Kind(), raw); err != nil {
@@ -244,7 +244,7 @@ func (p *asker) acceptPushed(ctx context.Context, question protocol.InputRequest
 
 // reportPushed tells the observer what a person decided on a question without a
 // key. Of an answer that cannot be read nothing is known.
-func (p *asker) reportPushed(ctx context.Context, question protocol.InputRequest, fields *form.Form, raw json.RawMessage, waited time.Duration) {
+func (p *questioner) reportPushed(ctx context.Context, question protocol.InputRequest, fields *form.Form, raw json.RawMessage, waited time.Duration) {
 	if p.funnel.silent {
 		return
 	}
@@ -253,16 +253,16 @@ func (p *asker) reportPushed(ctx context.Context, question protocol.InputRequest
 		return
 	}
 	q := Question{request: question, form: fields}
-	m, err := q.marked()
+	m, err := q.makeMark()
 	if err != nil {
 		return
 	}
-	p.reportAnswered(ctx, &asked{kind: question.Kind(), digest: q.digest(), mark: m}, outcome, waited)
+	p.reportAnswered(ctx, &pendingQuestion{kind: question.Kind(), digest: q.formDigest(), mark: m}, outcome, waited)
 }
 
 // checkPushedURL refuses a visit to a URL that must not be sent. A question that
 // is pushed has no key, so the refusal names the elicitation, if that has an id.
-func (p *asker) checkPushedURL(ctx context.Context, question protocol.InputRequest) error {
+func (p *questioner) checkPushedURL(ctx context.Context, question protocol.InputRequest) error {
 	visit, ok := question.(*protocol.ElicitURL)
 	if !ok {
 		return nil

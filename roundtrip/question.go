@@ -24,10 +24,10 @@ type Question struct {
 	carryForm bool       // the schema must travel in the state (RawForm)
 	expiresIn time.Duration
 	askAgain  bool
-	reworded  bool  // flow style: other words are the same question
-	optional  bool  // flow style: the handler can do without an answer
-	mark      mark  // flow style: which question this is
-	err       error // found while building; reported by the funnel
+	reworded  bool        // flow style: other words are the same question
+	optional  bool        // flow style: the handler can do without an answer
+	mark      journalMark // flow style: which question this is
+	err       error       // found while building; reported by the funnel
 }
 
 // ExpiresIn limits how long the client may take to answer, instead of the
@@ -47,7 +47,7 @@ func (q Question) AskAgain() Question {
 	return q
 }
 
-func (q Question) apply(d *draft) { d.questions = append(d.questions, q) }
+func (q Question) addTo(d *draft) { d.questions = append(d.questions, q) }
 
 // Elicit asks the person to fill in a form that is derived from the struct T;
 // see [Form] for how. The form is derived once a type. A T that the form

@@ -13,78 +13,78 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// ask turns the handler's questions into the result that the client gets:
+// askReturned turns the handler's questions into the result that the client gets:
 // checked, gated and with sealed state.
-func (p *pass) ask(ctx context.Context, asks *protocol.InputRequiredResult) (protocol.Result, error) {
-	d, err := p.drafted(asks)
+func (p *exchange) askReturned(ctx context.Context, asks *protocol.InputRequiredResult) (protocol.Result, error) {
+	d, err := p.readDraft(asks)
 	if err != nil {
-		return nil, p.bug(ctx, err)
+		return nil, p.reportBug(ctx, err)
 	}
-	if refused := p.nagged(d); refused != nil {
-		p.ended(ctx, EndRefused)
-		return p.refuse(protocol.CodeRefused, refused.Error()+adviceOn(refused))
+	if refused := p.repeatsRefusedQuestion(d); refused != nil {
+		p.reportFlowEnd(ctx, EndRefused)
+		return p.refuseFlow(protocol.CodeRefused, refused.Error()+adviceOn(refused))
 	}
-	p.round.checkUnread(d.questions)
+	p.run.checkUnread(d.questions)
 	p.reportAnswers(ctx)
-	if text := p.round.tooOftenInvalid(d.questions); text != "" {
-		p.ended(ctx, EndInvalid)
-		return p.refuse(protocol.CodeFlowEnded, text)
+	if text := p.run.tooOftenInvalid(d.questions); text != "" {
+		p.reportFlowEnd(ctx, EndInvalid)
+		return p.refuseFlow(protocol.CodeFlowEnded, text)
 	}
 	requests, refused := asks.InputRequests, error(nil)
-	if p.legacy() {
+	if p.isLegacy() {
 		var no *refusal
-		if requests, no = p.gateLive(ctx, requests); no != nil {
-			p.ended(ctx, EndFailed)
-			return p.refuse(no.code, no.text)
+		if requests, no = p.checkLegacyClient(ctx, requests); no != nil {
+			p.reportFlowEnd(ctx, EndFailed)
+			return p.refuseFlow(no.code, no.text)
 		}
-	} else if requests, refused = p.gate(ctx, requests); refused != nil {
+	} else if requests, refused = p.checkClient(ctx, requests); refused != nil {
 		return nil, refused
 	}
-	requests = p.round.explainUnfinished(p.round.explainRepeats(requests))
+	requests = p.run.explainUnfinished(p.run.explainRepeats(requests))
 	if p.funnel.opts.Plain {
 		if text, _ := d.plain.Text(); len(text) > p.funnel.opts.MaxStateBytes {
-			return nil, p.bug(ctx, fmt.Errorf("plain state of %d bytes is over the limit of %d", len(text), p.funnel.opts.MaxStateBytes))
+			return nil, p.reportBug(ctx, fmt.Errorf("plain state of %d bytes is over the limit of %d", len(text), p.funnel.opts.MaxStateBytes))
 		}
-		return p.out(ctx, asks, d, requests, d.plain)
+		return p.buildInputRequired(ctx, asks, d, requests, d.plain)
 	}
-	if p.round.number > p.funnel.opts.MaxRounds {
-		p.ended(ctx, EndRounds)
-		if text := p.round.giveVisitUp(p.funnel.opts.MaxRounds); text != "" {
-			return p.refuse(protocol.CodeFlowEnded, text)
+	if p.run.number > p.funnel.opts.MaxRounds {
+		p.reportFlowEnd(ctx, EndRounds)
+		if text := p.run.giveVisitUp(p.funnel.opts.MaxRounds); text != "" {
+			return p.refuseFlow(protocol.CodeFlowEnded, text)
 		}
-		return p.refuse(protocol.CodeFlowEnded, gaveUp(p.funnel.opts.MaxRounds, keys(requests), p.round.before(), p.round.lastFault(d.questions)))
+		return p.refuseFlow(protocol.CodeFlowEnded, gaveUp(p.funnel.opts.MaxRounds, requestKeys(requests), p.run.answeredKeys(), p.run.lastFaultText(d.questions)))
 	}
 	if err := p.digestArguments(); err != nil {
 		// Nothing can be bound to them. They came from the client.
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "%s", err)
 	}
-	next := p.next(d, time.Now())
-	if p.loses(&next) {
-		p.ended(ctx, EndStateLost)
-		return p.refuse(protocol.CodeFlowEnded,
+	next := p.nextClaims(d, time.Now())
+	if p.clientLosesState(&next) {
+		p.reportFlowEnd(ctx, EndStateLost)
+		return p.refuseFlow(protocol.CodeFlowEnded,
 			"the client keeps sending answers that cannot be used: it loses the requestState that belongs to them, or their shape is wrong; not asking again: use a client that returns requestState unchanged and answers in the shape of the question, and start the call again")
 	}
 	var state protocol.RequestState
-	if p.legacy() {
-		err = p.leave(&next)
+	if p.isLegacy() {
+		err = p.encodeLocalState(&next)
 	} else {
-		state, err = p.seal(ctx, &next)
+		state, err = p.sealState(ctx, &next)
 	}
 	if err != nil {
 		return nil, p.reportUnserved(ctx, err)
 	}
-	return p.out(ctx, asks, d, requests, state)
+	return p.buildInputRequired(ctx, asks, d, requests, state)
 }
 
-func (p *pass) out(ctx context.Context, asks *protocol.InputRequiredResult, d *draft, requests protocol.InputRequests, state protocol.RequestState) (protocol.Result, error) {
+func (p *exchange) buildInputRequired(ctx context.Context, asks *protocol.InputRequiredResult, d *draft, requests protocol.InputRequests, state protocol.RequestState) (protocol.Result, error) {
 	text, _ := state.Text()
 	if !p.funnel.silent {
 		left := -1
 		if !p.funnel.opts.Plain {
-			left = p.funnel.opts.MaxRounds - p.round.number
+			left = p.funnel.opts.MaxRounds - p.run.number
 		}
-		p.requested = InputRequested{p.where, kinds(requests), askedQuestions(d.questions), len(text), left}
-		if !p.legacy() {
+		p.requested = InputRequested{p.where, requestKinds(requests), askedQuestions(d.questions), len(text), left}
+		if !p.isLegacy() {
 			p.observe(ctx, p.requested)
 		}
 	}
@@ -96,12 +96,12 @@ func askedQuestions(questions []Question) []AskedQuestion {
 	for i := range questions {
 		q := &questions[i]
 		kind := q.request.Kind()
-		list[i] = AskedQuestion{q.key, kind, digestQuestion(kind, q.key, q.digest(), q.mark)}
+		list[i] = AskedQuestion{q.key, kind, digestQuestion(kind, q.key, q.formDigest(), q.mark)}
 	}
 	return list
 }
 
-func kinds(requests protocol.InputRequests) []protocol.InputKind {
+func requestKinds(requests protocol.InputRequests) []protocol.InputKind {
 	kinds := make([]protocol.InputKind, len(requests))
 	for i, q := range requests {
 		kinds[i] = q.Request.Kind()
@@ -109,17 +109,17 @@ func kinds(requests protocol.InputRequests) []protocol.InputKind {
 	return kinds
 }
 
-// drafted returns what the author said, for results that were built by
+// readDraft returns what the author said, for results that were built by
 // InputRequired and for hand-built ones, and checks it.
-func (p *asker) drafted(asks *protocol.InputRequiredResult) (*draft, error) {
+func (p *questioner) readDraft(asks *protocol.InputRequiredResult) (*draft, error) {
 	d, built := attachment.Of(asks).(*draft)
-	if !built || !d.describes(asks) {
-		hand, err := p.handBuilt(asks)
+	if !built || !d.matchesResult(asks) {
+		hand, err := p.readHandBuilt(asks)
 		if err != nil {
 			return nil, err
 		}
 		if d != nil {
-			hand.keep(d)
+			hand.restoreFrom(d)
 		}
 		d = hand
 	}
@@ -130,7 +130,7 @@ func (p *asker) drafted(asks *protocol.InputRequiredResult) (*draft, error) {
 }
 
 // checkDraft refuses a draft that cannot be sent. asks is the result with its questions.
-func (p *asker) checkDraft(d *draft, asks *protocol.InputRequiredResult) error {
+func (p *questioner) checkDraft(d *draft, asks *protocol.InputRequiredResult) error {
 	if err := d.firstError(); err != nil {
 		return err
 	}
@@ -149,24 +149,24 @@ func (p *asker) checkDraft(d *draft, asks *protocol.InputRequiredResult) error {
 			return err
 		}
 	}
-	if err := p.encodable(d); err != nil {
+	if err := p.checkEncodable(d); err != nil {
 		return err
 	}
 	return p.checkURLs(d.questions)
 }
 
-// describes reports whether questions and state are still those of the draft:
+// matchesResult reports whether questions and state are still those of the draft:
 // an author may have changed the result after building it.
-func (d *draft) describes(asks *protocol.InputRequiredResult) bool {
+func (d *draft) matchesResult(asks *protocol.InputRequiredResult) bool {
 	return d != nil && asks.RequestState == d.plain &&
 		slices.EqualFunc(d.questions, asks.InputRequests, func(q Question, r protocol.KeyedRequest) bool {
 			return q.key == r.Key && q.request == r.Request
 		})
 }
 
-// keep takes over from the draft of a result that was changed afterwards what
+// restoreFrom takes over from the draft of a result that was changed afterwards what
 // the result itself cannot say.
-func (d *draft) keep(old *draft) {
+func (d *draft) restoreFrom(old *draft) {
 	if d.err = old.err; !d.hasState {
 		d.state, d.hasState = old.state, old.hasState
 	}
@@ -179,10 +179,10 @@ func (d *draft) keep(old *draft) {
 	}
 }
 
-// encodable tries to encode the questions that can fail there, so that the
+// checkEncodable tries to encode the questions that can fail there, so that the
 // mistake is reported with its key. Forms of ours cannot. What an older
 // revision cannot carry is no mistake, so the latest one is asked.
-func (p *asker) encodable(d *draft) error {
+func (p *questioner) checkEncodable(d *draft) error {
 	for _, q := range d.questions {
 		if q.form != nil && !q.carryForm {
 			continue
@@ -194,9 +194,9 @@ func (p *asker) encodable(d *draft) error {
 	return nil
 }
 
-// handBuilt reads a result that an author or a gateway filled in itself. Its
+// readHandBuilt reads a result that an author or a gateway filled in itself. Its
 // state, if it has one, becomes the author's own.
-func (p *asker) handBuilt(asks *protocol.InputRequiredResult) (*draft, error) {
+func (p *questioner) readHandBuilt(asks *protocol.InputRequiredResult) (*draft, error) {
 	if err := asks.Validate(); err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func (p *asker) handBuilt(asks *protocol.InputRequiredResult) (*draft, error) {
 		if p.funnel.opts.Plain {
 			d.plain = asks.RequestState
 		} else {
-			WithState(text).apply(d)
+			WithState(text).addTo(d)
 		}
 	}
 	for _, r := range asks.InputRequests {
@@ -223,19 +223,19 @@ func (p *asker) handBuilt(asks *protocol.InputRequiredResult) (*draft, error) {
 	return d, nil
 }
 
-// nagged returns the refusal of a question that the handler repeats unchanged,
+// repeatsRefusedQuestion returns the refusal of a question that the handler repeats unchanged,
 // nil if it repeats none.
-func (p *pass) nagged(d *draft) error {
-	p.round.mu.Lock()
-	defer p.round.mu.Unlock()
-	p.round.settleVersion() // also of a handler that asked and read nothing
+func (p *exchange) repeatsRefusedQuestion(d *draft) error {
+	p.run.mu.Lock()
+	defer p.run.mu.Unlock()
+	p.run.fixVersionLocked() // also of a handler that asked and read nothing
 	for _, q := range d.questions {
-		a := p.round.find(q.key)
+		a := p.run.findAnswerLocked(q.key)
 		if a == nil || q.askAgain || (a.outcome != Declined && a.outcome != Cancelled) {
 			continue
 		}
 		// Which form a cold refusal was shown is not known.
-		if a.kind == q.request.Kind() && (a.unsolicited || a.digest == q.digest()) {
+		if a.kind == q.request.Kind() && (a.unsolicited || a.digest == q.formDigest()) {
 			if a.outcome == Declined {
 				return &DeclinedError{q.key}
 			}
@@ -245,18 +245,18 @@ func (p *pass) nagged(d *draft) error {
 	return nil
 }
 
-// digest identifies what a form question asks for. Other kinds have none: a
+// formDigest identifies what a form question asks for. Other kinds have none: a
 // URL often carries a nonce, and would never look the same twice.
-func (q Question) digest() [32]byte {
+func (q Question) formDigest() [32]byte {
 	if q.form == nil {
 		return [32]byte{}
 	}
 	return q.form.Digest()
 }
 
-// gate refuses questions that the client did not declare to be able to answer.
+// checkClient refuses questions that the client did not declare to be able to answer.
 // All are looked at first, so that one error names everything that is missing.
-func (p *asker) gate(ctx context.Context, requests protocol.InputRequests) (protocol.InputRequests, error) {
+func (p *questioner) checkClient(ctx context.Context, requests protocol.InputRequests) (protocol.InputRequests, error) {
 	var missing protocol.ClientCapabilities
 	for _, q := range requests {
 		missing = missing.Union(p.call.Capabilities.Missing(q.Request))
@@ -271,7 +271,7 @@ func (p *asker) gate(ctx context.Context, requests protocol.InputRequests) (prot
 // withoutContext drops includeContext from sampling questions to clients that
 // do not declare it: servers should not send it then, and it is only a wish
 // (client/sampling). The author's values stay untouched.
-func (p *asker) withoutContext(requests protocol.InputRequests) protocol.InputRequests {
+func (p *questioner) withoutContext(requests protocol.InputRequests) protocol.InputRequests {
 	if s := p.call.Capabilities.Sampling; s != nil && s.Context {
 		return requests
 	}
@@ -291,28 +291,28 @@ func (p *asker) withoutContext(requests protocol.InputRequests) protocol.InputRe
 	return requests
 }
 
-// seal writes the state of the next leg.
-func (p *pass) seal(ctx context.Context, c *claims) (protocol.RequestState, error) {
-	plaintext := c.append(make([]byte, 0, c.size()))
+// sealState writes the state of the next leg.
+func (p *exchange) sealState(ctx context.Context, c *claims) (protocol.RequestState, error) {
+	plaintext := c.appendTo(make([]byte, 0, c.encodedSize()))
 	text, err := p.sealText(ctx, plaintext)
 	if err == nil && len(text) > p.funnel.opts.MaxStateBytes && p.funnel.opts.StateStore != nil {
-		text, err = p.keep(ctx, plaintext, c)
+		text, err = p.storeState(ctx, plaintext, c)
 	}
 	if err != nil {
 		return protocol.RequestState{}, err
 	}
 	if len(text) > p.funnel.opts.MaxStateBytes {
-		return protocol.RequestState{}, c.tooLarge(len(text), p.funnel.opts.MaxStateBytes)
+		return protocol.RequestState{}, c.tooLargeError(len(text), p.funnel.opts.MaxStateBytes)
 	}
 	return protocol.StateText(text), nil
 }
 
-func (c *claims) tooLarge(size, limit int) error {
-	return fmt.Errorf("state of %d bytes is over the limit of %d; largest parts: %s", size, limit, c.largest())
+func (c *claims) tooLargeError(size, limit int) error {
+	return fmt.Errorf("state of %d bytes is over the limit of %d; largest parts: %s", size, limit, c.largestParts())
 }
 
 // sealText has the sealer seal.
-func (p *pass) sealText(ctx context.Context, plaintext []byte) (string, error) {
+func (p *exchange) sealText(ctx context.Context, plaintext []byte) (string, error) {
 	text, err := p.funnel.opts.Sealer.Seal(ctx, plaintext)
 	switch {
 	case err != nil:
@@ -323,24 +323,24 @@ func (p *pass) sealText(ctx context.Context, plaintext []byte) (string, error) {
 	return text, nil
 }
 
-// loses decides whether the flow is to end because answers never reach us.
-func (p *pass) loses(c *claims) bool {
+// clientLosesState decides whether the flow is to end because answers never reach us.
+func (p *exchange) clientLosesState(c *claims) bool {
 	switch {
-	case !p.unheard():
-		if p.prior != nil && p.prior.unheard > 0 {
-			p.funnel.losers.forget(p.loserKey())
+	case !p.allAnswersDropped():
+		if p.prior != nil && p.prior.roundsIgnored > 0 {
+			p.funnel.stateless.forgetCaller(p.callerKey())
 		}
 		return false
 	case p.prior == nil:
-		c.unheard = p.funnel.losers.count(p.loserKey(), time.Now())
+		c.roundsIgnored = p.funnel.stateless.countRetry(p.callerKey(), time.Now())
 	default:
-		c.unheard = p.prior.unheard + 1
+		c.roundsIgnored = p.prior.roundsIgnored + 1
 	}
-	return c.unheard >= maxUnheard
+	return c.roundsIgnored >= maxRoundsIgnored
 }
 
 // digestArguments makes sure that the digest of the call's arguments is known.
-func (p *pass) digestArguments() (err error) {
+func (p *exchange) digestArguments() (err error) {
 	if !p.digested {
 		p.arguments, err = digestArguments(p.call.Arguments)
 		p.digested = err == nil
@@ -348,21 +348,21 @@ func (p *pass) digestArguments() (err error) {
 	return err
 }
 
-// next returns the claims of the leg that the questions lead to.
-func (p *pass) next(d *draft, now time.Time) claims {
+// nextClaims returns the claims of the leg that the questions lead to.
+func (p *exchange) nextClaims(d *draft, now time.Time) claims {
 	c := claims{
 		principal: p.call.Principal, method: p.call.Method, target: p.call.Target,
-		audience: p.funnel.opts.Audience, arguments: p.arguments, round: p.round.number, issued: now,
+		audience: p.funnel.opts.Audience, arguments: p.arguments, round: p.run.number, issued: now,
 	}
-	p.round.mu.Lock()
-	c.flow, c.version, c.memos, c.state = p.round.identity(), p.round.version, p.round.memos, p.round.state
-	p.round.mu.Unlock()
+	p.run.mu.Lock()
+	c.flow, c.version, c.memos, c.state = p.run.flowIDLocked(), p.run.version, p.run.memos, p.run.state
+	p.run.mu.Unlock()
 	if p.prior != nil {
 		c.deadline = p.prior.deadline
 	} else {
 		c.deadline = now.Add(p.funnel.opts.FlowTTL)
 	}
-	p.name(c.flow)
+	p.nameFlow(c.flow)
 	c.expires = now.Add(d.expiresIn(p.funnel.opts.RoundTTL))
 	if c.expires.After(c.deadline) {
 		c.expires = c.deadline
@@ -371,31 +371,31 @@ func (p *pass) next(d *draft, now time.Time) claims {
 		c.state = d.state
 	}
 	if len(d.questions) > 0 {
-		c.asked = make([]asked, 0, len(d.questions))
+		c.asked = make([]pendingQuestion, 0, len(d.questions))
 	}
 	for _, q := range d.questions {
-		a := asked{key: q.key, kind: q.request.Kind(), digest: q.digest(), mark: q.mark}
-		_, a.mark.invalid = p.round.faultOf(q.key)
+		a := pendingQuestion{key: q.key, kind: q.request.Kind(), digest: q.formDigest(), mark: q.mark}
+		_, a.mark.invalid = p.run.faultOf(q.key)
 		if q.carryForm && !q.mark.set { // in flow style the handler brings it every time
 			a.schema = q.form.Schema()
 		}
 		c.asked = append(c.asked, a)
 	}
-	c.answers = p.carried(d)
+	c.answers = p.carriedAnswers(d)
 	return c
 }
 
-// carried returns the answers that later rounds may read: all that were given,
+// carriedAnswers returns the answers that later rounds may read: all that were given,
 // less those whose question is asked again, those that nobody could make sense
 // of, and cold ones that nobody read.
-func (p *pass) carried(d *draft) []*answer {
-	p.round.mu.Lock()
-	defer p.round.mu.Unlock()
-	if len(p.round.answers) == 0 {
+func (p *exchange) carriedAnswers(d *draft) []*answer {
+	p.run.mu.Lock()
+	defer p.run.mu.Unlock()
+	if len(p.run.answers) == 0 {
 		return nil
 	}
-	out := make([]*answer, 0, len(p.round.answers))
-	for _, a := range p.round.answers {
+	out := make([]*answer, 0, len(p.run.answers))
+	for _, a := range p.run.answers {
 		again := slices.ContainsFunc(d.questions, func(q Question) bool { return q.key == a.key })
 		usable := a.outcome > Missing && a.outcome < Invalid
 		if a.unsolicited {
@@ -410,8 +410,8 @@ func (p *pass) carried(d *draft) []*answer {
 	return out
 }
 
-// largest names the parts of a state that take the most room.
-func (c *claims) largest() string {
+// largestParts names the parts of a state that take the most room.
+func (c *claims) largestParts() string {
 	type part struct {
 		name string
 		size int
@@ -434,7 +434,7 @@ func (c *claims) largest() string {
 	return strings.Join(names, ", ")
 }
 
-func keys(requests protocol.InputRequests) string {
+func requestKeys(requests protocol.InputRequests) string {
 	names := make([]string, len(requests))
 	for i, q := range requests {
 		names[i] = q.Key

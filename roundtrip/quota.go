@@ -36,10 +36,10 @@ const defaultQuotaRetry = time.Second
 // reportUnserved reports why a guard or a store could not serve a request, and
 // returns what the client learns: for want of room when to come back, otherwise
 // an internal error.
-func (p *pass) reportUnserved(ctx context.Context, err error) *protocol.Error {
+func (p *exchange) reportUnserved(ctx context.Context, err error) *protocol.Error {
 	full, ok := errors.AsType[*QuotaError](err)
 	if !ok {
-		return p.bug(ctx, err)
+		return p.reportBug(ctx, err)
 	}
 	after := full.RetryAfter
 	if after <= 0 {
@@ -50,7 +50,7 @@ func (p *pass) reportUnserved(ctx context.Context, err error) *protocol.Error {
 	if full.Limit == string(quota.Share) {
 		whose = " of this caller"
 	}
-	if p.claim != "" && p.start {
+	if p.claimID != "" && p.started {
 		what = "start the call again" // the state that came with this request is spent
 	}
 	return quota.Refuse(quota.Limit(full.Limit), after, "too many unfinished calls%s; %s in %s",

@@ -9,17 +9,17 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// round is one run of a handler: what was answered so far, the author's state
+// run is one run of a handler: what was answered so far, the author's state
 // and which leg this is. It travels in the handler's context, so that helpers
 // work under any host's handler signature.
-type round struct {
-	number int
-	pass   *pass
-	ctx    roundContext // of the handler
+type run struct {
+	number   int
+	exchange *exchange
+	ctx      handlerContext // of the handler
 
 	mu      sync.Mutex // guards what follows: handlers may read concurrently
 	answers []*answer
-	asked   []asked // in the leg before
+	asked   []pendingQuestion // in the leg before
 	dropped []Dropped
 	state   json.RawMessage // the author's, nil when absent
 	plain   protocol.RequestState
@@ -33,20 +33,20 @@ type round struct {
 	identified bool
 }
 
-type roundKey struct{}
+type runKey struct{}
 
-// withoutRound hides the round of a request that ctx is served within.
-func withoutRound(ctx context.Context) context.Context {
-	return context.WithValue(ctx, roundKey{}, (*round)(nil))
+// withoutRun hides the round of a request that ctx is served within.
+func withoutRun(ctx context.Context) context.Context {
+	return context.WithValue(ctx, runKey{}, (*run)(nil))
 }
 
-func roundFrom(ctx context.Context) *round {
-	r, _ := ctx.Value(roundKey{}).(*round)
+func runFrom(ctx context.Context) *run {
+	r, _ := ctx.Value(runKey{}).(*run)
 	return r
 }
 
-// answered lists the keys of all answers.
-func (r *round) answered() string {
+// answeredKeysLocked lists the keys of all answers.
+func (r *run) answeredKeysLocked() string {
 	names := make([]string, len(r.answers))
 	for i, a := range r.answers {
 		names[i] = a.key
@@ -54,19 +54,19 @@ func (r *round) answered() string {
 	return strings.Join(names, ", ")
 }
 
-// before lists them for a flow that is given up, in flow style only: guard style
+// answeredKeys lists them for a flow that is given up, in flow style only: guard style
 // knows its own.
-func (r *round) before() string {
+func (r *run) answeredKeys() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.flow == nil {
 		return ""
 	}
-	return r.answered()
+	return r.answeredKeysLocked()
 }
 
-// find returns the answer recorded under key, nil when there is none.
-func (r *round) find(key string) *answer {
+// findAnswerLocked returns the answer recorded under key, nil when there is none.
+func (r *run) findAnswerLocked(key string) *answer {
 	for _, a := range r.answers {
 		if a.key == key {
 			return a
@@ -76,7 +76,7 @@ func (r *round) find(key string) *answer {
 }
 
 // unreadRefusals returns the refusals that the handler has not looked at.
-func (r *round) unreadRefusals() (unread []*answer) {
+func (r *run) unreadRefusals() (unread []*answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.answers {
@@ -88,12 +88,12 @@ func (r *round) unreadRefusals() (unread []*answer) {
 }
 
 // RequestID implements [requestid.Named].
-func (r *round) RequestID() string { return r.pass.where.Request }
+func (r *run) RequestID() string { return r.exchange.where.Request }
 
 // Number returns which leg of a flow the handler is serving: 1 for the
 // original request, 2 for its first retry, and so on. It is 0 outside a round.
 func Number(ctx context.Context) int {
-	if r := roundFrom(ctx); r != nil {
+	if r := runFrom(ctx); r != nil {
 		return r.number
 	}
 	return 0
@@ -125,7 +125,7 @@ const (
 // DroppedAnswers lists the answers of this leg that were not used, in the
 // order in which they came.
 func DroppedAnswers(ctx context.Context) []Dropped {
-	if r := roundFrom(ctx); r != nil {
+	if r := runFrom(ctx); r != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return append([]Dropped(nil), r.dropped...)

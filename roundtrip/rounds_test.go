@@ -14,7 +14,7 @@ import (
 
 // insatiable asks something new in every round.
 func insatiable(ctx context.Context) (protocol.Result, error) {
-	return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", roundtrip.Number(ctx)), "And?"))
+	return askQuestions(roundtrip.Elicit[Confirmation](fmt.Sprint("q", roundtrip.Number(ctx)), "And?"))
 }
 
 func TestRoundCap(t *testing.T) {
@@ -52,7 +52,7 @@ func TestRoundCapOfOtherFamilies(t *testing.T) {
 func TestStateOnlyRounds(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		n, _ := roundtrip.State[int](ctx)
-		return ask(roundtrip.WithState(n + 1))
+		return askQuestions(roundtrip.WithState(n + 1))
 	})
 	for range 8 {
 		if asked := c.ask(); asked.InputRequests != nil {
@@ -67,7 +67,7 @@ func consent(ctx context.Context) (protocol.Result, error) {
 	if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); ok {
 		return say("done")
 	}
-	return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+	return askQuestions(roundtrip.Elicit[Confirmation]("k", "?"))
 }
 
 // TestClientThatLosesTheState answers without the state: it is asked twice,
@@ -124,11 +124,11 @@ func TestClientThatRecovers(t *testing.T) {
 	// One that lost the state once and then brings it is taken off the table.
 	c = newClient(t, roundtrip.Options{}, consent)
 	c.answer("k", accepted).ask("k")
-	if n := c.funnel.Losers(); n != 1 {
+	if n := c.funnel.StatelessCallers(); n != 1 {
 		t.Fatalf("%d losers, want 1", n)
 	}
 	c.answer("k", `{"action":"accept"}`).ask("k")
-	if n := c.funnel.Losers(); n != 0 {
+	if n := c.funnel.StatelessCallers(); n != 0 {
 		t.Errorf("%d losers after the client came back with its state, want none", n)
 	}
 }
@@ -139,7 +139,7 @@ func TestLosersAreForgottenInTime(t *testing.T) {
 		for range 5 {
 			c.call.State = protocol.RequestState{}
 			c.answer("k", accepted).ask("k")
-			time.Sleep(roundtrip.LoserTTL + time.Second)
+			time.Sleep(roundtrip.StatelessCallerTTL + time.Second)
 		}
 	})
 }
@@ -147,12 +147,12 @@ func TestLosersAreForgottenInTime(t *testing.T) {
 // TestLoserTableIsBounded has more clients lose their state than are counted.
 func TestLoserTableIsBounded(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, consent)
-	for n := range roundtrip.MaxLosers + 50 {
+	for n := range roundtrip.MaxStatelessCallers + 50 {
 		c.call = toolCall()
 		c.call.Principal.Subject = fmt.Sprint("user", n)
 		c.answer("k", accepted).ask("k")
 	}
-	if n := c.funnel.Losers(); n != roundtrip.MaxLosers {
-		t.Errorf("%d losers are remembered, want %d", n, roundtrip.MaxLosers)
+	if n := c.funnel.StatelessCallers(); n != roundtrip.MaxStatelessCallers {
+		t.Errorf("%d losers are remembered, want %d", n, roundtrip.MaxStatelessCallers)
 	}
 }

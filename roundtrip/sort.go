@@ -9,38 +9,38 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// sort puts the answers that came with the call where the handler finds them.
+// sortAnswers puts the answers that came with the call where the handler finds them.
 // Only answers to questions that the sealed state says were asked count, in
 // the shape that each question requires; the rest is dropped and reported.
 // Schemas are applied where an answer is read, because only the reader knows
 // the form.
-func (p *pass) sort(ctx context.Context) {
-	p.unused = 0
+func (p *exchange) sortAnswers(ctx context.Context) {
+	p.answersDropped = 0
 	if p.prior != nil {
-		p.round.answers = p.prior.answers
+		p.run.answers = p.prior.answers
 	}
 	cold := 0 // how many more are taken
 	if p.call.AcceptCold || p.funnel.opts.Plain {
-		cold = maxCold
+		cold = maxUnsolicited
 	}
 	for _, r := range p.call.Responses {
-		q := p.asked(r.Key)
+		q := p.findAsked(r.Key)
 		switch {
-		case p.round.find(r.Key) != nil:
-			p.drop(r.Key, DropUnsolicited) // has been answered
+		case p.run.findAnswerLocked(r.Key) != nil:
+			p.dropAnswer(r.Key, DropUnsolicited) // has been answered
 		case q != nil:
-			p.accept(ctx, q, r)
+			p.acceptAnswer(ctx, q, r)
 		case cold > 0:
 			cold--
-			p.round.answers = append(p.round.answers, &answer{
-				key: r.Key, content: r.Result, round: p.round.number, unsolicited: true,
+			p.run.answers = append(p.run.answers, &answer{
+				key: r.Key, content: r.Result, round: p.run.number, unsolicited: true,
 			})
 		default:
-			p.drop(r.Key, DropUnsolicited)
+			p.dropAnswer(r.Key, DropUnsolicited)
 		}
 	}
-	if len(p.round.dropped) > 0 {
-		p.observe(ctx, AnswersDropped{p.where, p.round.dropped})
+	if len(p.run.dropped) > 0 {
+		p.observe(ctx, AnswersDropped{p.where, p.run.dropped})
 	}
 }
 
@@ -48,9 +48,9 @@ func (p *pass) sort(ctx context.Context) {
 // asked for. What a flow asks is bounded by the size of its state; here only the
 // client decides, and every answer that is kept is looked at for each that
 // follows. Nobody is asked as much at once.
-const maxCold = 256
+const maxUnsolicited = 256
 
-func (p *pass) asked(key string) *asked {
+func (p *exchange) findAsked(key string) *pendingQuestion {
 	if p.prior == nil {
 		return nil
 	}
@@ -62,15 +62,15 @@ func (p *pass) asked(key string) *asked {
 	return nil
 }
 
-func (p *pass) accept(ctx context.Context, q *asked, r protocol.KeyedResponse) {
+func (p *exchange) acceptAnswer(ctx context.Context, q *pendingQuestion, r protocol.KeyedResponse) {
 	outcome, content, err := interpret(q.kind, r.Result)
 	if err != nil {
-		p.drop(r.Key, DropMalformed)
+		p.dropAnswer(r.Key, DropMalformed)
 		return
 	}
-	p.round.answers = append(p.round.answers, &answer{
+	p.run.answers = append(p.run.answers, &answer{
 		key: q.key, kind: q.kind, outcome: outcome, digest: q.digest, schema: q.schema, mark: q.mark,
-		content: content, round: p.round.number,
+		content: content, round: p.run.number,
 	})
 	if !p.funnel.silent {
 		p.reportAnswered(ctx, q, outcome, time.Since(p.prior.issued))
@@ -78,91 +78,91 @@ func (p *pass) accept(ctx context.Context, q *asked, r protocol.KeyedResponse) {
 }
 
 // reportAnswered tells the observer what a person has decided.
-func (p *asker) reportAnswered(ctx context.Context, q *asked, outcome Outcome, waited time.Duration) {
+func (p *questioner) reportAnswered(ctx context.Context, q *pendingQuestion, outcome Outcome, waited time.Duration) {
 	p.observe(ctx, Answered{
 		Where: p.where, Key: q.key, Kind: q.kind, Outcome: outcome, Principal: p.call.Principal,
 		QuestionDigest: digestQuestion(q.kind, q.key, q.digest, q.mark), Waited: waited,
 	})
 }
 
-func (p *pass) drop(key string, reason DropReason) {
-	p.unused++
-	p.round.dropped = append(p.round.dropped, Dropped{key, reason})
+func (p *exchange) dropAnswer(key string, reason DropReason) {
+	p.answersDropped++
+	p.run.dropped = append(p.run.dropped, Dropped{key, reason})
 }
 
-// unheard reports whether answers came and none of them could be used.
-func (p *pass) unheard() bool {
-	return len(p.call.Responses) > 0 && p.unused == len(p.call.Responses)
+// allAnswersDropped reports whether answers came and none of them could be used.
+func (p *exchange) allAnswersDropped() bool {
+	return len(p.call.Responses) > 0 && p.answersDropped == len(p.call.Responses)
 }
 
 // maxUnheard is after how many rounds of answers that were all dropped a flow
 // is ended instead of asking again: the client loses the state, or garbles the
 // answers, and the person would be asked for ever.
-const maxUnheard = 2
+const maxRoundsIgnored = 2
 
-// loserTable counts, for requests that came with answers but without state,
+// statelessRetries counts, for requests that came with answers but without state,
 // how often they did: nothing in the request itself can tell. It is the only
 // memory a funnel has of its clients, kept for misbehaving ones only and
 // bounded in number and time.
-type loserTable struct {
+type statelessRetries struct {
 	mu      sync.Mutex
-	entries map[[32]byte]loser
+	entries map[[32]byte]statelessCaller
 }
 
-type loser struct {
-	count int
-	seen  time.Time
+type statelessCaller struct {
+	retries int
+	seen    time.Time
 }
 
 const (
-	maxLosers = 1024
-	loserTTL  = 10 * time.Minute
+	maxStatelessCallers = 1024
+	statelessCallerTTL  = 10 * time.Minute
 )
 
-// count notes one more such request and returns how many there were.
-func (t *loserTable) count(key [32]byte, now time.Time) int {
+// countRetry notes one more such request and returns how many there were.
+func (t *statelessRetries) countRetry(key [32]byte, now time.Time) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := t.entries[key]
-	if now.Sub(l.seen) > loserTTL {
-		l.count = 0
+	if now.Sub(l.seen) > statelessCallerTTL {
+		l.retries = 0
 	}
 	if t.entries == nil {
-		t.entries = map[[32]byte]loser{}
+		t.entries = map[[32]byte]statelessCaller{}
 	}
-	if len(t.entries) >= maxLosers {
-		t.evict(now)
+	if len(t.entries) >= maxStatelessCallers {
+		t.evictLocked(now)
 	}
-	l.count, l.seen = l.count+1, now
+	l.retries, l.seen = l.retries+1, now
 	t.entries[key] = l
-	return l.count
+	return l.retries
 }
 
-// evict makes room: the expired entries, or any one when none is.
-func (t *loserTable) evict(now time.Time) {
+// evictLocked makes room: the expired entries, or any one when none is.
+func (t *statelessRetries) evictLocked(now time.Time) {
 	var victim [32]byte
 	for key, l := range t.entries {
-		if now.Sub(l.seen) > loserTTL {
+		if now.Sub(l.seen) > statelessCallerTTL {
 			delete(t.entries, key)
 		}
 		victim = key
 	}
-	if len(t.entries) >= maxLosers {
+	if len(t.entries) >= maxStatelessCallers {
 		delete(t.entries, victim)
 	}
 }
 
-// forget drops the count: the client came back with its state.
-func (t *loserTable) forget(key [32]byte) {
+// forgetCaller drops the count: the client came back with its state.
+func (t *statelessRetries) forgetCaller(key [32]byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.entries, key)
 }
 
-// loserKey identifies a caller and its request.
-func (p *pass) loserKey() [32]byte {
+// callerKey identifies a caller and its request.
+func (p *exchange) callerKey() [32]byte {
 	c := claims{
 		principal: p.call.Principal, method: p.call.Method, target: p.call.Target, arguments: p.arguments,
 	}
-	return sha256.Sum256(c.append(nil))
+	return sha256.Sum256(c.appendTo(nil))
 }

@@ -69,7 +69,7 @@ func NewMemoryStateStore(max int) *MemoryStateStore {
 		max = MaxStoreEntries
 	}
 	return &MemoryStateStore{states: quota.NewStore(quota.StoreOptions[[]byte]{
-		MaxEntries: int64(max), MaxBytes: MaxStoreBytes, Local: Local().owner(),
+		MaxEntries: int64(max), MaxBytes: MaxStoreBytes, Local: Local().ownerDigest(),
 	})}
 }
 

@@ -30,11 +30,11 @@ func (PushFailed) event() {}
 // WithRoundOf returns ctx as part of the round that handler, the context of a
 // handler, is of: for hosts whose calls that push may be given any context.
 func WithRoundOf(ctx, handler context.Context) context.Context {
-	r := roundFrom(handler)
-	if r == nil || r == roundFrom(ctx) {
+	r := runFrom(handler)
+	if r == nil || r == runFrom(ctx) {
 		return ctx
 	}
-	return context.WithValue(ctx, roundKey{}, r)
+	return context.WithValue(ctx, runKey{}, r)
 }
 
 // CanAsk reports whether a question of a kind can be put to the client of the
@@ -44,8 +44,8 @@ func WithRoundOf(ctx, handler context.Context) context.Context {
 // that an older revision does not know, may be refused all the same; [IfPossible]
 // covers those, too.
 func CanAsk(ctx context.Context, kind protocol.InputKind) bool {
-	r, q := roundFrom(ctx), sampleQuestion(kind)
-	return r != nil && q != nil && r.pass.checkAskable(q) == nil
+	r, q := runFrom(ctx), sampleQuestion(kind)
+	return r != nil && q != nil && r.exchange.checkAskable(q) == nil
 }
 
 // IfPossible has a question of flow style fail instead of ending the flow where
@@ -77,8 +77,8 @@ func sampleQuestion(kind protocol.InputKind) protocol.InputRequest {
 
 // checkAskable returns why a question that the handler returns, or asks in flow
 // style, cannot be asked, nil if it can.
-func (p *asker) checkAskable(question protocol.InputRequest) *PushError {
-	if !p.legacy() {
+func (p *questioner) checkAskable(question protocol.InputRequest) *PushError {
+	if !p.isLegacy() {
 		return missingPush(question.Kind().Method(), p.call.Capabilities.Missing(question))
 	}
 	if p.funnel.opts.RefuseLegacy {
@@ -87,7 +87,7 @@ func (p *asker) checkAskable(question protocol.InputRequest) *PushError {
 	if err := p.checkPush(question); err != nil {
 		return err
 	}
-	_, err := p.spellPush(question)
+	_, err := p.downgradePushed(question)
 	return err
 }
 
@@ -96,7 +96,7 @@ const refusedLegacyText = "this request asks questions, which needs a client of 
 
 // checkOptional returns the error of a call in flow style that cannot be asked
 // and whose handler can do without, nil where asking goes on.
-func (r *round) checkOptional(ctx context.Context, missing []Question) error {
+func (r *run) checkOptional(ctx context.Context, missing []Question) error {
 	var failed *PushError
 	var kind protocol.InputKind
 	for i := range missing {
@@ -104,18 +104,18 @@ func (r *round) checkOptional(ctx context.Context, missing []Question) error {
 		if !q.optional {
 			continue
 		}
-		if err := r.pass.checkAskable(q.request); err != nil {
+		if err := r.exchange.checkAskable(q.request); err != nil {
 			failed, kind = err, q.request.Kind()
 		}
 	}
 	if failed == nil {
 		return nil
 	}
-	p, err := r.pass.funnel.pushAsker(ctx, r, r.pass.call)
+	p, err := r.exchange.funnel.pushAsker(ctx, r, r.exchange.call)
 	if err != nil {
 		return err
 	}
-	p.failPush(ctx, r, kind, failed, true)
+	p.failPushed(ctx, r, kind, failed, true)
 	return failed
 }
 
@@ -135,14 +135,14 @@ func allOptional(questions []Question) bool {
 // with a refusal unless the host tolerates it. A handler's own end of ctx is no
 // failure.
 func (f *Funnel) NoteFailedPush(ctx context.Context, call Call, kind protocol.InputKind, err error, tolerated bool) {
-	r := roundFrom(ctx)
+	r := runFrom(ctx)
 	if p, over := f.pushAsker(ctx, r, &call); over == nil {
-		p.failPush(ctx, r, kind, err, tolerated)
+		p.failPushed(ctx, r, kind, err, tolerated)
 	}
 }
 
-// failPush decides what becomes of a run whose question failed.
-func (p *asker) failPush(ctx context.Context, r *round, kind protocol.InputKind, err error, tolerated bool) {
+// failPushed decides what becomes of a run whose question failed.
+func (p *questioner) failPushed(ctx context.Context, r *run, kind protocol.InputKind, err error, tolerated bool) {
 	if r != nil && ctx.Err() != nil && r.ctx.Err() == nil {
 		return // withdrawn by the handler, which chose to do without
 	}
@@ -155,7 +155,7 @@ func (p *asker) failPush(ctx context.Context, r *round, kind protocol.InputKind,
 // endInvalidPush ends the run of ctx for a question that is the server's mistake.
 // The client gets the error if it is one of the protocol.
 func endInvalidPush(ctx context.Context, err error) error {
-	r := roundFrom(ctx)
+	r := runFrom(ctx)
 	if r == nil {
 		return err
 	}
@@ -168,19 +168,19 @@ func endInvalidPush(ctx context.Context, err error) error {
 }
 
 // endWith settles the run, of guard style as well.
-func (r *round) endWith(e *ending) {
+func (r *run) endWith(e *ending) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return
 	}
 	r.startFlowLocked()
-	_ = r.ends(e)
+	_ = r.endLocked(e)
 }
 
-// settlePush notes how the last question was answered that was pushed: with
+// notePushedAnswer notes how the last question was answered that was pushed: with
 // something that does not fit, or, nil, well.
-func (r *round) settlePush(invalid *AnswerError) {
+func (r *run) notePushedAnswer(invalid *AnswerError) {
 	if r == nil {
 		return
 	}
@@ -190,7 +190,7 @@ func (r *round) settlePush(invalid *AnswerError) {
 		return
 	}
 	r.startFlowLocked()
-	r.flow.unfit = invalid
+	r.flow.invalidAnswer = invalid
 }
 
 // completes reports whether what a handler returned is a success.
@@ -207,17 +207,17 @@ func completes(result protocol.Result, err error) bool {
 	return true
 }
 
-// refuseUnfit ends a run that would complete on an answer that does not fit.
-func (p *pass) refuseUnfit(ctx context.Context, unfit *AnswerError) (protocol.Result, error) {
+// refuseInvalidAnswer ends a run that would complete on an answer that does not fit.
+func (p *exchange) refuseInvalidAnswer(ctx context.Context, unfit *AnswerError) (protocol.Result, error) {
 	p.observe(ctx, ServerBug{p.where, errors.Join(errors.New("the handler completes although the last answer was not valid"), unfit)})
-	p.ended(ctx, EndFailed)
-	return p.refuse(protocol.CodeFlowEnded, unfit.Error()+"; call again and answer the question anew")
+	p.reportFlowEnd(ctx, EndFailed)
+	return p.refuseFlow(protocol.CodeFlowEnded, unfit.Error()+"; call again and answer the question anew")
 }
 
 // refuseUnfinished ends a run that would complete although a visit is not
 // finished.
-func (p *pass) refuseUnfinished(ctx context.Context, key string) (protocol.Result, error) {
+func (p *exchange) refuseUnfinished(ctx context.Context, key string) (protocol.Result, error) {
 	p.observe(ctx, ServerBug{p.where, fmt.Errorf("the handler completes although the visit %q is not finished", key)})
-	p.ended(ctx, EndFailed)
-	return p.refuse(protocol.CodeFlowEnded, fmt.Sprintf("the visit %q is not finished; %s", key, howToFinish))
+	p.reportFlowEnd(ctx, EndFailed)
+	return p.refuseFlow(protocol.CodeFlowEnded, fmt.Sprintf("the visit %q is not finished; %s", key, howToFinish))
 }

@@ -13,7 +13,7 @@ import (
 // code does not exist. Each question's key is the elicitation's id where that
 // is there and free, otherwise url-elicitation-N with the first free N from
 // its position on; the id itself is not sent.
-func (p *pass) convertURLs(e *protocol.URLElicitationRequiredError) (*protocol.InputRequiredResult, error) {
+func (p *exchange) convertURLs(e *protocol.URLElicitationRequiredError) (*protocol.InputRequiredResult, error) {
 	if p.funnel.opts.RefuseURLErrors {
 		return nil, errors.New("handler returned a URL elicitation error, which the funnel is told to refuse")
 	}
@@ -36,7 +36,7 @@ func (p *pass) convertURLs(e *protocol.URLElicitationRequiredError) (*protocol.I
 // checkURLs refuses the first question that asks for a visit to a URL which must
 // not be sent (client/elicitation, "Safe URL Handling"). The error is an
 // [*urlrule.Refusal].
-func (p *asker) checkURLs(questions []Question) error {
+func (p *questioner) checkURLs(questions []Question) error {
 	for _, q := range questions {
 		if visit, ok := q.request.(*protocol.ElicitURL); ok && visit != nil {
 			if refusal := p.funnel.allowURL().Refuse(q.key, visit.URL); refusal != nil {

@@ -129,7 +129,7 @@ func (e *waitRefusedError) Unwrap() error { return e.wire }
 // resourceWaiting is the room for calls that wait, in [QuotaExceeded].
 const resourceWaiting = "waiting"
 
-func (p *asker) refuseWait(ctx context.Context, limit quota.Limit) error {
+func (p *questioner) refuseWait(ctx context.Context, limit quota.Limit) error {
 	p.observe(ctx, QuotaExceeded{p.where, resourceWaiting, string(limit), waitRetryAfter})
 	return &waitRefusedError{quota.Refuse(limit, waitRetryAfter,
 		"too many calls wait for a person; try again in %s", waitRetryAfter)}
@@ -151,7 +151,7 @@ type callWait struct {
 
 // beginWait counts one more wait, the first of which takes room; first says that
 // the call did not wait before. It reports false when the call has ended.
-func (c *callWait) beginWait(ctx context.Context, p *asker) (limit quota.Limit, first, ok bool) {
+func (c *callWait) beginWait(ctx context.Context, p *questioner) (limit quota.Limit, first, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -167,7 +167,7 @@ func (c *callWait) beginWait(ctx context.Context, p *asker) (limit quota.Limit, 
 		first, c.since = true, time.Now()
 		if p.call.Heartbeat != nil && p.funnel.opts.Heartbeat > 0 {
 			// Other questions may be open when that of ctx is answered and ctx ends.
-			c.beats = heartbeat.Start(context.WithoutCancel(ctx), p.funnel.opts.Heartbeat, p.beat)
+			c.beats = heartbeat.Start(context.WithoutCancel(ctx), p.funnel.opts.Heartbeat, p.sendHeartbeat)
 		}
 	}
 	return quota.None, first, true
@@ -185,9 +185,9 @@ func (c *callWait) endWait() (waited time.Duration, last bool) {
 	return 0, false
 }
 
-// close gives the room back. Nothing waits for the call any more, although a
+// closeWait gives the room back. Nothing waits for the call any more, although a
 // goroutine that its handler left behind may not have noticed yet.
-func (c *callWait) close() {
+func (c *callWait) closeWait() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
@@ -203,9 +203,9 @@ func (c *callWait) stopBeatsLocked() {
 	c.beats = nil
 }
 
-// beat sends one heartbeat. It runs on a goroutine of its own, where a panic
+// sendHeartbeat sends one heartbeat. It runs on a goroutine of its own, where a panic
 // would end the process.
-func (p *asker) beat(ctx context.Context) {
+func (p *questioner) sendHeartbeat(ctx context.Context) {
 	defer func() {
 		if v := recover(); v != nil {
 			p.observe(ctx, HandlerPanicked{Where: p.where, Value: v, Stack: debug.Stack()})
@@ -216,8 +216,8 @@ func (p *asker) beat(ctx context.Context) {
 
 // waitOf returns how the call waits whose handler ctx is of, nil outside of one.
 func waitOf(ctx context.Context) *callWait {
-	if r := roundFrom(ctx); r != nil {
-		return r.pass.wait
+	if r := runFrom(ctx); r != nil {
+		return r.exchange.wait
 	}
 	return nil
 }
@@ -226,24 +226,24 @@ func waitOf(ctx context.Context) *callWait {
 // withdraws them.
 type openWait struct {
 	lazyctx.Context
-	watched waiting.Wait
-	asker   *asker
-	wait    *callWait
-	own     bool   // the questions are of no call that runs
-	round   *round // that it is attached to, nil: none
+	watched    waiting.Wait
+	questioner *questioner
+	wait       *callWait
+	own        bool // the questions are of no call that runs
+	run        *run // that it is attached to, nil: none
 }
 
 // beginWaiting has the call wait for a person from now on, until what it returns
 // is ended. Where too many calls wait it returns a [*waitRefusedError]. All
 // questions that a client is asked while a call runs pass here.
-func (p *asker) beginWaiting(ctx context.Context) (*openWait, error) {
+func (p *questioner) beginWaiting(ctx context.Context) (*openWait, error) {
 	return p.beginWaitingIn(ctx, nil)
 }
 
 // beginWaitingIn is beginWaiting for questions that keep to the deadline of the
 // handler of r by themselves; see attach.
-func (p *asker) beginWaitingIn(ctx context.Context, r *round) (*openWait, error) {
-	w := &openWait{asker: p, wait: p.wait, own: p.wait == nil}
+func (p *questioner) beginWaitingIn(ctx context.Context, r *run) (*openWait, error) {
+	w := &openWait{questioner: p, wait: p.wait, own: p.wait == nil}
 	if w.own {
 		w.wait = &callWait{}
 	}
@@ -255,13 +255,13 @@ func (p *asker) beginWaitingIn(ctx context.Context, r *round) (*openWait, error)
 	if limit != quota.None {
 		return nil, p.refuseWait(ctx, limit)
 	}
-	if r.attach(&w.Context, ctx) {
-		w.round = r
+	if r.attachWait(&w.Context, ctx) {
+		w.run = r
 	}
 	begun := false
 	defer func() {
 		if !begun { // code of the author's that watches has panicked
-			w.end()
+			w.endWaiting()
 		}
 	}()
 	if first {
@@ -272,19 +272,19 @@ func (p *asker) beginWaitingIn(ctx context.Context, r *round) (*openWait, error)
 	return w, nil
 }
 
-// end tells those who watch last, since it is code of the author's and may panic.
-func (w *openWait) end() {
+// endWaiting tells those who watch last, since it is code of the author's and may panic.
+func (w *openWait) endWaiting() {
 	waited, last := w.wait.endWait()
 	if w.own {
-		w.wait.close()
+		w.wait.closeWait()
 	}
-	if w.round != nil {
-		w.round.detach(&w.Context)
+	if w.run != nil {
+		w.run.detachWait(&w.Context)
 	}
 	w.Cancel(nil)
 	defer w.watched.End()
 	if last {
-		w.asker.observe(&w.Context, WaitEnded{w.asker.where, waited})
+		w.questioner.observe(&w.Context, WaitEnded{w.questioner.where, waited})
 	}
 }
 
@@ -297,13 +297,13 @@ func (w *openWait) end() {
 // Where too many calls wait ask is not called, and the error is a [*protocol.Error]
 // of [protocol.CodeBusy]; otherwise it is that of ask. Calls may overlap.
 func (f *Funnel) WaitWhile(ctx context.Context, call Call, ask func(ctx context.Context) error) error {
-	p := &asker{}
+	p := &questioner{}
 	p.attachCall(ctx, f, &call, waitOf(ctx))
 	w, err := p.beginWaiting(ctx)
 	if err != nil {
 		return err
 	}
-	defer w.end()
+	defer w.endWaiting()
 	if err = ask(&w.Context); err != nil && errors.Is(context.Cause(&w.Context), waiting.ErrClosing) {
 		return waiting.ErrClosing
 	}
