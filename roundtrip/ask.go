@@ -173,6 +173,18 @@ func Reworded() AskOption {
 	}
 }
 
+// IfPossible has a question of flow style fail instead of ending the flow where
+// nobody can be asked: the call that asks returns a [*PushError] then, and the
+// handler goes on. On a connection of a legacy revision it returns other failures
+// to ask as well, such as a question that nobody answers in time. A refusal by the
+// person stays one.
+func IfPossible() AskOption {
+	return func(q Question) Question {
+		q.optional = true
+		return q
+	}
+}
+
 func (q Question) applyOptions(opts []AskOption) Question {
 	for _, opt := range opts {
 		if opt != nil {
@@ -189,4 +201,81 @@ func askForm[T any](ctx context.Context, q Question, decoder *jsonx.Decoder[T], 
 		return zero, err
 	}
 	return content, nil
+}
+
+// CanAsk reports whether a question of a kind can be put to the client of the
+// handler that ctx is of, in its revision and with the capabilities that it
+// declares: for handlers that can do without. It is false outside of a handler.
+// A question that uses more than its kind, such as tools in sampling or a format
+// that an older revision does not know, may be refused all the same; [IfPossible]
+// covers those, too.
+func CanAsk(ctx context.Context, kind protocol.InputKind) bool {
+	r, q := runFrom(ctx), sampleQuestion(kind)
+	return r != nil && q != nil && r.exchange.checkAskable(q) == nil
+}
+
+// sampleQuestion returns a plain question of a kind, nil for an unknown one.
+func sampleQuestion(kind protocol.InputKind) protocol.InputRequest {
+	switch kind {
+	case protocol.KindElicitForm:
+		return &protocol.ElicitForm{Schema: json.RawMessage(`{"type":"object","properties":{}}`)}
+	case protocol.KindElicitURL:
+		return &protocol.ElicitURL{}
+	case protocol.KindCreateMessage:
+		return &protocol.CreateMessage{}
+	case protocol.KindListRoots:
+		return &protocol.ListRoots{}
+	}
+	return nil
+}
+
+// checkAskable returns why a question that the handler returns, or asks in flow
+// style, cannot be asked, nil if it can.
+func (p *questioner) checkAskable(question protocol.InputRequest) *PushError {
+	if !p.isLegacy() {
+		return missingPush(question.Kind().Method(), p.call.Capabilities.Missing(question))
+	}
+	if p.funnel.opts.RefuseLegacy {
+		return &PushError{Method: question.Kind().Method(), Cause: "questions to clients of older revisions are switched off", client: refusedLegacyText}
+	}
+	if err := p.checkPush(question); err != nil {
+		return err
+	}
+	_, err := p.downgradePushed(question)
+	return err
+}
+
+// checkOptional returns the error of a call in flow style that cannot be asked
+// and whose handler can do without, nil where asking goes on.
+func (r *run) checkOptional(ctx context.Context, missing []Question) error {
+	var failed *PushError
+	var kind protocol.InputKind
+	for i := range missing {
+		q := &missing[i]
+		if !q.optional {
+			continue
+		}
+		if err := r.exchange.checkAskable(q.request); err != nil {
+			failed, kind = err, q.request.Kind()
+		}
+	}
+	if failed == nil {
+		return nil
+	}
+	p, err := r.exchange.funnel.pushAsker(ctx, r, r.exchange.call)
+	if err != nil {
+		return err
+	}
+	p.failPushed(ctx, r, kind, failed, true)
+	return failed
+}
+
+// allOptional reports whether the handler can do without all answers.
+func allOptional(questions []Question) bool {
+	for i := range questions {
+		if !questions[i].optional {
+			return false
+		}
+	}
+	return true
 }

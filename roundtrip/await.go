@@ -20,11 +20,6 @@ const MaxVisitHold = 25 * time.Second
 // visitPoll is the time between two looks at a visit that is not finished.
 const visitPoll = time.Second
 
-// ErrNotFinished is returned by [Await] in guard style while a visit is not
-// finished, and before it has been asked for: the handler returns the question
-// then.
-var ErrNotFinished = errors.New("the visit is not finished")
-
 // errVisitTimeout ends a wait in a session.
 var errVisitTimeout = errors.New("the visit was not finished in time")
 
@@ -137,13 +132,6 @@ func (r *run) beginAwait(key string, misused bool) (bool, error) {
 // finishedKey is the key of the memo that says that a visit is finished. Memos of
 // authors do not begin in this way.
 func finishedKey(key string) string { return "\x00finished\x00" + key }
-
-// startFlowLocked makes sure that the run has a flow, in guard style as well.
-func (r *run) startFlowLocked() {
-	if r.flow == nil {
-		r.flow = &flow{}
-	}
-}
 
 // holdVisit waits for the end of a visit and reports whether it has come. In a
 // session it ends the run if it has not.

@@ -3,7 +3,6 @@ package roundtrip
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -77,37 +76,3 @@ func (p *exchange) callCommit(ctx context.Context, fn func(context.Context)) {
 	}()
 	fn(ctx)
 }
-
-// FlowVersion tells which version of the handler's flow this code is. A round
-// whose state was sealed under another version starts over: answers and memos
-// are forgotten, [DroppedAnswers] lists the answers with [DropVersion], and
-// everything is asked anew. Round number and [IdempotencyKey] stay, so that a
-// flow which starts over for ever still ends, and an effect of the older version
-// is not repeated under another name.
-//
-// Call it first, before questions are asked, or answers or [State] read; a later
-// call is an error. A flow that does not call it has the empty version. A version is at
-// most 64 bytes.
-func FlowVersion(ctx context.Context, version string) error {
-	r := runFrom(ctx)
-	if r == nil {
-		return noRound(ctx)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, err := r.activeFlowLocked()
-	switch {
-	case err != nil:
-		return err
-	case r.versioned:
-		return r.failLocked(errors.New("FlowVersion: must be called once, before anything is asked, read or kept"))
-	case len(version) > maxFlowVersion:
-		return r.failLocked(fmt.Errorf("FlowVersion: %d bytes, at most %d are allowed", len(version), maxFlowVersion))
-	}
-	r.versioned = true
-	r.adoptVersionLocked(version)
-	return nil
-}
-
-// maxFlowVersion keeps a version a name: it rides in every state.
-const maxFlowVersion = 64

@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 
-	"github.com/rondo-mcp/rondo/internal/lazyctx"
-	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -76,6 +74,13 @@ func (r *run) versionedFlowLocked() (*flow, error) {
 	return f, err
 }
 
+// startFlowLocked makes sure that the run has a flow, in guard style as well.
+func (r *run) startFlowLocked() {
+	if r.flow == nil {
+		r.flow = &flow{}
+	}
+}
+
 // failLocked ends the run with a bug of the server. The caller holds the mutex.
 func (r *run) failLocked(err error) error { return r.endLocked(&ending{err: err, how: EndFailed}) }
 
@@ -91,6 +96,13 @@ func (r *run) endLocked(e *ending) error {
 		r.withdrawLocked(e.err)
 	}
 	return r.flow.end.err
+}
+
+// endWithText ends the run with words for the person or the model.
+func (r *run) endWithText(code int64, how FlowEnd, text string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.endLocked(&ending{errors.New(text), &refusal{code: code, text: text}, how})
 }
 
 // askQuestions is every question of flow style.
@@ -147,6 +159,18 @@ func (r *run) takeKeys(inquiries []inquiry) error {
 	return nil
 }
 
+// freeKeys lets the handler ask again what was not answered.
+func (r *run) freeKeys(inquiries []inquiry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.flow == nil {
+		return
+	}
+	r.flow.used = slices.DeleteFunc(r.flow.used, func(key string) bool {
+		return slices.ContainsFunc(inquiries, func(i inquiry) bool { return i.question.key == key })
+	})
+}
+
 // collectAnswers hands the answers out, all or none. It returns the questions whose
 // answers are missing, or else what the person refused.
 func (r *run) collectAnswers(inquiries []inquiry) (missing []Question, err error) {
@@ -195,185 +219,39 @@ func (r *run) suspendHandler(missing []Question) error {
 	return fmt.Errorf("%w: %s", ErrPending, questionKeys(missing))
 }
 
-func questionKeys(questions []Question) string {
-	names := make([]string, len(questions))
-	for i, q := range questions {
-		names[i] = q.key
+// noRound says why ctx has no round, and what to do about it.
+func noRound(ctx context.Context) error {
+	if ctx.Value(runKey{}) != nil { // it is there, and empty
+		return fmt.Errorf("%w: requests of this method cannot ask; ask in a handler of tools/call, prompts/get or resources/read", ErrNoRound)
 	}
-	return strings.Join(names, ", ")
+	if calledByHandler() {
+		return fmt.Errorf("%w: this is a handler, and the context is another one; pass on the context that the handler was called with, "+
+			"not context.Background()", ErrNoRound)
+	}
+	return fmt.Errorf("%w: the context is not that of a handler of tools/call, prompts/get or resources/read; "+
+		"pass on the one that the handler was called with", ErrNoRound)
 }
 
-// isDecided reports whether the run is settled whatever the handler does.
-func (r *run) isDecided() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.flow != nil && (r.flow.asksClient() || r.flow.end != nil)
-}
+// maxFrames is how far up a handler is looked for.
+const maxFrames = 256
 
-// invokeHandler runs the handler in its round. A panic in a round that is settled
-// anyway is as good as a return.
-func (p *exchange) invokeHandler(ctx context.Context, handler Handler) (result protocol.Result, err error) {
-	if p.run == nil {
-		return handler(withoutRun(ctx))
-	}
-	p.run.ctx.Context, p.run.ctx.run = ctx, p.run
-	defer p.run.closeRun()
-	defer func() {
-		if !p.run.isDecided() {
-			return
+// calledByHandler reports whether a handler is running further up on this
+// goroutine. It is asked for the text of an error only.
+func calledByHandler() bool {
+	callers := make([]uintptr, maxFrames)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
+	for {
+		frame, more := frames.Next()
+		if strings.HasSuffix(frame.Function, "/roundtrip.(*exchange).invokeHandler") {
+			return true
 		}
-		if v := recover(); v != nil {
-			if cause, ok := v.(error); !ok || !errors.Is(cause, ErrPending) {
-				p.reportPanic(ctx, v)
-			}
-			result, err = nil, ErrPending
+		if !more {
+			return false
 		}
-	}()
-	return handler(&p.run.ctx)
-}
-
-// closeRun ends the run: goroutines that the handler left behind ask nothing any
-// more.
-func (r *run) closeRun() {
-	r.mu.Lock()
-	r.closed = true
-	r.withdrawLocked(context.Canceled)
-	r.mu.Unlock()
-	r.ctx.endRun()
-}
-
-// overruleHandler puts what the round says in the place of what the handler returned.
-// It reports true when that settles the request.
-func (p *exchange) overruleHandler(ctx context.Context, result protocol.Result, err error) (protocol.Result, error, bool) {
-	f := p.run.flow
-	switch {
-	case f == nil:
-		return result, err, false
-	case f.end != nil && f.end.refusal == nil:
-		return nil, p.reportBug(ctx, f.end.err), true
-	case f.end != nil:
-		p.reportFlowEnd(ctx, f.end.how)
-		result, err = p.answerRefusal(f.end.refusal)
-		return result, err, true
-	case f.asksClient():
-	case f.invalidAnswer != nil && completes(result, err):
-		result, err = p.refuseInvalidAnswer(ctx, f.invalidAnswer)
-		return result, err, true
-	case len(f.unfinished) > 0 && completes(result, err):
-		result, err = p.refuseUnfinished(ctx, f.unfinished[0].key)
-		return result, err, true
-	default:
-		return result, err, false
-	}
-	asks, err := p.joinQuestions(f, result)
-	if err != nil {
-		return nil, p.reportBug(ctx, err), true
-	}
-	return asks, nil, false
-}
-
-// joinQuestions returns the result that asks the pending questions, and beside them
-// those of a handler that returned some, as in guard style.
-func (p *exchange) joinQuestions(f *flow, result protocol.Result) (*protocol.InputRequiredResult, error) {
-	d := &draft{questions: f.pending}
-	if f.stateOnly { // what the author keeps stays
-		d.state, d.hasState = p.run.state, true
-	}
-	asks, ok := result.(*protocol.InputRequiredResult)
-	if !ok || asks == nil {
-		return d.buildResult(&protocol.InputRequiredResult{}), nil
-	}
-	own, err := p.readDraft(asks)
-	if err != nil {
-		return nil, err
-	}
-	d.questions = append(d.questions, own.questions...)
-	if own.hasState {
-		d.state, d.hasState = own.state, true
-	}
-	joined := d.buildResult(&protocol.InputRequiredResult{})
-	joined.Meta = asks.Meta
-	return joined, nil
-}
-
-// refusedBy returns whether the handler fails with a refusal of the person's,
-// which is no failure of the server.
-func refusedBy(err error) bool {
-	if _, own := protocol.AsError(err); own {
-		return false // the author chose code and words
-	}
-	return refusedWith[*DeclinedError](err) || refusedWith[*CancelledError](err)
-}
-
-// handlerContext is the context of a handler: that of the request, with the round
-// as a value, and an end of its own. What it takes to end is made when somebody
-// asks for it, because most handlers never do.
-type handlerContext struct {
-	context.Context
-	run         *run
-	cancellable atomic.Pointer[cancellableContext]
-	over        atomic.Bool
-
-	// Guarded by the mutex of the round.
-	waits []*lazyctx.Context // that end with it, see attach
-}
-
-type cancellableContext struct {
-	context.Context
-	cancel context.CancelCauseFunc
-}
-
-// ensureCancellable returns the context that can end, and makes it if need be.
-func (c *handlerContext) ensureCancellable() *cancellableContext {
-	if e := c.cancellable.Load(); e != nil {
-		return e
-	}
-	ctx, cancel := context.WithCancelCause(c.Context)
-	e := &cancellableContext{ctx, cancel}
-	if !c.cancellable.CompareAndSwap(nil, e) {
-		cancel(nil)
-		return c.cancellable.Load()
-	}
-	if c.over.Load() {
-		cancel(nil)
-	}
-	return e
-}
-
-func (c *handlerContext) cancelRun(cause error) { c.ensureCancellable().cancel(cause) }
-
-// endRun releases what the context holds of the request's.
-func (c *handlerContext) endRun() {
-	c.over.Store(true)
-	if e := c.cancellable.Load(); e != nil {
-		e.cancel(nil)
 	}
 }
 
-func (c *handlerContext) Done() <-chan struct{} { return c.ensureCancellable().Done() }
-
-// current returns what speaks for c: itself can end only once somebody has asked
-// for that, or the handler has returned.
-func (c *handlerContext) current() context.Context {
-	if e := c.cancellable.Load(); e != nil {
-		return e
-	}
-	if c.over.Load() {
-		return c.ensureCancellable()
-	}
-	return c.Context
-}
-
-func (c *handlerContext) Err() error { return c.current().Err() }
-
-// Value also answers package context, which looks for the cause of an end among
-// the values.
-func (c *handlerContext) Value(key any) any {
-	switch key.(type) {
-	case runKey:
-		return c.run
-	case requestid.Key:
-		return c.run
-	}
-	return c.current().Value(key)
+// errReturned is what is said after the handler's return.
+func errReturned() error {
+	return fmt.Errorf("%w: the handler has returned; wait in it for the goroutines that ask", ErrNoRound)
 }

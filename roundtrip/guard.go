@@ -3,11 +3,14 @@ package roundtrip
 import (
 	"container/list"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"sync"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // A Guard makes states single-use: each is claimed before its answers are
@@ -40,20 +43,6 @@ type Guard interface {
 	// Release gives the claim up: the handler never started.
 	Release(ctx context.Context, id string) error
 }
-
-// A SpentError says that a state has been claimed before.
-type SpentError struct {
-	// Outcome is what was recorded for it, nil while the first claim is still
-	// running or when the answers presented now differ from those then.
-	Outcome []byte
-	// Running says that the answers are those of the first claim and that its leg
-	// has not ended, as far as the guard knows. The client is told to come back
-	// soon, instead of that the state is spent.
-	Running bool
-}
-
-// Error says that the state was used.
-func (e *SpentError) Error() string { return "request state has been used" }
 
 // MaxGuardEntries is how many unexpired states a [MemoryGuard] remembers by
 // default. At the limit new claims are refused: forgetting one would let it be
@@ -201,5 +190,87 @@ func (g *MemoryGuard) forgetOutcomeLocked(e *claimEntry) {
 	own := g.byOwner[e.Owner()]
 	if own.Remove(r.inOwn); own.Len() == 0 {
 		delete(g.byOwner, e.Owner())
+	}
+}
+
+// claimState claims the state with the guard, if there is one. For an exact replay
+// it returns the outcome recorded then.
+func (p *exchange) claimState(ctx context.Context, c *claims) (protocol.Result, error) {
+	guard := p.funnel.opts.Guard
+	if guard == nil {
+		return nil, nil
+	}
+	// Of what the state says and not of its text: a Sealer that accepts two
+	// spellings of a token must not make two states of one.
+	sum := sha256.Sum256(c.sealed)
+	id := hex.EncodeToString(sum[:16])
+	// A replica whose clock is behind accepts the state for a little longer.
+	err := guard.Claim(ctx, id, c.principal.ownerDigest(), fingerprint(p.call.Responses), c.expires.Add(clockSkew))
+	if err == nil {
+		p.claimID = id
+		return nil, nil
+	}
+	spent, ok := errors.AsType[*SpentError](err)
+	if !ok {
+		// A guard that cannot answer lets nothing through.
+		return nil, p.reportUnserved(ctx, err)
+	}
+	if spent.Outcome != nil {
+		if result, err := protocol.DecodeResult(protocol.Latest, p.call.Method, spent.Outcome); err == nil {
+			p.observe(ctx, FlowEnded{p.where, c.round + 1, EndReplayed})
+			return result, nil
+		}
+	}
+	if spent.Running {
+		p.observe(ctx, LegRunning{p.where})
+		return nil, refuseCopy()
+	}
+	return nil, p.reportRejection(ctx, &rejection{reason: ReasonReplayed})
+}
+
+// copyRetryAfter is when to send a leg again that is being served: most take less.
+const copyRetryAfter = time.Second
+
+// refuseCopy tells who sends a leg a second time, for which everything has been
+// verified, that the first is still being served.
+func refuseCopy() *protocol.Error {
+	return quota.Refuse(quota.None, copyRetryAfter, "this request is being served already; send it again in %s to get its outcome", copyRetryAfter)
+}
+
+// commitClaim records the outcome of a claimed state. Only results are recorded: an
+// error says that nothing is known to have happened.
+func (p *exchange) commitClaim(ctx context.Context, result protocol.Result, err error) {
+	if p.claimID == "" || err != nil {
+		return
+	}
+	// The newest revision can spell every outcome, questions included.
+	data, err := protocol.EncodeResult(protocol.Latest, p.call.Method, result)
+	if err != nil {
+		p.observe(ctx, ServerBug{p.where, err})
+		return
+	}
+	p.endClaim(ctx, func(ctx context.Context, guard Guard, id string) error { return guard.Commit(ctx, id, data) })
+}
+
+// releaseClaim ends a claim without an outcome: it gives it up if the handler never
+// started.
+func (p *exchange) releaseClaim(ctx context.Context) {
+	p.endClaim(ctx, func(ctx context.Context, guard Guard, id string) error {
+		if !p.started {
+			return guard.Release(ctx, id)
+		}
+		return guard.Commit(ctx, id, nil)
+	})
+}
+
+// endClaim tells the guard, once, what came of the claim. The client may have gone;
+// that its state is spent must be kept anyway.
+func (p *exchange) endClaim(ctx context.Context, end func(ctx context.Context, guard Guard, id string) error) {
+	id := p.claimID
+	if p.claimID = ""; id == "" {
+		return
+	}
+	if err := end(context.WithoutCancel(ctx), p.funnel.opts.Guard, id); err != nil {
+		p.observe(ctx, ServerBug{p.where, err})
 	}
 }

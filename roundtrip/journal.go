@@ -1,9 +1,11 @@
 package roundtrip
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -119,6 +121,40 @@ func (r *run) recordAnswerLocked(a *answer) {
 	r.answers = append(r.answers, a)
 }
 
+// FlowVersion tells which version of the handler's flow this code is. A round
+// whose state was sealed under another version starts over: answers and memos
+// are forgotten, [DroppedAnswers] lists the answers with [DropVersion], and
+// everything is asked anew. Round number and [IdempotencyKey] stay, so that a
+// flow which starts over for ever still ends, and an effect of the older version
+// is not repeated under another name.
+//
+// Call it first, before questions are asked, or answers or [State] read; a later
+// call is an error. A flow that does not call it has the empty version. A version is at
+// most 64 bytes.
+func FlowVersion(ctx context.Context, version string) error {
+	r := runFrom(ctx)
+	if r == nil {
+		return noRound(ctx)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, err := r.activeFlowLocked()
+	switch {
+	case err != nil:
+		return err
+	case r.versioned:
+		return r.failLocked(errors.New("FlowVersion: must be called once, before anything is asked, read or kept"))
+	case len(version) > maxFlowVersion:
+		return r.failLocked(fmt.Errorf("FlowVersion: %d bytes, at most %d are allowed", len(version), maxFlowVersion))
+	}
+	r.versioned = true
+	r.adoptVersionLocked(version)
+	return nil
+}
+
+// maxFlowVersion keeps a version a name: it rides in every state.
+const maxFlowVersion = 64
+
 // fixVersionLocked makes the empty version that of the handler, unless it has said
 // which it is: what is read or asked from now on is of one version. The caller
 // holds the mutex.
@@ -139,10 +175,4 @@ func (r *run) adoptVersionLocked(version string) {
 		r.answers, r.memos, r.state = nil, nil, nil
 	}
 	r.version = version
-}
-
-// memo is a value that [Memo] keeps.
-type memo struct {
-	key   string
-	value json.RawMessage
 }

@@ -69,6 +69,12 @@ func computeMemo[T any](ctx context.Context, r *run, key string, fn func(context
 	return value, err
 }
 
+// memo is a value that [Memo] keeps.
+type memo struct {
+	key   string
+	value json.RawMessage
+}
+
 // recallMemo takes the key and returns what is kept under it, nil for nothing.
 func (r *run) recallMemo(key string) (json.RawMessage, error) {
 	r.mu.Lock()

@@ -2,12 +2,12 @@ package roundtrip
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/google/uuid"
 	"github.com/rondo-mcp/rondo/internal/seal"
 	"github.com/rondo-mcp/rondo/protocol"
 )
@@ -159,6 +159,56 @@ func checkFreshness(c *claims, now time.Time) Reason {
 	return ""
 }
 
+// digestArguments makes sure that the digest of the call's arguments is known.
+func (p *exchange) digestArguments() (err error) {
+	if !p.digested {
+		p.arguments, err = digestArguments(p.call.Arguments)
+		p.digested = err == nil
+	}
+	return err
+}
+
+// A Reason says why a requestState was refused. It is for the server's own
+// log; clients get one frozen error whatever the reason.
+type Reason string
+
+// The reasons.
+const (
+	ReasonTooLong          Reason = "too_long"
+	ReasonMalformed        Reason = "malformed"
+	ReasonVersion          Reason = "unknown_format_version"
+	ReasonUnknownKey       Reason = "unknown_key"
+	ReasonForeignEphemeral Reason = "foreign_ephemeral"
+	ReasonTampered         Reason = "authentication_failed"
+	ReasonExpired          Reason = "expired"
+	ReasonFlowExpired      Reason = "flow_expired"
+	ReasonFuture           Reason = "issued_in_the_future"
+	ReasonPrincipal        Reason = "other_principal"
+	ReasonMethod           Reason = "other_method"
+	ReasonTarget           Reason = "other_target"
+	ReasonAudience         Reason = "other_audience"
+	ReasonArguments        Reason = "other_arguments"
+	ReasonReplayed         Reason = "replayed"
+	ReasonSealer           Reason = "refused_by_sealer"
+	ReasonGone             Reason = "not_in_store"
+)
+
+// A rejection is a refused state: the reason stays here, the client gets the
+// frozen error.
+type rejection struct {
+	reason Reason
+	err    error // of the sealer, for unwrapping in tests and logs
+}
+
+func (r *rejection) Error() string {
+	if r.err != nil {
+		return fmt.Sprintf("request state: %s: %v", r.reason, r.err)
+	}
+	return fmt.Sprintf("request state: %s", r.reason)
+}
+
+func (r *rejection) Unwrap() error { return r.err }
+
 func (p *exchange) reportRejection(ctx context.Context, err error) error {
 	event := StateRejected{Where: p.where, Reference: newReference(), Reason: ReasonSealer, Err: err}
 	if r, ok := errors.AsType[*rejection](err); ok {
@@ -171,84 +221,14 @@ func (p *exchange) reportRejection(ctx context.Context, err error) error {
 	return invalidState(event.Reference)
 }
 
-// claimState claims the state with the guard, if there is one. For an exact replay
-// it returns the outcome recorded then.
-func (p *exchange) claimState(ctx context.Context, c *claims) (protocol.Result, error) {
-	guard := p.funnel.opts.Guard
-	if guard == nil {
-		return nil, nil
-	}
-	// Of what the state says and not of its text: a Sealer that accepts two
-	// spellings of a token must not make two states of one.
-	sum := sha256.Sum256(c.sealed)
-	id := hex.EncodeToString(sum[:16])
-	// A replica whose clock is behind accepts the state for a little longer.
-	err := guard.Claim(ctx, id, c.principal.ownerDigest(), fingerprint(p.call.Responses), c.expires.Add(clockSkew))
-	if err == nil {
-		p.claimID = id
-		return nil, nil
-	}
-	spent, ok := errors.AsType[*SpentError](err)
-	if !ok {
-		// A guard that cannot answer lets nothing through.
-		return nil, p.reportUnserved(ctx, err)
-	}
-	if spent.Outcome != nil {
-		if result, err := protocol.DecodeResult(protocol.Latest, p.call.Method, spent.Outcome); err == nil {
-			p.observe(ctx, FlowEnded{p.where, c.round + 1, EndReplayed})
-			return result, nil
-		}
-	}
-	if spent.Running {
-		p.observe(ctx, LegRunning{p.where})
-		return nil, refuseCopy()
-	}
-	return nil, p.reportRejection(ctx, &rejection{reason: ReasonReplayed})
+// invalidState is the one error for every refused state. It says nothing that
+// would help an attacker find out why; reference ties it to the server's log.
+func invalidState(reference string) *protocol.Error {
+	e := &protocol.Error{Code: protocol.CodeInvalidParams, Message: "Invalid or expired requestState"}
+	return e.WithData(struct {
+		Reason    string `json:"reason"`
+		Reference string `json:"reference"`
+	}{"invalid_request_state", reference})
 }
 
-// copyRetryAfter is when to send a leg again that is being served: most take less.
-const copyRetryAfter = time.Second
-
-// refuseCopy tells who sends a leg a second time, for which everything has been
-// verified, that the first is still being served.
-func refuseCopy() *protocol.Error {
-	return quota.Refuse(quota.None, copyRetryAfter, "this request is being served already; send it again in %s to get its outcome", copyRetryAfter)
-}
-
-// commitClaim records the outcome of a claimed state. Only results are recorded: an
-// error says that nothing is known to have happened.
-func (p *exchange) commitClaim(ctx context.Context, result protocol.Result, err error) {
-	if p.claimID == "" || err != nil {
-		return
-	}
-	// The newest revision can spell every outcome, questions included.
-	data, err := protocol.EncodeResult(protocol.Latest, p.call.Method, result)
-	if err != nil {
-		p.observe(ctx, ServerBug{p.where, err})
-		return
-	}
-	p.endClaim(ctx, func(ctx context.Context, guard Guard, id string) error { return guard.Commit(ctx, id, data) })
-}
-
-// releaseClaim ends a claim without an outcome: it gives it up if the handler never
-// started.
-func (p *exchange) releaseClaim(ctx context.Context) {
-	p.endClaim(ctx, func(ctx context.Context, guard Guard, id string) error {
-		if !p.started {
-			return guard.Release(ctx, id)
-		}
-		return guard.Commit(ctx, id, nil)
-	})
-}
-
-// endClaim tells the guard, once, what came of the claim. The client may have gone;
-// that its state is spent must be kept anyway.
-func (p *exchange) endClaim(ctx context.Context, end func(ctx context.Context, guard Guard, id string) error) {
-	id := p.claimID
-	if p.claimID = ""; id == "" {
-		return
-	}
-	if err := end(context.WithoutCancel(ctx), p.funnel.opts.Guard, id); err != nil {
-		p.observe(ctx, ServerBug{p.where, err})
-	}
-}
+func newReference() string { return uuid.NewString() }

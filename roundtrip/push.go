@@ -5,300 +5,185 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/form"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/urlrule"
+	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An AnswerError says that the client answered a question with content that
-// does not fit its form. Err names the field, never the value.
-type AnswerError struct{ Err error }
+// DefaultHumanTimeout is how long one question that is pushed to a client of a
+// legacy revision may wait for its answer.
+const DefaultHumanTimeout = 10 * time.Minute
 
-// Error says what does not fit.
-func (e *AnswerError) Error() string { return "the answer does not fit the question: " + e.Err.Error() }
+// statePause paces rounds in which nothing is asked, where no network does.
+const statePause = 250 * time.Millisecond
 
-// Unwrap returns Err.
-func (e *AnswerError) Unwrap() error { return e.Err }
-
-// Push puts one question to the client while call runs: the push API of hosts
-// that serve legacy revisions sits on it. The question is gated and spelled as
-// those that handlers return are, and waits as long. The answer is the bare
-// result, to be read with one of the Decode*Result functions of package
-// protocol; the content of an accepted form has been checked and has its
-// defaults filled in.
-//
-// Where the question cannot be asked Push fails before anything is sent, with a
-// [*PushError]: in modern revisions, without a [Call].Push, for clients that
-// lack the capability, and when the revision cannot carry it. An
-// [*protocol.Error] is what the client said instead of an answer, or, before
-// anything is sent, that too many calls wait already ([protocol.CodeBusy]) or that
-// the question's URL must not be sent (see [Options].AllowURL); an [*AnswerError]
-// is an answer that is no good. Calls may overlap.
-//
-// Under the context of a handler a failure ends the run: the handler's context
-// is cancelled, nothing more is asked, and the client gets a refusal that says
-// why, whatever the handler returns. A handler that drops the error must not go
-// on as if the person had agreed. After an AnswerError the handler may ask again;
-// if it completes without another answer the client gets a refusal, too. A
-// question that the handler itself withdraws, by a context of its own that ends,
-// ends nothing. Handlers that can do without an answer look first ([CanAsk],
-// [Funnel.CanPush]) or use [Funnel.TryPush].
-func (f *Funnel) Push(ctx context.Context, call Call, question protocol.InputRequest) (json.RawMessage, error) {
-	return f.pushUnder(ctx, &call, question, false)
+// A Pusher puts a question to the client while a request runs. Connections of
+// legacy revisions have one; calls may overlap.
+type Pusher interface {
+	// Push sends the question and waits for the answer, a bare result. It
+	// calls extend whenever the client reports progress on the question. It
+	// returns when ctx ends, and then tells the client that the question is
+	// withdrawn. An [*protocol.Error] is what the client said instead of an
+	// answer; any other error means that it could not be asked. Ctx has the
+	// values of the request, and not always those of the handler's context.
+	Push(ctx context.Context, question protocol.InputRequest, extend func()) (json.RawMessage, error)
 }
 
-// TryPush is [Funnel.Push] for handlers that can do without an answer: a failure
-// is returned and ends nothing. The observer hears of it all the same.
-func (f *Funnel) TryPush(ctx context.Context, call Call, question protocol.InputRequest) (json.RawMessage, error) {
-	return f.pushUnder(ctx, &call, question, true)
-}
-
-// CanPush reports whether a plain question of a kind can be put to the client
-// while call runs. It is never so in modern revisions.
-func (f *Funnel) CanPush(call Call, kind protocol.InputKind) bool {
-	p, q := &questioner{funnel: f, call: &call}, sampleQuestion(kind)
-	if q == nil || p.checkPush(q) != nil {
-		return false
-	}
-	_, err := p.downgradePushed(q)
-	return err == nil
-}
-
-// pushUnder pushes for the round that ctx is of, if there is one. optional says
-// that the round bears a failure. What comes before and after the question is done
-// by others, so that the stack of a call that waits holds nothing of it.
-func (f *Funnel) pushUnder(ctx context.Context, call *Call, question protocol.InputRequest, optional bool) (json.RawMessage, error) {
-	p, err := f.pushAsker(ctx, runFrom(ctx), call)
+// pushReturned asks all questions and makes the answers the next leg's. Questions wait
+// under the parent of ctx: they have a timer of their own, see patience.
+func (p *exchange) pushReturned(ctx, parent context.Context, asks *protocol.InputRequiredResult) error {
+	asked := p.requested
+	p.requested = nil
+	responses, err := p.pushAll(parent, asks.InputRequests, asked)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	raw, err := p.pushAndWait(ctx, question)
-	return p.applyPushed(ctx, question, raw, err, optional)
-}
-
-// applyPushed decides what an answer, or a failure, means for the round.
-func (p *questioner) applyPushed(ctx context.Context, question protocol.InputRequest, raw json.RawMessage, err error, optional bool) (json.RawMessage, error) {
-	r := runFrom(ctx)
-	switch failed := err.(type) {
-	case nil:
-		r.notePushedAnswer(nil)
-		return raw, nil
-	case *AnswerError:
-		if !optional {
-			r.notePushedAnswer(failed)
+	if len(asks.InputRequests) == 0 {
+		if err := waitFor(ctx, statePause); err != nil {
+			return err
 		}
-	case *invalidPushError:
-		return nil, endInvalidPush(ctx, failed.err)
-	default:
-		p.failPushed(ctx, r, question.Kind(), err, optional)
 	}
-	return nil, err
+	p.call.Responses, p.call.State = responses, asks.RequestState
+	return nil
 }
 
-// An invalidPushError is a question that no client could be asked.
-type invalidPushError struct{ err error }
-
-func (e *invalidPushError) Error() string { return e.err.Error() }
-
-// pushAsker returns who asks, of its own, because a goroutine that the handler
-// left behind must not look at a pass that goes on. In a run that is over, or
-// that is going to ask, nobody is asked.
-func (f *Funnel) pushAsker(ctx context.Context, r *run, call *Call) (*questioner, error) {
-	p := &questioner{}
-	p.attachCall(ctx, f, call, nil)
-	if r == nil {
-		return p, nil
+// refuseUnasked ends a call whose returned questions nobody answered. It is no part
+// of the stack of a call that waits.
+//
+//go:noinline
+func (p *exchange) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredResult, err error) (protocol.Result, error) {
+	failed := PushFailed{Where: p.where, Err: err}
+	if len(asks.InputRequests) > 0 {
+		failed.Kind = asks.InputRequests[0].Request.Kind()
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p.wait = r.exchange.wait
-	if r.closed {
-		return p, nil
-	}
-	switch {
-	case r.flow == nil:
-	case r.flow.end != nil:
-		return p, r.flow.end.err
-	case r.flow.asksClient():
-		return p, fmt.Errorf("%w: %s", ErrPending, questionKeys(r.flow.pending))
-	}
-	p.where, p.until = r.exchange.where, r.exchange.until
-	return p, nil
+	p.observe(ctx, failed)
+	p.reportFlowEnd(ctx, EndFailed)
+	return p.answerRefusal(cannotAsk(err))
 }
 
-// pushAndWait asks. What it returns is an answer to the question.
-func (p *questioner) pushAndWait(ctx context.Context, question protocol.InputRequest) (json.RawMessage, error) {
-	spelled, fields, err := p.preparePush(ctx, question)
-	if err != nil {
-		return nil, err
+// pushAll asks all questions at once. The call waits until all are answered. asked
+// is the event of that, nil for none: a call that may not wait has asked nothing.
+func (p *questioner) pushAll(
+	ctx context.Context, requests protocol.InputRequests, asked Event,
+) (protocol.InputResponses, error) {
+	if len(requests) == 0 {
+		p.observeIfAny(ctx, asked)
+		return protocol.InputResponses{}, nil
 	}
-	w, err := p.beginWaitingIn(ctx, runFrom(ctx))
+	w, err := p.beginWaiting(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer w.endWaiting()
-	began := time.Now()
-	raw, err := p.pushQuestion(&w.Context, spelled)
+	p.observeIfAny(ctx, asked)
+	if len(requests) > 1 {
+		return p.pushSeveral(&w.Context, requests)
+	}
+	answer, err := p.pushQuestion(&w.Context, requests[0].Request)
+	return answerOne(ctx, requests[0].Key, answer, err)
+}
+
+// answerOne returns the answer to the one question that was asked under ctx, or why
+// there is none. It is no part of the stack of a call that waits.
+//
+//go:noinline
+func answerOne(ctx context.Context, key string, answer json.RawMessage, err error) (protocol.InputResponses, error) {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, waiting.ErrClosing) {
+		return nil, cause
+	}
 	if err != nil {
+		return nil, fmt.Errorf("question %q: %w", key, err)
+	}
+	return protocol.InputResponses{{Key: key, Result: answer}}, nil
+}
+
+// pushSeveral withdraws all questions, whose context ctx is, when one of them
+// fails.
+func (p *questioner) pushSeveral(ctx *lazyctx.Context, requests protocol.InputRequests) (protocol.InputResponses, error) {
+	responses := make(protocol.InputResponses, len(requests))
+	var legs sync.WaitGroup
+	for i, q := range requests {
+		legs.Go(func() {
+			one := &lazyctx.Context{}
+			one.Init(ctx)
+			defer one.Cancel(nil)
+			answer, err := p.pushQuestion(one, q.Request)
+			if err != nil {
+				ctx.Cancel(fmt.Errorf("question %q: %w", q.Key, err))
+				return
+			}
+			responses[i] = protocol.KeyedResponse{Key: q.Key, Result: answer}
+		})
+	}
+	legs.Wait()
+	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	return p.acceptPushed(ctx, question, fields, raw, time.Since(began))
+	return responses, nil
 }
 
-// preparePush returns the question as it is put to the client, and its form if it
-// has one, or why it cannot be put. It is no part of the stack of a call that
-// waits.
-//
-//go:noinline
-func (p *questioner) preparePush(ctx context.Context, question protocol.InputRequest) (protocol.InputRequest, *form.Form, error) {
-	if err := (&protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "question", Request: question}}}).Validate(); err != nil {
-		return nil, nil, &invalidPushError{err}
-	}
-	if err := p.checkPush(question); err != nil {
-		if !err.Missing.IsZero() {
-			p.observe(ctx, CapabilityRefused{p.where, err.Missing})
+var errHumanTimeout = errors.New("nobody answered in time")
+
+// pushQuestion asks one question, whose context ctx is. The client's progress shows that
+// somebody is at it, and starts the timeout over.
+func (p *questioner) pushQuestion(ctx *lazyctx.Context, question protocol.InputRequest) (json.RawMessage, error) {
+	timer := time.AfterFunc(p.questionTimeout(), func() { ctx.Cancel(errHumanTimeout) })
+	defer timer.Stop()
+	answer, err := p.call.Push.Push(ctx, question, func() { timer.Reset(p.questionTimeout()) })
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+		if errors.Is(err, waiting.ErrClosing) {
+			err = waiting.ErrClosing // in words for the caller
 		}
-		return nil, nil, err
+		return nil, err
 	}
-	if err := p.checkPushedURL(ctx, question); err != nil {
-		return nil, nil, &invalidPushError{err}
-	}
-	fields, err := pushedForm(question)
-	if err != nil {
-		return nil, nil, &invalidPushError{err}
-	}
-	spelled, cannot := p.downgradePushed(question)
-	if cannot != nil {
-		return nil, nil, cannot
-	}
-	return spelled, fields, nil
+	return answer, err
 }
 
-// checkPush returns why nothing of the kind can be pushed to the client, nil if it
-// can.
-func (p *questioner) checkPush(question protocol.InputRequest) *PushError {
-	method := question.Kind().Method()
-	if !p.isLegacy() {
-		return &PushError{
-			Method: method, Cause: fmt.Sprintf("revision %s has no requests from server to client", p.call.Version),
-			client: fmt.Sprintf("nobody could be asked: the server puts this question over a session, which connections of revision %s do not have; "+
-				"call again from a client of revision 2025-11-25, or tell whoever runs the server", p.call.Version),
-		}
+// questionTimeout is how long a question may wait from now on.
+func (p *questioner) questionTimeout() time.Duration {
+	limit := p.funnel.opts.HumanTimeout
+	if p.until.IsZero() {
+		return limit
 	}
-	if p.call.Push == nil {
-		return &PushError{
-			Method: method, Cause: "this connection cannot carry questions to the client",
-			client: "nobody could be asked: this connection cannot carry questions to the client; call again over one that keeps a session",
-		}
-	}
-	return missingPush(method, p.call.Capabilities.Missing(question))
+	return min(limit, time.Until(p.until))
 }
 
-// downgradePushed is spell for a question that is pushed.
-func (p *questioner) downgradePushed(question protocol.InputRequest) (protocol.InputRequest, *PushError) {
-	spelled, err := p.downgrade(question)
-	if err != nil {
-		return nil, &PushError{
-			Method: question.Kind().Method(), Cause: err.Error(),
-			client: fmt.Sprintf("nobody could be asked: %v; call again from a client of a newer revision", err),
-		}
-	}
-	return spelled, nil
-}
-
-// missingPush returns the error for a client that lacks capabilities, nil for one
-// that lacks none.
-func missingPush(method string, missing protocol.ClientCapabilities) *PushError {
-	if missing.IsZero() {
+func waitFor(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
 		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	return &PushError{Method: method, Cause: "the client does not support: " + missing.String(), Missing: missing, client: missingText(missing)}
 }
 
-// missingText tells a client what it would have to support.
-func missingText(missing protocol.ClientCapabilities) string {
-	return "the client does not support: " + missing.String() + ", so nobody could be asked; call again from a client that does"
-}
-
-// acceptPushed checks an answer, and tells the observer of it. It is no part of
-// the stack of a call that waits.
-//
-//go:noinline
-func (p *questioner) acceptPushed(ctx context.Context, question protocol.InputRequest, fields *form.Form, raw json.RawMessage, waited time.Duration) (json.RawMessage, error) {
-	p.reportPushed(ctx, question, fields, raw, waited)
-	if fields == nil {
-		if _, _, err := interpret(question.Kind(), raw); err != nil {
-			return nil, &AnswerError{err}
-		}
-		return raw, nil
+// cannotAsk spells why a question was not answered. What the client itself
+// said is worth repeating; of other failures only that they happened.
+func cannotAsk(err error) *refusal {
+	if errors.Is(err, waiting.ErrClosing) {
+		return &refusal{text: waiting.ErrClosing.Error(), wire: waiting.RefuseClosing()}
 	}
-	accepted, err := acceptForm(fields, raw)
-	if invalid, ok := errors.AsType[*AnswerError](err); ok {
-		fault := fields.Explain(invalid.Err)
-		p.observe(ctx, AnswerInvalid{Where: p.where, Field: fault.Field, Rule: Rule(fault.Rule)})
+	if busy, ok := errors.AsType[*waitRefusedError](err); ok {
+		return &refusal{wire: busy.wire, always: true}
 	}
-	return accepted, err
-}
-
-// reportPushed tells the observer what a person decided on a question without a
-// key. Of an answer that cannot be read nothing is known.
-func (p *questioner) reportPushed(ctx context.Context, question protocol.InputRequest, fields *form.Form, raw json.RawMessage, waited time.Duration) {
-	if p.funnel.silent {
-		return
+	if bad, ok := errors.AsType[*urlrule.Refusal](err); ok {
+		return &refusal{wire: bad.Wire(), always: true} // the server's mistake, whoever made the URL
 	}
-	outcome, _, err := interpret(question.Kind(), raw)
-	if err != nil {
-		return
+	if cannot, ok := errors.AsType[*PushError](err); ok && cannot.client != "" {
+		return &refusal{code: protocol.CodeCannotAsk, text: cannot.client}
 	}
-	q := Question{request: question, form: fields}
-	m, err := q.makeMark()
-	if err != nil {
-		return
+	text := "the client could not be asked; start the call again when it can be"
+	if e, ok := protocol.AsError(err); ok {
+		text = "the client could not answer: " + e.Message + "; start the call again when it can"
+	} else if errors.Is(err, errHumanTimeout) {
+		text = errHumanTimeout.Error() + "; start the call again when somebody can answer"
 	}
-	p.reportAnswered(ctx, &pendingQuestion{kind: question.Kind(), digest: q.formDigest(), mark: m}, outcome, waited)
-}
-
-// checkPushedURL refuses a visit to a URL that must not be sent. A question that
-// is pushed has no key, so the refusal names the elicitation, if that has an id.
-func (p *questioner) checkPushedURL(ctx context.Context, question protocol.InputRequest) error {
-	visit, ok := question.(*protocol.ElicitURL)
-	if !ok {
-		return nil
-	}
-	refusal := p.funnel.allowURL().RefuseAny([]*protocol.ElicitURL{visit})
-	if refusal == nil {
-		return nil
-	}
-	p.observe(ctx, ServerBug{p.where, refusal})
-	return refusal.Wire()
-}
-
-// pushedForm reads the form of a question, nil if it has none.
-func pushedForm(question protocol.InputRequest) (*form.Form, error) {
-	q, ok := question.(*protocol.ElicitForm)
-	if !ok {
-		return nil, nil
-	}
-	return form.ParsePeer(q.Schema)
-}
-
-// acceptForm checks and completes the content of an accepted form.
-func acceptForm(fields *form.Form, raw json.RawMessage) (json.RawMessage, error) {
-	result, err := protocol.DecodeElicitResult(raw)
-	if err != nil {
-		return nil, &AnswerError{err}
-	}
-	if result.Action != protocol.ActionAccept {
-		return raw, nil
-	}
-	content := result.Content
-	if content == nil {
-		content = json.RawMessage("{}")
-	}
-	if result.Content, err = fields.Accept(content); err != nil {
-		return nil, &AnswerError{err}
-	}
-	return jsonx.Marshal(result)
+	return &refusal{code: protocol.CodeFlowEnded, text: text}
 }

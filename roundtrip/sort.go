@@ -9,6 +9,40 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
+// A Dropped answer came with a request and was not used.
+type Dropped struct {
+	Key    string
+	Reason DropReason
+}
+
+// A DropReason says why an answer was dropped.
+type DropReason string
+
+// The reasons.
+const (
+	// DropUnsolicited: the answer is to a question that this flow did not ask,
+	// or the client lost the state that proves that it did.
+	DropUnsolicited DropReason = "unsolicited"
+	// DropMalformed: the answer has not the shape that its question requires.
+	DropMalformed DropReason = "malformed"
+	// DropExpired: the state was authentic but too old, and the flow restarted.
+	DropExpired DropReason = "expired"
+	// DropVersion: the answer was given to another version of the flow; see
+	// [FlowVersion].
+	DropVersion DropReason = "flow_version"
+)
+
+// DroppedAnswers lists the answers of this leg that were not used, in the
+// order in which they came.
+func DroppedAnswers(ctx context.Context) []Dropped {
+	if r := runFrom(ctx); r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return append([]Dropped(nil), r.dropped...)
+	}
+	return nil
+}
+
 // sortAnswers puts the answers that came with the call where the handler finds them.
 // Only answers to questions that the sealed state says were asked count, in
 // the shape that each question requires; the rest is dropped and reported.
@@ -99,6 +133,22 @@ func (p *exchange) allAnswersDropped() bool {
 // is ended instead of asking again: the client loses the state, or garbles the
 // answers, and the person would be asked for ever.
 const maxRoundsIgnored = 2
+
+// clientLosesState decides whether the flow is to end because answers never reach us.
+func (p *exchange) clientLosesState(c *claims) bool {
+	switch {
+	case !p.allAnswersDropped():
+		if p.prior != nil && p.prior.roundsIgnored > 0 {
+			p.funnel.stateless.forgetCaller(p.callerKey())
+		}
+		return false
+	case p.prior == nil:
+		c.roundsIgnored = p.funnel.stateless.countRetry(p.callerKey(), time.Now())
+	default:
+		c.roundsIgnored = p.prior.roundsIgnored + 1
+	}
+	return c.roundsIgnored >= maxRoundsIgnored
+}
 
 // statelessRetries counts, for requests that came with answers but without state,
 // how often they did: nothing in the request itself can tell. It is the only

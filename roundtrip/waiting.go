@@ -50,21 +50,6 @@ func WatchWaiting(ctx context.Context, tell func(waiting bool)) context.Context 
 	return waiting.WithWatch(ctx, tell)
 }
 
-// WaitBegan: a call of a legacy revision waits for a person from now on: its first
-// question is put to the client, or one after a time in which none was open. A
-// [WaitEnded] follows, at the latest when nothing asks for the call any more.
-type WaitBegan struct{ Where }
-
-// WaitEnded: no question of a call is open any more.
-type WaitEnded struct {
-	Where
-	// Waited is how long there was one at least.
-	Waited time.Duration
-}
-
-func (WaitBegan) event() {}
-func (WaitEnded) event() {}
-
 // waitQuotas bounds the calls of a funnel that wait for a person.
 type waitQuotas struct {
 	calls    *quota.Pool[Principal]

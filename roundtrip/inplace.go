@@ -4,13 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
-	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -180,22 +177,6 @@ func (r *run) endInPlace() {
 	r.flow.answered = true
 }
 
-// gaveUp says which questions a flow asked that does not converge.
-func gaveUp(limit int, last, before, fault string) string {
-	text := fmt.Sprintf("gave up after %d rounds of questions; the last asked for: %s", limit, last)
-	if before != "" {
-		text += "; answered before: " + before
-	}
-	return text + fault + ". Start the call again, and answer what it asked for last."
-}
-
-// endWithText ends the run with words for the person or the model.
-func (r *run) endWithText(code int64, how FlowEnd, text string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.endLocked(&ending{errors.New(text), &refusal{code: code, text: text}, how})
-}
-
 // pushInPlace asks all questions at once and records the answers. It reports
 // whether any of them could be used. What prepares and records is done by others,
 // so that the stack of a call that waits holds nothing of it.
@@ -279,18 +260,6 @@ func (r *run) failInPlace(ctx context.Context, inquiries []inquiry, missing []Qu
 	return err
 }
 
-// freeKeys lets the handler ask again what was not answered.
-func (r *run) freeKeys(inquiries []inquiry) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.flow == nil {
-		return
-	}
-	r.flow.used = slices.DeleteFunc(r.flow.used, func(key string) bool {
-		return slices.ContainsFunc(inquiries, func(i inquiry) bool { return i.question.key == key })
-	})
-}
-
 // recordInPlace puts what the client answered into the journal.
 func (r *run) recordInPlace(missing []Question, responses protocol.InputResponses) (heard bool, dropped []Dropped) {
 	r.mu.Lock()
@@ -331,65 +300,4 @@ func (r *run) reportInPlace(ctx context.Context, p *questioner, questions []Ques
 			p.reportAnswered(ctx, &pendingQuestion{key: a.key, kind: a.kind, digest: a.digest, mark: a.mark}, a.outcome, waited)
 		}
 	}
-}
-
-// pushAll asks all questions at once. The call waits until all are answered. asked
-// is the event of that, nil for none: a call that may not wait has asked nothing.
-func (p *questioner) pushAll(
-	ctx context.Context, requests protocol.InputRequests, asked Event,
-) (protocol.InputResponses, error) {
-	if len(requests) == 0 {
-		p.observeIfAny(ctx, asked)
-		return protocol.InputResponses{}, nil
-	}
-	w, err := p.beginWaiting(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer w.endWaiting()
-	p.observeIfAny(ctx, asked)
-	if len(requests) > 1 {
-		return p.pushSeveral(&w.Context, requests)
-	}
-	answer, err := p.pushQuestion(&w.Context, requests[0].Request)
-	return answerOne(ctx, requests[0].Key, answer, err)
-}
-
-// answerOne returns the answer to the one question that was asked under ctx, or why
-// there is none. It is no part of the stack of a call that waits.
-//
-//go:noinline
-func answerOne(ctx context.Context, key string, answer json.RawMessage, err error) (protocol.InputResponses, error) {
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, waiting.ErrClosing) {
-		return nil, cause
-	}
-	if err != nil {
-		return nil, fmt.Errorf("question %q: %w", key, err)
-	}
-	return protocol.InputResponses{{Key: key, Result: answer}}, nil
-}
-
-// pushSeveral withdraws all questions, whose context ctx is, when one of them
-// fails.
-func (p *questioner) pushSeveral(ctx *lazyctx.Context, requests protocol.InputRequests) (protocol.InputResponses, error) {
-	responses := make(protocol.InputResponses, len(requests))
-	var legs sync.WaitGroup
-	for i, q := range requests {
-		legs.Go(func() {
-			one := &lazyctx.Context{}
-			one.Init(ctx)
-			defer one.Cancel(nil)
-			answer, err := p.pushQuestion(one, q.Request)
-			if err != nil {
-				ctx.Cancel(fmt.Errorf("question %q: %w", q.Key, err))
-				return
-			}
-			responses[i] = protocol.KeyedResponse{Key: q.Key, Result: answer}
-		})
-	}
-	legs.Wait()
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
-	}
-	return responses, nil
 }

@@ -1,0 +1,421 @@
+package roundtrip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/internal/redact"
+	"github.com/rondo-mcp/rondo/internal/revision"
+	"github.com/rondo-mcp/rondo/internal/urlrule"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// decideOutcome turns what the handler said into what the client gets.
+func (p *exchange) decideOutcome(ctx context.Context, result protocol.Result, err error) (protocol.Result, error) {
+	result, err, settled := p.overruleHandler(ctx, result, err)
+	if settled {
+		return result, err
+	}
+	if err != nil {
+		if urls, ok := errors.AsType[*protocol.URLElicitationRequiredError](err); ok && urls != nil {
+			if p.isLegacy() {
+				return p.answerLegacyURLs(ctx, urls)
+			}
+			result, err = p.convertURLs(urls)
+			if err != nil {
+				return nil, p.reportBug(ctx, err)
+			}
+		}
+	}
+	if err != nil && refusedBy(err) {
+		p.reportFlowEnd(ctx, EndRefused)
+		return p.refuseFlow(protocol.CodeRefused, p.refusalText(err)+adviceOn(err))
+	}
+	if err != nil {
+		p.reportFlowEnd(ctx, EndFailed)
+		return p.answerError(ctx, err)
+	}
+	if asks, ok := result.(*protocol.InputRequiredResult); ok && asks != nil {
+		return p.askReturned(ctx, asks)
+	}
+	if err := p.checkComplete(result); err != nil {
+		return nil, p.reportBug(ctx, err)
+	}
+	p.reportIgnoredRefusals(ctx, result)
+	p.reportFlowEnd(ctx, EndComplete)
+	return result, nil
+}
+
+// decideSingleRound is settle for a request that can have one leg only.
+func (p *exchange) decideSingleRound(ctx context.Context, result protocol.Result, err error) (protocol.Result, error) {
+	if err != nil {
+		return p.answerError(ctx, err)
+	}
+	if _, asks := result.(*protocol.InputRequiredResult); asks {
+		return nil, p.reportBug(ctx, fmt.Errorf("%s cannot ask for input", p.call.Method))
+	}
+	if result == nil {
+		return nil, p.reportBug(ctx, fmt.Errorf("handler returned a nil or wrong result: %T", result))
+	}
+	return result, nil
+}
+
+// overruleHandler puts what the round says in the place of what the handler returned.
+// It reports true when that settles the request.
+func (p *exchange) overruleHandler(ctx context.Context, result protocol.Result, err error) (protocol.Result, error, bool) {
+	f := p.run.flow
+	switch {
+	case f == nil:
+		return result, err, false
+	case f.end != nil && f.end.refusal == nil:
+		return nil, p.reportBug(ctx, f.end.err), true
+	case f.end != nil:
+		p.reportFlowEnd(ctx, f.end.how)
+		result, err = p.answerRefusal(f.end.refusal)
+		return result, err, true
+	case f.asksClient():
+	case f.invalidAnswer != nil && completes(result, err):
+		result, err = p.refuseInvalidAnswer(ctx, f.invalidAnswer)
+		return result, err, true
+	case len(f.unfinished) > 0 && completes(result, err):
+		result, err = p.refuseUnfinished(ctx, f.unfinished[0].key)
+		return result, err, true
+	default:
+		return result, err, false
+	}
+	asks, err := p.joinQuestions(f, result)
+	if err != nil {
+		return nil, p.reportBug(ctx, err), true
+	}
+	return asks, nil, false
+}
+
+// joinQuestions returns the result that asks the pending questions, and beside them
+// those of a handler that returned some, as in guard style.
+func (p *exchange) joinQuestions(f *flow, result protocol.Result) (*protocol.InputRequiredResult, error) {
+	d := &draft{questions: f.pending}
+	if f.stateOnly { // what the author keeps stays
+		d.state, d.hasState = p.run.state, true
+	}
+	asks, ok := result.(*protocol.InputRequiredResult)
+	if !ok || asks == nil {
+		return d.buildResult(&protocol.InputRequiredResult{}), nil
+	}
+	own, err := p.readDraft(asks)
+	if err != nil {
+		return nil, err
+	}
+	d.questions = append(d.questions, own.questions...)
+	if own.hasState {
+		d.state, d.hasState = own.state, true
+	}
+	joined := d.buildResult(&protocol.InputRequiredResult{})
+	joined.Meta = asks.Meta
+	return joined, nil
+}
+
+// completes reports whether what a handler returned is a success.
+func completes(result protocol.Result, err error) bool {
+	if err != nil {
+		return false
+	}
+	switch r := result.(type) {
+	case *protocol.InputRequiredResult:
+		return false
+	case *protocol.CallToolResult:
+		return r != nil && !r.IsError
+	}
+	return true
+}
+
+// refuseInvalidAnswer ends a run that would complete on an answer that does not fit.
+func (p *exchange) refuseInvalidAnswer(ctx context.Context, unfit *AnswerError) (protocol.Result, error) {
+	p.observe(ctx, ServerBug{p.where, errors.Join(errors.New("the handler completes although the last answer was not valid"), unfit)})
+	p.reportFlowEnd(ctx, EndFailed)
+	return p.refuseFlow(protocol.CodeFlowEnded, unfit.Error()+"; call again and answer the question anew")
+}
+
+// refuseUnfinished ends a run that would complete although a visit is not
+// finished.
+func (p *exchange) refuseUnfinished(ctx context.Context, key string) (protocol.Result, error) {
+	p.observe(ctx, ServerBug{p.where, fmt.Errorf("the handler completes although the visit %q is not finished", key)})
+	p.reportFlowEnd(ctx, EndFailed)
+	return p.refuseFlow(protocol.CodeFlowEnded, fmt.Sprintf("the visit %q is not finished; %s", key, howToFinish))
+}
+
+// checkComplete refuses results of the wrong type for the method, nil ones,
+// forged ones, and structured content that breaks the tool's promise.
+func (p *exchange) checkComplete(result protocol.Result) error {
+	ok := false
+	switch r := result.(type) {
+	case *protocol.CallToolResult:
+		ok = r != nil && p.call.Method == protocol.MethodCallTool
+		if ok && !r.IsError && p.call.CheckOutput != nil {
+			if err := p.call.CheckOutput(r.StructuredContent); err != nil {
+				return fmt.Errorf("structuredContent: %w", err)
+			}
+		}
+	case *protocol.GetPromptResult:
+		ok = r != nil && p.call.Method == protocol.MethodGetPrompt
+	case *protocol.ReadResourceResult:
+		ok = r != nil && p.call.Method == protocol.MethodReadResource
+	}
+	if !ok {
+		return fmt.Errorf("handler returned a nil or wrong result: %T", result)
+	}
+	return nil
+}
+
+// reportIgnoredRefusals tells the observer of refusals that a handler in guard style has
+// not looked at, in this leg or in one before, when it completes all the same.
+func (p *exchange) reportIgnoredRefusals(ctx context.Context, result protocol.Result) {
+	if failed, ok := result.(*protocol.CallToolResult); p.funnel.silent || ok && failed.IsError {
+		return
+	}
+	for _, a := range p.run.unreadRefusals() {
+		p.observe(ctx, DeclineIgnored{p.where, a.key, a.outcome})
+	}
+}
+
+// unreadRefusals returns the refusals that the handler has not looked at.
+func (r *run) unreadRefusals() (unread []*answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.answers {
+		if !a.checked && (a.outcome == Declined || a.outcome == Cancelled) {
+			unread = append(unread, a)
+		}
+	}
+	return unread
+}
+
+// convertURLs turns the URL elicitation error of revision 2025-11-25, which
+// handlers written for it return, into questions: on the modern wire the error
+// code does not exist. Each question's key is the elicitation's id where that
+// is there and free, otherwise url-elicitation-N with the first free N from
+// its position on; the id itself is not sent.
+func (p *exchange) convertURLs(e *protocol.URLElicitationRequiredError) (*protocol.InputRequiredResult, error) {
+	if p.funnel.opts.RefuseURLErrors {
+		return nil, errors.New("handler returned a URL elicitation error, which the funnel is told to refuse")
+	}
+	if len(e.Elicitations) == 0 {
+		return nil, errors.New("handler returned a URL elicitation error without elicitations")
+	}
+	for i, u := range e.Elicitations {
+		if u == nil {
+			return nil, fmt.Errorf("handler returned a URL elicitation error whose entry %d is nil", i)
+		}
+	}
+	keys := urlrule.Keys(e.Elicitations, len(e.Elicitations))
+	items := make([]Item, len(keys))
+	for i, u := range e.Elicitations {
+		items[i] = ElicitURL(keys[i], u.Message, u.URL)
+	}
+	return InputRequired(items...), nil
+}
+
+// answerLegacyURLs answers a handler's URL elicitation error in the revision that has
+// it, to clients that declare it; elsewhere it is a refusal.
+func (p *exchange) answerLegacyURLs(ctx context.Context, e *protocol.URLElicitationRequiredError) (protocol.Result, error) {
+	missing := p.call.Capabilities.Missing(&protocol.ElicitURL{})
+	if p.call.Version != protocol.V20251125 || !missing.IsZero() {
+		p.observe(ctx, CapabilityRefused{p.where, missing})
+		return p.refuseFlow(protocol.CodeCannotAsk, "the client cannot be asked to visit a URL, which this request needs; use a client of revision 2025-11-25 or later that declares elicitation.url")
+	}
+	spelled, err := e.Legacy()
+	if err != nil {
+		return nil, p.reportBug(ctx, err)
+	}
+	if refusal := p.funnel.allowURL().RefuseAny(e.Elicitations); refusal != nil {
+		return nil, p.reportBug(ctx, refusal)
+	}
+	return nil, spelled
+}
+
+// answerError spells a handler's error: a protocol error stays one, a plain error
+// of a tool is a result the model can read, elsewhere it is a JSON-RPC error.
+func (p *exchange) answerError(ctx context.Context, err error) (protocol.Result, error) {
+	if e, ok := protocol.AsError(err); ok {
+		return nil, p.spellError(ctx, e)
+	}
+	text := p.reportFailure(ctx, err)
+	if p.call.Method == protocol.MethodCallTool {
+		return errorResult(text), nil
+	}
+	return nil, protocol.Errorf(protocol.CodeHandlerError, "%s", text)
+}
+
+// spellError spells a handler's error as the revision of the call does. An error that the revision
+// does not have is a mistake of the handler.
+func (p *exchange) spellError(ctx context.Context, e *protocol.Error) *protocol.Error {
+	spelled, err := revision.SpellHandlerError(p.call.Version, e)
+	switch {
+	case err != nil && e.Code == protocol.CodeURLElicitationRequired && !p.isLegacy():
+		err = fmt.Errorf("%w; return a URLElicitationRequiredError or InputRequired", err)
+		fallthrough
+	case err != nil:
+		p.observe(ctx, ServerBug{p.where, err})
+		return internalError()
+	case spelled.Code == protocol.CodeURLElicitationRequired:
+		if refusal := p.funnel.allowURL().RefuseRequired(spelled); refusal != nil {
+			p.observe(ctx, ServerBug{p.where, refusal})
+			return refusal.Wire()
+		}
+	}
+	return spelled
+}
+
+// refusedBy returns whether the handler fails with a refusal of the person's,
+// which is no failure of the server.
+func refusedBy(err error) bool {
+	if _, own := protocol.AsError(err); own {
+		return false // the author chose code and words
+	}
+	return refusedWith[*DeclinedError](err) || refusedWith[*CancelledError](err)
+}
+
+// refusalText returns what the client gets of an error that is, or wraps, a refusal of
+// the person's.
+func (p *exchange) refusalText(err error) string {
+	if !p.funnel.opts.HideErrors {
+		return err.Error()
+	}
+	if declined, ok := errors.AsType[*DeclinedError](err); ok {
+		return declined.Error()
+	}
+	if cancelled, ok := errors.AsType[*CancelledError](err); ok {
+		return cancelled.Error()
+	}
+	return "refused" // cannot be: see refusedBy
+}
+
+// A refusal is spelled by the family of the request that it ends.
+type refusal struct {
+	code int64
+	text string
+	// wire goes out as it is, nil: code and text. Tools have results for what a
+	// model is to read, unless always is set.
+	wire   *protocol.Error
+	always bool
+}
+
+// answerRefusal is refuse for a refusal that may have an error of its own.
+func (p *exchange) answerRefusal(no *refusal) (protocol.Result, error) {
+	if no.wire != nil && (no.always || p.call.Method != protocol.MethodCallTool) {
+		return nil, no.wire
+	}
+	return p.refuseFlow(no.code, no.text)
+}
+
+// refuseFlow ends a flow with words for the person or the model.
+func (p *exchange) refuseFlow(code int64, text string) (protocol.Result, error) {
+	if p.call.Method == protocol.MethodCallTool {
+		return errorResult(text), nil
+	}
+	return nil, protocol.Errorf(code, "%s", text)
+}
+
+// adviceOn is what a model is to make of a refusal.
+func adviceOn(err error) string {
+	if refusedWith[*DeclinedError](err) {
+		return "; the person does not want this: do not call again unless they ask for it"
+	}
+	return "; the person has not decided: call again only if they want to"
+}
+
+func errorResult(text string) *protocol.CallToolResult {
+	return &protocol.CallToolResult{
+		Content: []protocol.Content{&protocol.TextContent{Text: text}},
+		IsError: true,
+	}
+}
+
+// reportBug reports a mistake of the server, which ends the flow, and returns what
+// the client learns.
+func (p *exchange) reportBug(ctx context.Context, err error) *protocol.Error {
+	p.observe(ctx, ServerBug{p.where, err})
+	p.reportFlowEnd(ctx, EndFailed)
+	if refusal, ok := errors.AsType[*urlrule.Refusal](err); ok {
+		return refusal.Wire()
+	}
+	return internalError()
+}
+
+// reportFlowEnd reports the end of a flow that took more than one leg.
+func (p *exchange) reportFlowEnd(ctx context.Context, how FlowEnd) {
+	if p.prior != nil && !p.funnel.silent {
+		p.observe(ctx, FlowEnded{p.where, p.where.Round, how})
+	}
+}
+
+// reportFailure tells the observer of an error of the handler's own, and
+// returns the text that the client gets.
+func (p *exchange) reportFailure(ctx context.Context, err error) string {
+	text := err.Error()
+	event := HandlerFailed{Where: p.where, Err: err}
+	if p.funnel.opts.HideErrors {
+		event.Reference = newReference()
+	}
+	if !p.funnel.silent {
+		event.Text = p.maskSecrets(text)
+		p.observe(ctx, event)
+	}
+	if p.funnel.opts.HideErrors {
+		return "internal failure; reference " + event.Reference +
+			"; try again later, and give the reference to the operator of the server if it fails again"
+	}
+	return text
+}
+
+// reportPanic tells the observer of a panic. It is called where it was
+// recovered, so that the stack shows where it began.
+func (p *exchange) reportPanic(ctx context.Context, v any) {
+	event := HandlerPanicked{Where: p.where, Value: v}
+	if !p.funnel.silent {
+		event.Text, event.Stack = p.maskSecrets(fmt.Sprint(v)), debug.Stack()
+	}
+	p.observe(ctx, event)
+}
+
+// maskSecrets takes out of a text that the handler wrote what the call has told it.
+func (p *exchange) maskSecrets(text string) string {
+	var secrets redact.Secrets
+	secrets.AddJSON(p.call.Arguments)
+	secrets.AddCredential(p.call.Credential)
+	if state, _ := p.call.State.Text(); state != "" {
+		secrets.AddText(state)
+	}
+	if i := strings.IndexAny(p.call.Target, "?#"); i >= 0 { // of a URI
+		secrets.AddText(p.call.Target[i+1:])
+	}
+	for _, response := range p.call.Responses {
+		secrets.AddJSON(response.Result)
+	}
+	if r := p.run; r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, a := range r.answers {
+			secrets.AddJSON(a.content)
+		}
+		secrets.AddJSON(r.state)
+		for _, m := range r.memos {
+			secrets.AddJSON(m.value)
+		}
+	}
+	return secrets.Redact(text)
+}
+
+// internalError is what a client learns of a server's mistake.
+func internalError() *protocol.Error {
+	return &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
+}
+
+func asProtocolError(err error) *protocol.Error {
+	if e, ok := protocol.AsError(err); ok {
+		return e
+	}
+	return internalError()
+}

@@ -1,0 +1,264 @@
+package roundtrip
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// askReturned turns the handler's questions into the result that the client gets:
+// checked, gated and with sealed state.
+func (p *exchange) askReturned(ctx context.Context, asks *protocol.InputRequiredResult) (protocol.Result, error) {
+	d, err := p.readDraft(asks)
+	if err != nil {
+		return nil, p.reportBug(ctx, err)
+	}
+	if refused := p.repeatsRefusedQuestion(d); refused != nil {
+		p.reportFlowEnd(ctx, EndRefused)
+		return p.refuseFlow(protocol.CodeRefused, refused.Error()+adviceOn(refused))
+	}
+	p.run.checkUnread(d.questions)
+	p.reportAnswers(ctx)
+	if text := p.run.tooOftenInvalid(d.questions); text != "" {
+		p.reportFlowEnd(ctx, EndInvalid)
+		return p.refuseFlow(protocol.CodeFlowEnded, text)
+	}
+	requests, refused := asks.InputRequests, error(nil)
+	if p.isLegacy() {
+		var no *refusal
+		if requests, no = p.checkLegacyClient(ctx, requests); no != nil {
+			p.reportFlowEnd(ctx, EndFailed)
+			return p.refuseFlow(no.code, no.text)
+		}
+	} else if requests, refused = p.checkClient(ctx, requests); refused != nil {
+		return nil, refused
+	}
+	requests = p.run.explainUnfinished(p.run.explainRepeats(requests))
+	if p.funnel.opts.Plain {
+		if text, _ := d.plain.Text(); len(text) > p.funnel.opts.MaxStateBytes {
+			return nil, p.reportBug(ctx, fmt.Errorf("plain state of %d bytes is over the limit of %d", len(text), p.funnel.opts.MaxStateBytes))
+		}
+		return p.buildInputRequired(ctx, asks, d, requests, d.plain)
+	}
+	if p.run.number > p.funnel.opts.MaxRounds {
+		p.reportFlowEnd(ctx, EndRounds)
+		if text := p.run.giveVisitUp(p.funnel.opts.MaxRounds); text != "" {
+			return p.refuseFlow(protocol.CodeFlowEnded, text)
+		}
+		return p.refuseFlow(protocol.CodeFlowEnded, gaveUp(p.funnel.opts.MaxRounds, requestKeys(requests), p.run.answeredKeys(), p.run.lastFaultText(d.questions)))
+	}
+	if err := p.digestArguments(); err != nil {
+		// Nothing can be bound to them. They came from the client.
+		return nil, protocol.Errorf(protocol.CodeInvalidParams, "%s", err)
+	}
+	next := p.nextClaims(d, time.Now())
+	if p.clientLosesState(&next) {
+		p.reportFlowEnd(ctx, EndStateLost)
+		return p.refuseFlow(protocol.CodeFlowEnded,
+			"the client keeps sending answers that cannot be used: it loses the requestState that belongs to them, or their shape is wrong; not asking again: use a client that returns requestState unchanged and answers in the shape of the question, and start the call again")
+	}
+	var state protocol.RequestState
+	if p.isLegacy() {
+		err = p.encodeLocalState(&next)
+	} else {
+		state, err = p.sealState(ctx, &next)
+	}
+	if err != nil {
+		return nil, p.reportUnserved(ctx, err)
+	}
+	return p.buildInputRequired(ctx, asks, d, requests, state)
+}
+
+func (p *exchange) buildInputRequired(ctx context.Context, asks *protocol.InputRequiredResult, d *draft, requests protocol.InputRequests, state protocol.RequestState) (protocol.Result, error) {
+	text, _ := state.Text()
+	if !p.funnel.silent {
+		left := -1
+		if !p.funnel.opts.Plain {
+			left = p.funnel.opts.MaxRounds - p.run.number
+		}
+		p.requested = InputRequested{p.where, requestKinds(requests), askedQuestions(d.questions), len(text), left}
+		if !p.isLegacy() {
+			p.observe(ctx, p.requested)
+		}
+	}
+	return &protocol.InputRequiredResult{InputRequests: requests, RequestState: state, Meta: asks.Meta}, nil
+}
+
+func askedQuestions(questions []Question) []AskedQuestion {
+	list := make([]AskedQuestion, len(questions))
+	for i := range questions {
+		q := &questions[i]
+		kind := q.request.Kind()
+		list[i] = AskedQuestion{q.key, kind, digestQuestion(kind, q.key, q.formDigest(), q.mark)}
+	}
+	return list
+}
+
+func requestKinds(requests protocol.InputRequests) []protocol.InputKind {
+	kinds := make([]protocol.InputKind, len(requests))
+	for i, q := range requests {
+		kinds[i] = q.Request.Kind()
+	}
+	return kinds
+}
+
+func requestKeys(requests protocol.InputRequests) string {
+	names := make([]string, len(requests))
+	for i, q := range requests {
+		names[i] = q.Key
+	}
+	return strings.Join(names, ", ")
+}
+
+// gaveUp says which questions a flow asked that does not converge.
+func gaveUp(limit int, last, before, fault string) string {
+	text := fmt.Sprintf("gave up after %d rounds of questions; the last asked for: %s", limit, last)
+	if before != "" {
+		text += "; answered before: " + before
+	}
+	return text + fault + ". Start the call again, and answer what it asked for last."
+}
+
+// nextClaims returns the claims of the leg that the questions lead to.
+func (p *exchange) nextClaims(d *draft, now time.Time) claims {
+	c := claims{
+		principal: p.call.Principal, method: p.call.Method, target: p.call.Target,
+		audience: p.funnel.opts.Audience, arguments: p.arguments, round: p.run.number, issued: now,
+	}
+	p.run.mu.Lock()
+	c.flow, c.version, c.memos, c.state = p.run.flowIDLocked(), p.run.version, p.run.memos, p.run.state
+	p.run.mu.Unlock()
+	if p.prior != nil {
+		c.deadline = p.prior.deadline
+	} else {
+		c.deadline = now.Add(p.funnel.opts.FlowTTL)
+	}
+	p.nameFlow(c.flow)
+	c.expires = now.Add(d.expiresIn(p.funnel.opts.RoundTTL))
+	if c.expires.After(c.deadline) {
+		c.expires = c.deadline
+	}
+	if d.hasState {
+		c.state = d.state
+	}
+	if len(d.questions) > 0 {
+		c.asked = make([]pendingQuestion, 0, len(d.questions))
+	}
+	for _, q := range d.questions {
+		a := pendingQuestion{key: q.key, kind: q.request.Kind(), digest: q.formDigest(), mark: q.mark}
+		_, a.mark.invalid = p.run.faultOf(q.key)
+		if q.carryForm && !q.mark.set { // in flow style the handler brings it every time
+			a.schema = q.form.Schema()
+		}
+		c.asked = append(c.asked, a)
+	}
+	c.answers = p.carriedAnswers(d)
+	return c
+}
+
+// carriedAnswers returns the answers that later rounds may read: all that were given,
+// less those whose question is asked again, those that nobody could make sense
+// of, and cold ones that nobody read.
+func (p *exchange) carriedAnswers(d *draft) []*answer {
+	p.run.mu.Lock()
+	defer p.run.mu.Unlock()
+	if len(p.run.answers) == 0 {
+		return nil
+	}
+	out := make([]*answer, 0, len(p.run.answers))
+	for _, a := range p.run.answers {
+		again := slices.ContainsFunc(d.questions, func(q Question) bool { return q.key == a.key })
+		usable := a.outcome > Missing && a.outcome < Invalid
+		if a.unsolicited {
+			usable = usable && (a.checked || a.outcome != Accepted)
+		}
+		if usable && !again {
+			c := *a
+			c.mark.invalid = 0
+			out = append(out, &c)
+		}
+	}
+	return out
+}
+
+// sealState writes the state of the next leg.
+func (p *exchange) sealState(ctx context.Context, c *claims) (protocol.RequestState, error) {
+	plaintext := c.appendTo(make([]byte, 0, c.encodedSize()))
+	text, err := p.sealText(ctx, plaintext)
+	if err == nil && len(text) > p.funnel.opts.MaxStateBytes && p.funnel.opts.StateStore != nil {
+		text, err = p.storeState(ctx, plaintext, c)
+	}
+	if err != nil {
+		return protocol.RequestState{}, err
+	}
+	if len(text) > p.funnel.opts.MaxStateBytes {
+		return protocol.RequestState{}, c.tooLargeError(len(text), p.funnel.opts.MaxStateBytes)
+	}
+	return protocol.StateText(text), nil
+}
+
+// sealText has the sealer seal.
+func (p *exchange) sealText(ctx context.Context, plaintext []byte) (string, error) {
+	text, err := p.funnel.opts.Sealer.Seal(ctx, plaintext)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("sealing the state: %w", err)
+	case text == "" || !utf8.ValidString(text):
+		return "", fmt.Errorf("sealing the state: the sealer returned nothing, or bytes that are not UTF-8")
+	}
+	return text, nil
+}
+
+// sealBytes is how much longer than what it says a state of a [Keyring] is before
+// it becomes text, roughly: the id of its key may be longer.
+const sealBytes = 48
+
+// encodeLocalState writes the state of the next round of a live call. It is as large as a
+// client could carry it, or as a store would keep it.
+func (p *exchange) encodeLocalState(c *claims) error {
+	plaintext, opts := c.appendTo(make([]byte, 0, c.encodedSize())), &p.funnel.opts
+	size := base64.RawURLEncoding.EncodedLen(len(plaintext) + sealBytes)
+	switch {
+	case size <= opts.MaxStateBytes:
+	case opts.StateStore == nil:
+		return c.tooLargeError(size, opts.MaxStateBytes)
+	case len(plaintext) > opts.MaxStoredBytes:
+		return c.tooLargeError(len(plaintext), opts.MaxStoredBytes)
+	}
+	p.localState = plaintext
+	return nil
+}
+
+func (c *claims) tooLargeError(size, limit int) error {
+	return fmt.Errorf("state of %d bytes is over the limit of %d; largest parts: %s", size, limit, c.largestParts())
+}
+
+// largestParts names the parts of a state that take the most room.
+func (c *claims) largestParts() string {
+	type part struct {
+		name string
+		size int
+	}
+	parts := []part{{"WithState", len(c.state)}}
+	for _, m := range c.memos {
+		parts = append(parts, part{fmt.Sprintf("memo %q", m.key), len(m.value)})
+	}
+	for _, a := range c.answers {
+		parts = append(parts, part{fmt.Sprintf("answer %q", a.key), len(a.content) + len(a.schema)})
+	}
+	for _, q := range c.asked {
+		parts = append(parts, part{fmt.Sprintf("question %q", q.key), len(q.schema)})
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return b.size - a.size })
+	names := []string{}
+	for _, part := range parts[:min(3, len(parts))] {
+		names = append(names, fmt.Sprintf("%s %d bytes", part.name, part.size))
+	}
+	return strings.Join(names, ", ")
+}
