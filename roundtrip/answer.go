@@ -314,8 +314,8 @@ func PeekState[T any](ctx context.Context) (T, bool) {
 // ReceivedState returns the requestState that the client sent, in funnels with
 // the option Plain. Nothing vouches for it.
 func ReceivedState(ctx context.Context) protocol.RequestState {
-	if r := runFrom(ctx); r != nil {
-		return r.plain
+	if r := runFrom(ctx); r != nil && r.funnel.opts.Plain {
+		return r.received
 	}
 	return protocol.RequestState{}
 }

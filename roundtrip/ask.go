@@ -211,7 +211,7 @@ func askForm[T any](ctx context.Context, q Question, decoder *jsonx.Decoder[T], 
 // covers those, too.
 func CanAsk(ctx context.Context, kind protocol.InputKind) bool {
 	r, q := runFrom(ctx), sampleQuestion(kind)
-	return r != nil && q != nil && r.exchange.checkAskable(q) == nil
+	return r != nil && q != nil && r.checkAskable(q) == nil
 }
 
 // sampleQuestion returns a plain question of a kind, nil for an unknown one.
@@ -255,14 +255,14 @@ func (r *run) checkOptional(ctx context.Context, missing []Question) error {
 		if !q.optional {
 			continue
 		}
-		if err := r.exchange.checkAskable(q.request); err != nil {
+		if err := r.checkAskable(q.request); err != nil {
 			failed, kind = err, q.request.Kind()
 		}
 	}
 	if failed == nil {
 		return nil
 	}
-	p, err := r.exchange.funnel.pushAsker(ctx, r, r.exchange.call)
+	p, err := r.funnel.pushAsker(ctx, r, r.call)
 	if err != nil {
 		return err
 	}

@@ -136,7 +136,7 @@ func finishedKey(key string) string { return "\x00finished\x00" + key }
 // holdVisit waits for the end of a visit and reports whether it has come. In a
 // session it ends the run if it has not.
 func (r *run) holdVisit(ctx context.Context, key string, done func(context.Context) (bool, error)) (bool, error) {
-	p, err := r.exchange.funnel.pushAsker(ctx, r, r.exchange.call)
+	p, err := r.funnel.pushAsker(ctx, r, r.call)
 	if err != nil {
 		return false, err
 	}
@@ -203,7 +203,7 @@ func (r *run) finishVisit(ctx context.Context, key string) error {
 		r.mu.Unlock()
 		return ErrNoRound
 	}
-	if !r.exchange.funnel.opts.Plain {
+	if !r.funnel.opts.Plain {
 		// The states before share what they hold: grow a copy.
 		r.memos = append(r.memos[:len(r.memos):len(r.memos)], memo{finishedKey(key), json.RawMessage("true")})
 	}
@@ -233,7 +233,7 @@ func (r *run) suspendVisit(key string, again, stateOnly bool) error {
 	f.unfinished = append(f.unfinished, unfinishedVisit{key, again})
 	i := slices.IndexFunc(f.visits, func(q Question) bool { return q.key == key })
 	switch {
-	case stateOnly && again && r.exchange.funnel.opts.Plain:
+	case stateOnly && again && r.funnel.opts.Plain:
 		return r.failLocked(errors.New("WithoutLink needs sealed state, and the funnel has the option Plain"))
 	case stateOnly && again:
 		f.stateOnly = true

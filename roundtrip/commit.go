@@ -49,29 +49,29 @@ func OnCommit(ctx context.Context, fn func(context.Context)) error {
 }
 
 // runCommits runs what waits for the end of the flow.
-func (p *exchange) runCommits(ctx context.Context, result protocol.Result, err error) {
-	if p.run == nil || p.run.flow == nil || err != nil {
+func (r *run) runCommits(ctx context.Context, result protocol.Result, err error) {
+	if r.flow == nil || err != nil {
 		return
 	}
-	switch r := result.(type) {
+	switch completed := result.(type) {
 	case *protocol.InputRequiredResult:
 		return
 	case *protocol.CallToolResult:
-		if r.IsError {
+		if completed.IsError {
 			return
 		}
 	}
-	for _, fn := range p.run.flow.commits {
-		p.callCommit(ctx, fn)
+	for _, fn := range r.flow.commits {
+		r.callCommit(ctx, fn)
 	}
 }
 
-func (p *exchange) callCommit(ctx context.Context, fn func(context.Context)) {
+func (r *run) callCommit(ctx context.Context, fn func(context.Context)) {
 	ctx, cancel := CleanupContext(ctx)
 	defer cancel()
 	defer func() {
 		if v := recover(); v != nil {
-			p.reportPanic(ctx, v)
+			r.reportPanic(ctx, v)
 		}
 	}()
 	fn(ctx)

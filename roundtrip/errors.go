@@ -131,21 +131,21 @@ const defaultQuotaRetry = time.Second
 // reportUnserved reports why a guard or a store could not serve a request, and
 // returns what the client learns: for want of room when to come back, otherwise
 // an internal error.
-func (p *exchange) reportUnserved(ctx context.Context, err error) *protocol.Error {
+func (r *run) reportUnserved(ctx context.Context, err error) *protocol.Error {
 	full, ok := errors.AsType[*QuotaError](err)
 	if !ok {
-		return p.reportBug(ctx, err)
+		return r.reportBug(ctx, err)
 	}
 	after := full.RetryAfter
 	if after <= 0 {
 		after = defaultQuotaRetry
 	}
-	p.observe(ctx, QuotaExceeded{p.where, full.Resource, full.Limit, after})
+	r.observe(ctx, QuotaExceeded{r.where, full.Resource, full.Limit, after})
 	whose, what := "", "send the request again"
 	if full.Limit == string(quota.Share) {
 		whose = " of this caller"
 	}
-	if p.claimID != "" && p.started {
+	if r.claimID != "" && r.started {
 		what = "start the call again" // the state that came with this request is spent
 	}
 	return quota.Refuse(quota.Limit(full.Limit), after, "too many unfinished calls%s; %s in %s",

@@ -54,7 +54,7 @@ func (r *run) activeFlowLocked() (*flow, error) {
 	}
 	if r.flow == nil {
 		r.flow = &flow{}
-		if r.exchange.funnel.opts.Plain {
+		if r.funnel.opts.Plain {
 			return nil, r.failLocked(errors.New("flow style needs sealed state, and the funnel has the option Plain"))
 		}
 	}
@@ -123,7 +123,7 @@ func askQuestions(ctx context.Context, inquiries ...inquiry) error {
 		r.freeKeys(inquiries)
 		return err
 	}
-	if r.exchange.isLegacy() && !r.exchange.funnel.opts.ReplayOnLegacy {
+	if r.isLegacy() && !r.funnel.opts.ReplayOnLegacy {
 		return r.askInPlace(ctx, inquiries, missing)
 	}
 	return r.suspendHandler(missing)
@@ -242,7 +242,7 @@ func calledByHandler() bool {
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
 	for {
 		frame, more := frames.Next()
-		if strings.HasSuffix(frame.Function, "/roundtrip.(*exchange).invokeHandler") {
+		if strings.HasSuffix(frame.Function, "/roundtrip.(*run).invokeHandler") {
 			return true
 		}
 		if !more {

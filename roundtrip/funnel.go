@@ -62,107 +62,93 @@ func NewFunnel(opts Options) (*Funnel, error) {
 // Panics of handler are recovered. Handler is not called at all when the call
 // carries a state that is refused.
 func (f *Funnel) Do(ctx context.Context, call Call, handler Handler) (protocol.Result, error) {
-	p := &exchange{arrived: call}
-	p.attachCall(ctx, f, &p.arrived, &p.ownWait)
-	p.visits = &p.ownVisits
-	defer p.wait.closeWait()
-	p.dropAbsentMembers()
-	result, err := p.serve(ctx, handler)
+	e := &exchange{arrived: call}
+	e.attachCall(ctx, f, &e.arrived, &e.ownWait)
+	e.visits = &e.ownVisits
+	defer e.wait.closeWait()
+	result, err := e.serve(ctx, handler)
 	if err != nil {
 		return nil, asProtocolError(err)
 	}
 	return result, nil
 }
 
-// exchange is one call on its way through the funnel.
+// An exchange is one [Call] on its way through the funnel. It has one run for
+// each time that the handler is called: one in a modern revision, where the
+// client sends a further call with its answers, and one for each round in a
+// legacy revision, where the answers come while the call is open.
 //
-//	open ─→ sort ─→ run ─→ complete?  ─→ check ──────────────→ out
-//	  │                     └ questions ─→ gate ─→ seal ─────→ out
-//	  └ refused: frozen error
+//	   open.go       sort.go          run.go          outcome.go
+//	 openState ──→ sortAnswers ──→ invokeHandler ──→ decideOutcome ─ complete ──→ result
+//	     │              ↑                                 │ asks
+//	     ↓              │                                 ↓
+//	frozen error   openLocalState                     askReturned (gate.go, seal.go)
+//	                    │                              │        │
+//	                    │  legacy                      │        │ modern
+//	                    └───── pushReturned ←──────────┘        └──→ sealed state, result
+//	                             (push.go)
+//
+// Only the goroutine that serves the call uses the fields below the embedded
+// ones. Goroutines that the handler started may outlive its run: they get a
+// questioner of their own.
 type exchange struct {
 	questioner
-	prior *claims // of the state that came, nil on a first leg
-	run   *run
 
-	arrived Call     // what call points to
-	first   run      // what round points to at first: one piece of memory a request
-	ownWait callWait // what wait points to
-
+	arrived   Call       // what call points to
+	first     run        // the first run: one piece of memory a request
+	ownWait   callWait   // what wait points to
 	ownVisits visitTable // what visits points to
 
-	arguments      [32]byte // digest, once it is needed
-	digested       bool     // it is known
-	started        bool     // the handler was started
-	claimID        string   // id taken from the guard, empty if none
-	localState     []byte   // state that the last round of a live call left to the next, not sealed
-	answersDropped int      // answers that came with the call and were dropped
-	requested      Event    // that the questions of this round go out, nil: nobody hears it
+	runs      int      // how many runs were opened
+	arguments [32]byte // digest, once it is needed
+	digested  bool     // it is known
+	started   bool     // the handler was started
+	claimID   string   // id of the claim with the guard, empty if none
 }
 
-// dropAbsentMembers removes from the call what its revision cannot carry, or
-// what the host cannot tell from absence. Retry members came with 2026-07-28
-// (basic/patterns/mrtr): in an older revision they are unknown members, which
-// a server ignores whatever they contain.
-func (p *exchange) dropAbsentMembers() {
-	if p.isLegacy() {
-		p.call.Responses, p.call.State = nil, protocol.RequestState{}
-		return
+// serve is the loop of the drawing. In a legacy revision the handler runs again
+// with the answers until it is done. The state between two of its runs is
+// encoded, limited and read as if the client had carried it, so that a handler
+// which works here works there; it stays with the call, so it is neither sealed
+// nor claimed.
+func (e *exchange) serve(parent context.Context, handler Handler) (protocol.Result, error) {
+	if !protocol.MultiRoundTrip(e.call.Method) {
+		return e.openRun(&e.first, nil, protocol.RequestState{}).executeSingle(parent, handler)
 	}
-	if text, _ := p.call.State.Text(); p.call.Lossy && text == "" {
-		p.call.State = protocol.RequestState{}
-	}
-}
-
-func (p *exchange) serve(ctx context.Context, handler Handler) (protocol.Result, error) {
-	if !protocol.MultiRoundTrip(p.call.Method) {
-		return p.execute(ctx, handler, p.decideSingleRound)
-	}
-	defer p.releaseClaim(ctx)
-	recorded, err := p.openState(ctx)
+	defer e.releaseClaim(parent)
+	r, recorded, err := e.openState(parent)
 	if err != nil || recorded != nil {
 		return recorded, err
 	}
-	if p.isLegacy() {
-		return p.serveLegacy(ctx, handler)
+	ctx := parent
+	if e.isLegacy() {
+		limited := e.limitCall(parent)
+		defer limited.Cancel()
+		ctx = limited
 	}
-	p.sortAnswers(ctx)
-	result, err := p.execute(ctx, handler, p.decideOutcome)
-	p.commitClaim(ctx, result, err)
-	p.runCommits(ctx, result, err)
-	return result, err
-}
-
-// serveLegacy serves a request of a legacy revision: the questions that the handler
-// returns are put to the client at once, and the handler runs again with the
-// answers, until it is done. The state between two rounds is written, limited and
-// read as if the client had carried it, so that a handler which works here works
-// there; it stays with the call, so it is neither sealed nor claimed.
-//
-// The client's progress can put the end of a question off, so the whole has an
-// end of its own: that of the flow.
-func (p *exchange) serveLegacy(parent context.Context, handler Handler) (protocol.Result, error) {
-	p.until = time.Now().Add(p.funnel.opts.FlowTTL)
-	ctx := &lazyctx.Timed{}
-	ctx.Init(parent, p.until, errHumanTimeout)
-	defer ctx.Cancel()
-	for round := 1; ; round++ {
-		p.sortAnswers(ctx)
-		result, err := p.execute(ctx, handler, p.decideOutcome)
-		asks, ok := result.(*protocol.InputRequiredResult)
-		p.commitClaim(ctx, result, err)
-		p.runCommits(ctx, result, err)
-		if err != nil || !ok {
+	for {
+		r.sortAnswers(ctx)
+		result, err := r.execute(ctx, handler)
+		e.commitClaim(ctx, result, err)
+		r.runCommits(ctx, result, err)
+		asks, more := result.(*protocol.InputRequiredResult)
+		if err != nil || !more || !e.isLegacy() {
 			return result, err
 		}
-		if round > p.funnel.opts.MaxRounds { // a plain state does not count its rounds
-			p.reportFlowEnd(ctx, EndRounds)
-			return p.refuseFlow(protocol.CodeFlowEnded, gaveUp(p.funnel.opts.MaxRounds, requestKeys(asks.InputRequests), "", ""))
+		next, result, err := r.pushReturned(ctx, parent, asks)
+		if next == nil {
+			return result, err
 		}
-		if err := p.pushReturned(ctx, parent, asks); err != nil {
-			return p.refuseUnasked(ctx, asks, err)
-		}
-		if recorded, err := p.openState(ctx); err != nil || recorded != nil {
-			return recorded, err
-		}
+		r = next
 	}
+}
+
+// limitCall returns the context of a call of a legacy revision, which ends with
+// the flow. Progress of the client may extend the time for each question, so the
+// call needs a limit of its own.
+func (e *exchange) limitCall(parent context.Context) *lazyctx.Timed {
+	e.until = time.Now().Add(e.funnel.opts.FlowTTL)
+	ctx := &lazyctx.Timed{}
+	ctx.Init(parent, e.until, errHumanTimeout)
+	return ctx
 }

@@ -128,12 +128,12 @@ func (p *questioner) readHandBuilt(asks *protocol.InputRequiredResult) (*draft, 
 
 // repeatsRefusedQuestion returns the refusal of a question that the handler repeats unchanged,
 // nil if it repeats none.
-func (p *exchange) repeatsRefusedQuestion(d *draft) error {
-	p.run.mu.Lock()
-	defer p.run.mu.Unlock()
-	p.run.fixVersionLocked() // also of a handler that asked and read nothing
+func (r *run) repeatsRefusedQuestion(d *draft) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fixVersionLocked() // also of a handler that asked and read nothing
 	for _, q := range d.questions {
-		a := p.run.findAnswerLocked(q.key)
+		a := r.findAnswerLocked(q.key)
 		if a == nil || q.askAgain || (a.outcome != Declined && a.outcome != Cancelled) {
 			continue
 		}

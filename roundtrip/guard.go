@@ -195,8 +195,8 @@ func (g *MemoryGuard) forgetOutcomeLocked(e *claimEntry) {
 
 // claimState claims the state with the guard, if there is one. For an exact replay
 // it returns the outcome recorded then.
-func (p *exchange) claimState(ctx context.Context, c *claims) (protocol.Result, error) {
-	guard := p.funnel.opts.Guard
+func (r *run) claimState(ctx context.Context, c *claims) (protocol.Result, error) {
+	guard := r.funnel.opts.Guard
 	if guard == nil {
 		return nil, nil
 	}
@@ -205,27 +205,27 @@ func (p *exchange) claimState(ctx context.Context, c *claims) (protocol.Result, 
 	sum := sha256.Sum256(c.sealed)
 	id := hex.EncodeToString(sum[:16])
 	// A replica whose clock is behind accepts the state for a little longer.
-	err := guard.Claim(ctx, id, c.principal.ownerDigest(), fingerprint(p.call.Responses), c.expires.Add(clockSkew))
+	err := guard.Claim(ctx, id, c.principal.ownerDigest(), fingerprint(r.responses), c.expires.Add(clockSkew))
 	if err == nil {
-		p.claimID = id
+		r.claimID = id
 		return nil, nil
 	}
 	spent, ok := errors.AsType[*SpentError](err)
 	if !ok {
 		// A guard that cannot answer lets nothing through.
-		return nil, p.reportUnserved(ctx, err)
+		return nil, r.reportUnserved(ctx, err)
 	}
 	if spent.Outcome != nil {
-		if result, err := protocol.DecodeResult(protocol.Latest, p.call.Method, spent.Outcome); err == nil {
-			p.observe(ctx, FlowEnded{p.where, c.round + 1, EndReplayed})
+		if result, err := protocol.DecodeResult(protocol.Latest, r.call.Method, spent.Outcome); err == nil {
+			r.observe(ctx, FlowEnded{r.where, c.round + 1, EndReplayed})
 			return result, nil
 		}
 	}
 	if spent.Running {
-		p.observe(ctx, LegRunning{p.where})
+		r.observe(ctx, LegRunning{r.where})
 		return nil, refuseCopy()
 	}
-	return nil, p.reportRejection(ctx, &rejection{reason: ReasonReplayed})
+	return nil, r.reportRejection(ctx, &rejection{reason: ReasonReplayed})
 }
 
 // copyRetryAfter is when to send a leg again that is being served: most take less.
@@ -239,24 +239,24 @@ func refuseCopy() *protocol.Error {
 
 // commitClaim records the outcome of a claimed state. Only results are recorded: an
 // error says that nothing is known to have happened.
-func (p *exchange) commitClaim(ctx context.Context, result protocol.Result, err error) {
-	if p.claimID == "" || err != nil {
+func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err error) {
+	if e.claimID == "" || err != nil {
 		return
 	}
 	// The newest revision can spell every outcome, questions included.
-	data, err := protocol.EncodeResult(protocol.Latest, p.call.Method, result)
+	data, err := protocol.EncodeResult(protocol.Latest, e.call.Method, result)
 	if err != nil {
-		p.observe(ctx, ServerBug{p.where, err})
+		e.observe(ctx, ServerBug{e.where, err})
 		return
 	}
-	p.endClaim(ctx, func(ctx context.Context, guard Guard, id string) error { return guard.Commit(ctx, id, data) })
+	e.endClaim(ctx, func(ctx context.Context, guard Guard, id string) error { return guard.Commit(ctx, id, data) })
 }
 
 // releaseClaim ends a claim without an outcome: it gives it up if the handler never
 // started.
-func (p *exchange) releaseClaim(ctx context.Context) {
-	p.endClaim(ctx, func(ctx context.Context, guard Guard, id string) error {
-		if !p.started {
+func (e *exchange) releaseClaim(ctx context.Context) {
+	e.endClaim(ctx, func(ctx context.Context, guard Guard, id string) error {
+		if !e.started {
 			return guard.Release(ctx, id)
 		}
 		return guard.Commit(ctx, id, nil)
@@ -265,12 +265,12 @@ func (p *exchange) releaseClaim(ctx context.Context) {
 
 // endClaim tells the guard, once, what came of the claim. The client may have gone;
 // that its state is spent must be kept anyway.
-func (p *exchange) endClaim(ctx context.Context, end func(ctx context.Context, guard Guard, id string) error) {
-	id := p.claimID
-	if p.claimID = ""; id == "" {
+func (e *exchange) endClaim(ctx context.Context, end func(ctx context.Context, guard Guard, id string) error) {
+	id := e.claimID
+	if e.claimID = ""; id == "" {
 		return
 	}
-	if err := end(context.WithoutCancel(ctx), p.funnel.opts.Guard, id); err != nil {
-		p.observe(ctx, ServerBug{p.where, err})
+	if err := end(context.WithoutCancel(ctx), e.funnel.opts.Guard, id); err != nil {
+		e.observe(ctx, ServerBug{e.where, err})
 	}
 }

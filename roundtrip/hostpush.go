@@ -125,7 +125,7 @@ func (f *Funnel) pushAsker(ctx context.Context, r *run, call *Call) (*questioner
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p.wait = r.exchange.wait
+	p.wait = r.wait
 	if r.closed {
 		return p, nil
 	}
@@ -136,7 +136,7 @@ func (f *Funnel) pushAsker(ctx context.Context, r *run, call *Call) (*questioner
 	case r.flow.asksClient():
 		return p, fmt.Errorf("%w: %s", ErrPending, questionKeys(r.flow.pending))
 	}
-	p.where, p.until = r.exchange.where, r.exchange.until
+	p.where, p.until = r.where, r.until
 	return p, nil
 }
 

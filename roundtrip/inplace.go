@@ -156,7 +156,7 @@ func (r *run) beginInPlace(missing []Question, again int) (*questioner, error) {
 		cause := context.Cause(&r.ctx)
 		return nil, r.endLocked(&ending{cause, cannotAsk(cause), EndFailed})
 	}
-	limit := r.exchange.funnel.opts.MaxRounds
+	limit := r.funnel.opts.MaxRounds
 	if f.rounds == 0 || f.answered {
 		f.rounds++
 		f.answered = false
@@ -242,7 +242,7 @@ func (r *run) failInPlace(ctx context.Context, inquiries []inquiry, missing []Qu
 		r.freeKeys(inquiries)
 		return err
 	}
-	p, over := r.exchange.funnel.pushAsker(ctx, r, r.exchange.call)
+	p, over := r.funnel.pushAsker(ctx, r, r.call)
 	if over != nil {
 		return over
 	}

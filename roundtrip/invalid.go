@@ -41,16 +41,9 @@ func (r *run) failDecode(key string) {
 	}
 }
 
-// reportAnswers tells the observer what became known about answers of this leg
+// reportFindings tells the observer what became known about answers of this round
 // while the handler read them: what an unsolicited one says, since nobody knew
 // what it is to, and which were invalid.
-func (p *exchange) reportAnswers(ctx context.Context) {
-	if p.run != nil {
-		p.run.reportFindings(ctx, &p.questioner)
-	}
-}
-
-// reportFindings is reportAnswers for questions that are asked in place.
 func (r *run) reportFindings(ctx context.Context, p *questioner) {
 	if p.funnel.silent {
 		return
@@ -87,7 +80,7 @@ func (r *run) takeFindings(p *questioner) []Event {
 // leg of nearly every flow of a modern revision: then there is nothing to look up.
 // In a session answers come while the handler runs.
 func (r *run) isFresh() bool {
-	return r.number == 1 && len(r.exchange.call.Responses) == 0 && !r.exchange.isLegacy()
+	return r.number == 1 && len(r.responses) == 0 && !r.isLegacy()
 }
 
 // checkUnread looks at the answers to questions that are asked again by a

@@ -168,7 +168,7 @@ func (r *run) fixVersionLocked() {
 // adoptVersionLocked makes version that of the round. What another version left is dropped.
 // The caller holds the mutex.
 func (r *run) adoptVersionLocked(version string) {
-	if r.exchange.prior != nil && r.version != version {
+	if r.prior != nil && r.version != version {
 		for _, a := range r.answers {
 			r.dropped = append(r.dropped, Dropped{a.key, DropVersion})
 		}

@@ -12,94 +12,125 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// openState verifies the state that came with the call, binds it to the call and
-// claims it. It returns a result only for an exact replay of a claimed state.
-// A refusal is the frozen error: the reason stays with the observer.
-func (p *exchange) openState(ctx context.Context) (protocol.Result, error) {
-	if p.run == nil {
-		p.run = &p.first
-	} else { // a further leg of a call on a legacy connection
-		p.run = &run{}
+// openState opens the first run: it verifies the state that came with the call,
+// binds it to the call and claims it. It returns a result instead only for an
+// exact replay of a claimed state. A refusal is the frozen error: the reason goes
+// to the observer only.
+func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error) {
+	responses, state := e.retryMembers()
+	r := e.openRun(&e.first, responses, state)
+	text, present := state.Text()
+	if !present {
+		return r, nil, nil
 	}
-	p.run.number, p.run.exchange = 1, p
-	p.where.Round = 1
-	text, present := p.call.State.Text()
-	if !present && p.localState == nil {
-		return nil, nil
-	}
-	if p.funnel.opts.Plain {
-		if len(text) > p.funnel.opts.MaxStateBytes {
-			return nil, p.reportRejection(ctx, &rejection{reason: ReasonTooLong})
+	if e.funnel.opts.Plain {
+		if len(text) > e.funnel.opts.MaxStateBytes {
+			return nil, nil, e.reportRejection(ctx, &rejection{reason: ReasonTooLong})
 		}
-		p.run.plain = p.call.State
-		return nil, nil
+		return r, nil, nil
 	}
-	c, err := p.readState(ctx, text)
-	if _, refused := errors.AsType[*rejection](err); err != nil && !refused {
-		return nil, p.reportUnserved(ctx, err) // nothing is known about the state
-	}
+	plaintext, err := e.unsealState(ctx, text)
 	if err != nil {
-		return nil, p.reportRejection(ctx, err)
+		if _, refused := errors.AsType[*rejection](err); refused {
+			return nil, nil, e.reportRejection(ctx, err)
+		}
+		return nil, nil, r.reportUnserved(ctx, err) // nothing is known about the state
+	}
+	c, err := r.verifyClaims(plaintext)
+	if err != nil {
+		return nil, nil, e.reportRejection(ctx, err)
 	}
 	if c == nil { // expired, and allowed to start over
-		return nil, nil
+		return r, nil, nil
 	}
-	if p.localState == nil { // else nobody can have it twice
-		if result, err := p.claimState(ctx, c); err != nil || result != nil {
-			return result, err
-		}
+	if recorded, err := r.claimState(ctx, c); err != nil || recorded != nil {
+		return nil, recorded, err
 	}
-	p.prior = c
-	p.nameFlow(c.flow)
-	p.where.Round = c.round + 1
-	p.run.number = c.round + 1
-	p.run.asked, p.run.state, p.run.memos, p.run.version = c.asked, c.state, c.memos, c.version
-	p.run.id, p.run.identified = c.flow, true
-	if !p.funnel.silent {
-		p.observe(ctx, Resumed{p.where, time.Since(c.issued), len(text)})
+	r.resumeFlow(ctx, c, len(text))
+	return r, nil, nil
+}
+
+// openLocalState opens the next run of a call of a legacy revision: it verifies
+// what the last run encoded, with the same checks as for a state that a client
+// carried. Nobody else can have it, so the guard is not asked. In a funnel with
+// the option Plain the state is the author's own text and says nothing.
+func (e *exchange) openLocalState(ctx context.Context, last *run, responses protocol.InputResponses, state protocol.RequestState) (*run, error) {
+	r := e.openRun(&run{}, responses, state)
+	if last.localState == nil {
+		return r, nil
 	}
-	return nil, nil
+	c, err := r.verifyClaims(last.localState)
+	if err != nil {
+		return nil, e.reportRejection(ctx, err)
+	}
+	if c != nil { // else expired, and allowed to start over
+		r.resumeFlow(ctx, c, 0)
+	}
+	return r, nil
+}
+
+// retryMembers returns the answers and the state that the client sent, without
+// what its revision cannot carry, or what the host cannot tell from absence.
+// Retry members came with 2026-07-28 (basic/patterns/mrtr): in an older revision
+// they are unknown members, which a server ignores whatever they contain.
+func (e *exchange) retryMembers() (protocol.InputResponses, protocol.RequestState) {
+	if e.isLegacy() {
+		return nil, protocol.RequestState{}
+	}
+	if text, _ := e.call.State.Text(); e.call.Lossy && text == "" {
+		return e.call.Responses, protocol.RequestState{}
+	}
+	return e.call.Responses, e.call.State
+}
+
+// openRun makes r a run of the exchange, the first of its flow until resumeFlow
+// says otherwise.
+func (e *exchange) openRun(r *run, responses protocol.InputResponses, state protocol.RequestState) *run {
+	e.runs++
+	e.where.Round = 1
+	r.exchange, r.number, r.responses, r.received = e, 1, responses, state
+	return r
+}
+
+// resumeFlow makes the run the one that follows the run which encoded c.
+func (r *run) resumeFlow(ctx context.Context, c *claims, stateBytes int) {
+	r.prior, r.number = c, c.round+1
+	r.where.Round = r.number
+	r.nameFlow(c.flow)
+	r.asked, r.state, r.memos, r.version = c.asked, c.state, c.memos, c.version
+	r.id, r.identified = c.flow, true
+	if !r.funnel.silent {
+		r.observe(ctx, Resumed{r.where, time.Since(c.issued), stateBytes})
+	}
 }
 
 // nameFlow tells observers which flow this is.
-func (p *exchange) nameFlow(flow [16]byte) {
-	if !p.funnel.silent {
-		p.where.Flow = hex.EncodeToString(flow[:])
+func (e *exchange) nameFlow(flow [16]byte) {
+	if !e.funnel.silent {
+		e.where.Flow = hex.EncodeToString(flow[:])
 	}
-}
-
-// readState reads the state that came with the call, or that a round of it left.
-func (p *exchange) readState(ctx context.Context, text string) (*claims, error) {
-	if p.localState != nil {
-		return p.verifyClaims(p.localState)
-	}
-	plaintext, err := p.unsealState(ctx, text)
-	if err != nil {
-		return nil, err
-	}
-	return p.verifyClaims(plaintext)
 }
 
 // unsealState returns what a state says.
-func (p *exchange) unsealState(ctx context.Context, text string) ([]byte, error) {
-	if len(text) > p.funnel.opts.MaxStateBytes {
+func (e *exchange) unsealState(ctx context.Context, text string) ([]byte, error) {
+	if len(text) > e.funnel.opts.MaxStateBytes {
 		return nil, &rejection{reason: ReasonTooLong}
 	}
-	plaintext, err := p.funnel.opts.Sealer.Open(ctx, text)
+	plaintext, err := e.funnel.opts.Sealer.Open(ctx, text)
 	if err != nil {
 		return nil, &rejection{sealReason(err), err}
 	}
 	if len(plaintext) > 0 && plaintext[0] == handleLayout {
-		return p.loadStored(ctx, plaintext)
+		return e.loadStored(ctx, plaintext)
 	}
 	return plaintext, nil
 }
 
 // verifyClaims reads claims and checks everything they are bound to. It returns nil
 // and no error for an expired state where the flow may start over.
-func (p *exchange) verifyClaims(plaintext []byte) (*claims, error) {
+func (r *run) verifyClaims(plaintext []byte) (*claims, error) {
 	c, err := decodeClaims(plaintext, &claims{
-		principal: p.call.Principal, method: p.call.Method, target: p.call.Target, audience: p.funnel.opts.Audience,
+		principal: r.call.Principal, method: r.call.Method, target: r.call.Target, audience: r.funnel.opts.Audience,
 	})
 	if errors.Is(err, errClaimsLayout) {
 		return nil, &rejection{ReasonVersion, err}
@@ -108,12 +139,12 @@ func (p *exchange) verifyClaims(plaintext []byte) (*claims, error) {
 		return nil, &rejection{ReasonMalformed, err}
 	}
 	c.sealed = plaintext
-	if reason := p.checkBinding(c); reason != "" {
+	if reason := r.checkBinding(c); reason != "" {
 		return nil, &rejection{reason: reason}
 	}
 	if reason := checkFreshness(c, time.Now()); reason != "" {
-		if p.funnel.opts.RestartExpired && reason != ReasonFuture {
-			p.restartFlow()
+		if r.funnel.opts.RestartExpired && reason != ReasonFuture {
+			r.restartFlow()
 			return nil, nil
 		}
 		return nil, &rejection{reason: reason}
@@ -122,26 +153,26 @@ func (p *exchange) verifyClaims(plaintext []byte) (*claims, error) {
 }
 
 // restartFlow forgets what came with an expired state.
-func (p *exchange) restartFlow() {
-	for _, r := range p.call.Responses {
-		p.run.dropped = append(p.run.dropped, Dropped{r.Key, DropExpired})
+func (r *run) restartFlow() {
+	for _, response := range r.responses {
+		r.dropped = append(r.dropped, Dropped{response.Key, DropExpired})
 	}
-	p.call.Responses, p.call.State, p.localState = nil, protocol.RequestState{}, nil
+	r.responses, r.received = nil, protocol.RequestState{}
 }
 
 // checkBinding returns what of the call differs from what the state was sealed for.
-func (p *exchange) checkBinding(c *claims) Reason {
+func (e *exchange) checkBinding(c *claims) Reason {
 	switch {
-	case c.principal != p.call.Principal:
+	case c.principal != e.call.Principal:
 		return ReasonPrincipal
-	case c.method != p.call.Method:
+	case c.method != e.call.Method:
 		return ReasonMethod
-	case c.target != p.call.Target:
+	case c.target != e.call.Target:
 		return ReasonTarget
-	case c.audience != p.funnel.opts.Audience:
+	case c.audience != e.funnel.opts.Audience:
 		return ReasonAudience
 	}
-	if err := p.digestArguments(); err != nil || c.arguments != p.arguments {
+	if err := e.digestArguments(); err != nil || c.arguments != e.arguments {
 		return ReasonArguments
 	}
 	return ""
@@ -160,10 +191,10 @@ func checkFreshness(c *claims, now time.Time) Reason {
 }
 
 // digestArguments makes sure that the digest of the call's arguments is known.
-func (p *exchange) digestArguments() (err error) {
-	if !p.digested {
-		p.arguments, err = digestArguments(p.call.Arguments)
-		p.digested = err == nil
+func (e *exchange) digestArguments() (err error) {
+	if !e.digested {
+		e.arguments, err = digestArguments(e.call.Arguments)
+		e.digested = err == nil
 	}
 	return err
 }
@@ -209,15 +240,15 @@ func (r *rejection) Error() string {
 
 func (r *rejection) Unwrap() error { return r.err }
 
-func (p *exchange) reportRejection(ctx context.Context, err error) error {
-	event := StateRejected{Where: p.where, Reference: newReference(), Reason: ReasonSealer, Err: err}
-	if r, ok := errors.AsType[*rejection](err); ok {
-		event.Reason, event.Err = r.reason, r.err
-		if named, ok := errors.AsType[*seal.KeyError](r.err); ok {
+func (e *exchange) reportRejection(ctx context.Context, err error) error {
+	event := StateRejected{Where: e.where, Reference: newReference(), Reason: ReasonSealer, Err: err}
+	if refused, ok := errors.AsType[*rejection](err); ok {
+		event.Reason, event.Err = refused.reason, refused.err
+		if named, ok := errors.AsType[*seal.KeyError](refused.err); ok {
 			event.KeyID = named.ID
 		}
 	}
-	p.observe(ctx, event)
+	e.observe(ctx, event)
 	return invalidState(event.Reference)
 }
 

@@ -14,97 +14,97 @@ import (
 )
 
 // decideOutcome turns what the handler said into what the client gets.
-func (p *exchange) decideOutcome(ctx context.Context, result protocol.Result, err error) (protocol.Result, error) {
-	result, err, settled := p.overruleHandler(ctx, result, err)
+func (r *run) decideOutcome(ctx context.Context, result protocol.Result, err error) (protocol.Result, error) {
+	result, err, settled := r.overruleHandler(ctx, result, err)
 	if settled {
 		return result, err
 	}
 	if err != nil {
 		if urls, ok := errors.AsType[*protocol.URLElicitationRequiredError](err); ok && urls != nil {
-			if p.isLegacy() {
-				return p.answerLegacyURLs(ctx, urls)
+			if r.isLegacy() {
+				return r.answerLegacyURLs(ctx, urls)
 			}
-			result, err = p.convertURLs(urls)
+			result, err = r.convertURLs(urls)
 			if err != nil {
-				return nil, p.reportBug(ctx, err)
+				return nil, r.reportBug(ctx, err)
 			}
 		}
 	}
 	if err != nil && refusedBy(err) {
-		p.reportFlowEnd(ctx, EndRefused)
-		return p.refuseFlow(protocol.CodeRefused, p.refusalText(err)+adviceOn(err))
+		r.reportFlowEnd(ctx, EndRefused)
+		return r.refuseFlow(protocol.CodeRefused, r.refusalText(err)+adviceOn(err))
 	}
 	if err != nil {
-		p.reportFlowEnd(ctx, EndFailed)
-		return p.answerError(ctx, err)
+		r.reportFlowEnd(ctx, EndFailed)
+		return r.answerError(ctx, err)
 	}
 	if asks, ok := result.(*protocol.InputRequiredResult); ok && asks != nil {
-		return p.askReturned(ctx, asks)
+		return r.askReturned(ctx, asks)
 	}
-	if err := p.checkComplete(result); err != nil {
-		return nil, p.reportBug(ctx, err)
+	if err := r.checkComplete(result); err != nil {
+		return nil, r.reportBug(ctx, err)
 	}
-	p.reportIgnoredRefusals(ctx, result)
-	p.reportFlowEnd(ctx, EndComplete)
+	r.reportIgnoredRefusals(ctx, result)
+	r.reportFlowEnd(ctx, EndComplete)
 	return result, nil
 }
 
-// decideSingleRound is settle for a request that can have one leg only.
-func (p *exchange) decideSingleRound(ctx context.Context, result protocol.Result, err error) (protocol.Result, error) {
+// decideSingleRound is decideOutcome for a request that cannot ask.
+func (r *run) decideSingleRound(ctx context.Context, result protocol.Result, err error) (protocol.Result, error) {
 	if err != nil {
-		return p.answerError(ctx, err)
+		return r.answerError(ctx, err)
 	}
 	if _, asks := result.(*protocol.InputRequiredResult); asks {
-		return nil, p.reportBug(ctx, fmt.Errorf("%s cannot ask for input", p.call.Method))
+		return nil, r.reportBug(ctx, fmt.Errorf("%s cannot ask for input", r.call.Method))
 	}
 	if result == nil {
-		return nil, p.reportBug(ctx, fmt.Errorf("handler returned a nil or wrong result: %T", result))
+		return nil, r.reportBug(ctx, fmt.Errorf("handler returned a nil or wrong result: %T", result))
 	}
 	return result, nil
 }
 
 // overruleHandler puts what the round says in the place of what the handler returned.
 // It reports true when that settles the request.
-func (p *exchange) overruleHandler(ctx context.Context, result protocol.Result, err error) (protocol.Result, error, bool) {
-	f := p.run.flow
+func (r *run) overruleHandler(ctx context.Context, result protocol.Result, err error) (protocol.Result, error, bool) {
+	f := r.flow
 	switch {
 	case f == nil:
 		return result, err, false
 	case f.end != nil && f.end.refusal == nil:
-		return nil, p.reportBug(ctx, f.end.err), true
+		return nil, r.reportBug(ctx, f.end.err), true
 	case f.end != nil:
-		p.reportFlowEnd(ctx, f.end.how)
-		result, err = p.answerRefusal(f.end.refusal)
+		r.reportFlowEnd(ctx, f.end.how)
+		result, err = r.answerRefusal(f.end.refusal)
 		return result, err, true
 	case f.asksClient():
 	case f.invalidAnswer != nil && completes(result, err):
-		result, err = p.refuseInvalidAnswer(ctx, f.invalidAnswer)
+		result, err = r.refuseInvalidAnswer(ctx, f.invalidAnswer)
 		return result, err, true
 	case len(f.unfinished) > 0 && completes(result, err):
-		result, err = p.refuseUnfinished(ctx, f.unfinished[0].key)
+		result, err = r.refuseUnfinished(ctx, f.unfinished[0].key)
 		return result, err, true
 	default:
 		return result, err, false
 	}
-	asks, err := p.joinQuestions(f, result)
+	asks, err := r.joinQuestions(f, result)
 	if err != nil {
-		return nil, p.reportBug(ctx, err), true
+		return nil, r.reportBug(ctx, err), true
 	}
 	return asks, nil, false
 }
 
 // joinQuestions returns the result that asks the pending questions, and beside them
 // those of a handler that returned some, as in guard style.
-func (p *exchange) joinQuestions(f *flow, result protocol.Result) (*protocol.InputRequiredResult, error) {
+func (r *run) joinQuestions(f *flow, result protocol.Result) (*protocol.InputRequiredResult, error) {
 	d := &draft{questions: f.pending}
 	if f.stateOnly { // what the author keeps stays
-		d.state, d.hasState = p.run.state, true
+		d.state, d.hasState = r.state, true
 	}
 	asks, ok := result.(*protocol.InputRequiredResult)
 	if !ok || asks == nil {
 		return d.buildResult(&protocol.InputRequiredResult{}), nil
 	}
-	own, err := p.readDraft(asks)
+	own, err := r.readDraft(asks)
 	if err != nil {
 		return nil, err
 	}
@@ -132,36 +132,36 @@ func completes(result protocol.Result, err error) bool {
 }
 
 // refuseInvalidAnswer ends a run that would complete on an answer that does not fit.
-func (p *exchange) refuseInvalidAnswer(ctx context.Context, unfit *AnswerError) (protocol.Result, error) {
-	p.observe(ctx, ServerBug{p.where, errors.Join(errors.New("the handler completes although the last answer was not valid"), unfit)})
-	p.reportFlowEnd(ctx, EndFailed)
-	return p.refuseFlow(protocol.CodeFlowEnded, unfit.Error()+"; call again and answer the question anew")
+func (r *run) refuseInvalidAnswer(ctx context.Context, unfit *AnswerError) (protocol.Result, error) {
+	r.observe(ctx, ServerBug{r.where, errors.Join(errors.New("the handler completes although the last answer was not valid"), unfit)})
+	r.reportFlowEnd(ctx, EndFailed)
+	return r.refuseFlow(protocol.CodeFlowEnded, unfit.Error()+"; call again and answer the question anew")
 }
 
 // refuseUnfinished ends a run that would complete although a visit is not
 // finished.
-func (p *exchange) refuseUnfinished(ctx context.Context, key string) (protocol.Result, error) {
-	p.observe(ctx, ServerBug{p.where, fmt.Errorf("the handler completes although the visit %q is not finished", key)})
-	p.reportFlowEnd(ctx, EndFailed)
-	return p.refuseFlow(protocol.CodeFlowEnded, fmt.Sprintf("the visit %q is not finished; %s", key, howToFinish))
+func (r *run) refuseUnfinished(ctx context.Context, key string) (protocol.Result, error) {
+	r.observe(ctx, ServerBug{r.where, fmt.Errorf("the handler completes although the visit %q is not finished", key)})
+	r.reportFlowEnd(ctx, EndFailed)
+	return r.refuseFlow(protocol.CodeFlowEnded, fmt.Sprintf("the visit %q is not finished; %s", key, howToFinish))
 }
 
 // checkComplete refuses results of the wrong type for the method, nil ones,
 // forged ones, and structured content that breaks the tool's promise.
-func (p *exchange) checkComplete(result protocol.Result) error {
+func (e *exchange) checkComplete(result protocol.Result) error {
 	ok := false
 	switch r := result.(type) {
 	case *protocol.CallToolResult:
-		ok = r != nil && p.call.Method == protocol.MethodCallTool
-		if ok && !r.IsError && p.call.CheckOutput != nil {
-			if err := p.call.CheckOutput(r.StructuredContent); err != nil {
+		ok = r != nil && e.call.Method == protocol.MethodCallTool
+		if ok && !r.IsError && e.call.CheckOutput != nil {
+			if err := e.call.CheckOutput(r.StructuredContent); err != nil {
 				return fmt.Errorf("structuredContent: %w", err)
 			}
 		}
 	case *protocol.GetPromptResult:
-		ok = r != nil && p.call.Method == protocol.MethodGetPrompt
+		ok = r != nil && e.call.Method == protocol.MethodGetPrompt
 	case *protocol.ReadResourceResult:
-		ok = r != nil && p.call.Method == protocol.MethodReadResource
+		ok = r != nil && e.call.Method == protocol.MethodReadResource
 	}
 	if !ok {
 		return fmt.Errorf("handler returned a nil or wrong result: %T", result)
@@ -171,12 +171,12 @@ func (p *exchange) checkComplete(result protocol.Result) error {
 
 // reportIgnoredRefusals tells the observer of refusals that a handler in guard style has
 // not looked at, in this leg or in one before, when it completes all the same.
-func (p *exchange) reportIgnoredRefusals(ctx context.Context, result protocol.Result) {
-	if failed, ok := result.(*protocol.CallToolResult); p.funnel.silent || ok && failed.IsError {
+func (r *run) reportIgnoredRefusals(ctx context.Context, result protocol.Result) {
+	if failed, ok := result.(*protocol.CallToolResult); r.funnel.silent || ok && failed.IsError {
 		return
 	}
-	for _, a := range p.run.unreadRefusals() {
-		p.observe(ctx, DeclineIgnored{p.where, a.key, a.outcome})
+	for _, a := range r.unreadRefusals() {
+		r.observe(ctx, DeclineIgnored{r.where, a.key, a.outcome})
 	}
 }
 
@@ -197,8 +197,8 @@ func (r *run) unreadRefusals() (unread []*answer) {
 // code does not exist. Each question's key is the elicitation's id where that
 // is there and free, otherwise url-elicitation-N with the first free N from
 // its position on; the id itself is not sent.
-func (p *exchange) convertURLs(e *protocol.URLElicitationRequiredError) (*protocol.InputRequiredResult, error) {
-	if p.funnel.opts.RefuseURLErrors {
+func (r *run) convertURLs(e *protocol.URLElicitationRequiredError) (*protocol.InputRequiredResult, error) {
+	if r.funnel.opts.RefuseURLErrors {
 		return nil, errors.New("handler returned a URL elicitation error, which the funnel is told to refuse")
 	}
 	if len(e.Elicitations) == 0 {
@@ -219,30 +219,30 @@ func (p *exchange) convertURLs(e *protocol.URLElicitationRequiredError) (*protoc
 
 // answerLegacyURLs answers a handler's URL elicitation error in the revision that has
 // it, to clients that declare it; elsewhere it is a refusal.
-func (p *exchange) answerLegacyURLs(ctx context.Context, e *protocol.URLElicitationRequiredError) (protocol.Result, error) {
-	missing := p.call.Capabilities.Missing(&protocol.ElicitURL{})
-	if p.call.Version != protocol.V20251125 || !missing.IsZero() {
-		p.observe(ctx, CapabilityRefused{p.where, missing})
-		return p.refuseFlow(protocol.CodeCannotAsk, "the client cannot be asked to visit a URL, which this request needs; use a client of revision 2025-11-25 or later that declares elicitation.url")
+func (r *run) answerLegacyURLs(ctx context.Context, e *protocol.URLElicitationRequiredError) (protocol.Result, error) {
+	missing := r.call.Capabilities.Missing(&protocol.ElicitURL{})
+	if r.call.Version != protocol.V20251125 || !missing.IsZero() {
+		r.observe(ctx, CapabilityRefused{r.where, missing})
+		return r.refuseFlow(protocol.CodeCannotAsk, "the client cannot be asked to visit a URL, which this request needs; use a client of revision 2025-11-25 or later that declares elicitation.url")
 	}
 	spelled, err := e.Legacy()
 	if err != nil {
-		return nil, p.reportBug(ctx, err)
+		return nil, r.reportBug(ctx, err)
 	}
-	if refusal := p.funnel.allowURL().RefuseAny(e.Elicitations); refusal != nil {
-		return nil, p.reportBug(ctx, refusal)
+	if refusal := r.funnel.allowURL().RefuseAny(e.Elicitations); refusal != nil {
+		return nil, r.reportBug(ctx, refusal)
 	}
 	return nil, spelled
 }
 
 // answerError spells a handler's error: a protocol error stays one, a plain error
 // of a tool is a result the model can read, elsewhere it is a JSON-RPC error.
-func (p *exchange) answerError(ctx context.Context, err error) (protocol.Result, error) {
+func (r *run) answerError(ctx context.Context, err error) (protocol.Result, error) {
 	if e, ok := protocol.AsError(err); ok {
-		return nil, p.spellError(ctx, e)
+		return nil, r.spellError(ctx, e)
 	}
-	text := p.reportFailure(ctx, err)
-	if p.call.Method == protocol.MethodCallTool {
+	text := r.reportFailure(ctx, err)
+	if r.call.Method == protocol.MethodCallTool {
 		return errorResult(text), nil
 	}
 	return nil, protocol.Errorf(protocol.CodeHandlerError, "%s", text)
@@ -250,18 +250,18 @@ func (p *exchange) answerError(ctx context.Context, err error) (protocol.Result,
 
 // spellError spells a handler's error as the revision of the call does. An error that the revision
 // does not have is a mistake of the handler.
-func (p *exchange) spellError(ctx context.Context, e *protocol.Error) *protocol.Error {
-	spelled, err := revision.SpellHandlerError(p.call.Version, e)
+func (r *run) spellError(ctx context.Context, e *protocol.Error) *protocol.Error {
+	spelled, err := revision.SpellHandlerError(r.call.Version, e)
 	switch {
-	case err != nil && e.Code == protocol.CodeURLElicitationRequired && !p.isLegacy():
+	case err != nil && e.Code == protocol.CodeURLElicitationRequired && !r.isLegacy():
 		err = fmt.Errorf("%w; return a URLElicitationRequiredError or InputRequired", err)
 		fallthrough
 	case err != nil:
-		p.observe(ctx, ServerBug{p.where, err})
+		r.observe(ctx, ServerBug{r.where, err})
 		return internalError()
 	case spelled.Code == protocol.CodeURLElicitationRequired:
-		if refusal := p.funnel.allowURL().RefuseRequired(spelled); refusal != nil {
-			p.observe(ctx, ServerBug{p.where, refusal})
+		if refusal := r.funnel.allowURL().RefuseRequired(spelled); refusal != nil {
+			r.observe(ctx, ServerBug{r.where, refusal})
 			return refusal.Wire()
 		}
 	}
@@ -303,16 +303,16 @@ type refusal struct {
 }
 
 // answerRefusal is refuse for a refusal that may have an error of its own.
-func (p *exchange) answerRefusal(no *refusal) (protocol.Result, error) {
-	if no.wire != nil && (no.always || p.call.Method != protocol.MethodCallTool) {
+func (r *run) answerRefusal(no *refusal) (protocol.Result, error) {
+	if no.wire != nil && (no.always || r.call.Method != protocol.MethodCallTool) {
 		return nil, no.wire
 	}
-	return p.refuseFlow(no.code, no.text)
+	return r.refuseFlow(no.code, no.text)
 }
 
 // refuseFlow ends a flow with words for the person or the model.
-func (p *exchange) refuseFlow(code int64, text string) (protocol.Result, error) {
-	if p.call.Method == protocol.MethodCallTool {
+func (r *run) refuseFlow(code int64, text string) (protocol.Result, error) {
+	if r.call.Method == protocol.MethodCallTool {
 		return errorResult(text), nil
 	}
 	return nil, protocol.Errorf(code, "%s", text)
@@ -335,9 +335,9 @@ func errorResult(text string) *protocol.CallToolResult {
 
 // reportBug reports a mistake of the server, which ends the flow, and returns what
 // the client learns.
-func (p *exchange) reportBug(ctx context.Context, err error) *protocol.Error {
-	p.observe(ctx, ServerBug{p.where, err})
-	p.reportFlowEnd(ctx, EndFailed)
+func (r *run) reportBug(ctx context.Context, err error) *protocol.Error {
+	r.observe(ctx, ServerBug{r.where, err})
+	r.reportFlowEnd(ctx, EndFailed)
 	if refusal, ok := errors.AsType[*urlrule.Refusal](err); ok {
 		return refusal.Wire()
 	}
@@ -345,25 +345,25 @@ func (p *exchange) reportBug(ctx context.Context, err error) *protocol.Error {
 }
 
 // reportFlowEnd reports the end of a flow that took more than one leg.
-func (p *exchange) reportFlowEnd(ctx context.Context, how FlowEnd) {
-	if p.prior != nil && !p.funnel.silent {
-		p.observe(ctx, FlowEnded{p.where, p.where.Round, how})
+func (r *run) reportFlowEnd(ctx context.Context, how FlowEnd) {
+	if r.prior != nil && !r.funnel.silent {
+		r.observe(ctx, FlowEnded{r.where, r.where.Round, how})
 	}
 }
 
 // reportFailure tells the observer of an error of the handler's own, and
 // returns the text that the client gets.
-func (p *exchange) reportFailure(ctx context.Context, err error) string {
+func (r *run) reportFailure(ctx context.Context, err error) string {
 	text := err.Error()
-	event := HandlerFailed{Where: p.where, Err: err}
-	if p.funnel.opts.HideErrors {
+	event := HandlerFailed{Where: r.where, Err: err}
+	if r.funnel.opts.HideErrors {
 		event.Reference = newReference()
 	}
-	if !p.funnel.silent {
-		event.Text = p.maskSecrets(text)
-		p.observe(ctx, event)
+	if !r.funnel.silent {
+		event.Text = r.maskSecrets(text)
+		r.observe(ctx, event)
 	}
-	if p.funnel.opts.HideErrors {
+	if r.funnel.opts.HideErrors {
 		return "internal failure; reference " + event.Reference +
 			"; try again later, and give the reference to the operator of the server if it fails again"
 	}
@@ -372,38 +372,36 @@ func (p *exchange) reportFailure(ctx context.Context, err error) string {
 
 // reportPanic tells the observer of a panic. It is called where it was
 // recovered, so that the stack shows where it began.
-func (p *exchange) reportPanic(ctx context.Context, v any) {
-	event := HandlerPanicked{Where: p.where, Value: v}
-	if !p.funnel.silent {
-		event.Text, event.Stack = p.maskSecrets(fmt.Sprint(v)), debug.Stack()
+func (r *run) reportPanic(ctx context.Context, v any) {
+	event := HandlerPanicked{Where: r.where, Value: v}
+	if !r.funnel.silent {
+		event.Text, event.Stack = r.maskSecrets(fmt.Sprint(v)), debug.Stack()
 	}
-	p.observe(ctx, event)
+	r.observe(ctx, event)
 }
 
 // maskSecrets takes out of a text that the handler wrote what the call has told it.
-func (p *exchange) maskSecrets(text string) string {
+func (r *run) maskSecrets(text string) string {
 	var secrets redact.Secrets
-	secrets.AddJSON(p.call.Arguments)
-	secrets.AddCredential(p.call.Credential)
-	if state, _ := p.call.State.Text(); state != "" {
+	secrets.AddJSON(r.call.Arguments)
+	secrets.AddCredential(r.call.Credential)
+	if state, _ := r.received.Text(); state != "" {
 		secrets.AddText(state)
 	}
-	if i := strings.IndexAny(p.call.Target, "?#"); i >= 0 { // of a URI
-		secrets.AddText(p.call.Target[i+1:])
+	if i := strings.IndexAny(r.call.Target, "?#"); i >= 0 { // of a URI
+		secrets.AddText(r.call.Target[i+1:])
 	}
-	for _, response := range p.call.Responses {
+	for _, response := range r.responses {
 		secrets.AddJSON(response.Result)
 	}
-	if r := p.run; r != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		for _, a := range r.answers {
-			secrets.AddJSON(a.content)
-		}
-		secrets.AddJSON(r.state)
-		for _, m := range r.memos {
-			secrets.AddJSON(m.value)
-		}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.answers {
+		secrets.AddJSON(a.content)
+	}
+	secrets.AddJSON(r.state)
+	for _, m := range r.memos {
+		secrets.AddJSON(m.value)
 	}
 	return secrets.Redact(text)
 }

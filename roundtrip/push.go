@@ -33,36 +33,46 @@ type Pusher interface {
 	Push(ctx context.Context, question protocol.InputRequest, extend func()) (json.RawMessage, error)
 }
 
-// pushReturned asks all questions and makes the answers the next leg's. Questions wait
-// under the parent of ctx: they have a timer of their own, see patience.
-func (p *exchange) pushReturned(ctx, parent context.Context, asks *protocol.InputRequiredResult) error {
-	asked := p.requested
-	p.requested = nil
-	responses, err := p.pushAll(parent, asks.InputRequests, asked)
+// pushReturned puts the questions that the handler has returned to the client of a
+// legacy revision and opens the next run with the answers. Where there is none it
+// returns what the client gets. Questions wait under the parent of ctx, because
+// each has a timer of its own that ends with the flow, see questionTimeout; so
+// none of the contexts between is realized for them.
+func (r *run) pushReturned(ctx, parent context.Context, asks *protocol.InputRequiredResult) (next *run, refused protocol.Result, err error) {
+	if r.runs > r.funnel.opts.MaxRounds { // a plain state does not count its rounds
+		refused, err = r.refuseRounds(ctx, asks)
+		return nil, refused, err
+	}
+	responses, err := r.pushAll(parent, asks.InputRequests, r.requested)
+	if err == nil && len(asks.InputRequests) == 0 {
+		err = waitFor(ctx, statePause)
+	}
 	if err != nil {
-		return err
+		refused, err = r.refuseUnasked(ctx, asks, err)
+		return nil, refused, err
 	}
-	if len(asks.InputRequests) == 0 {
-		if err := waitFor(ctx, statePause); err != nil {
-			return err
-		}
-	}
-	p.call.Responses, p.call.State = responses, asks.RequestState
-	return nil
+	next, err = r.openLocalState(ctx, r, responses, asks.RequestState)
+	return next, nil, err
+}
+
+// refuseRounds ends a call that has asked as often as it may.
+func (r *run) refuseRounds(ctx context.Context, asks *protocol.InputRequiredResult) (protocol.Result, error) {
+	r.reportFlowEnd(ctx, EndRounds)
+	return r.refuseFlow(protocol.CodeFlowEnded, gaveUp(r.funnel.opts.MaxRounds, requestKeys(asks.InputRequests), "", ""))
 }
 
 // refuseUnasked ends a call whose returned questions nobody answered. It is no part
 // of the stack of a call that waits.
 //
 //go:noinline
-func (p *exchange) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredResult, err error) (protocol.Result, error) {
-	failed := PushFailed{Where: p.where, Err: err}
+func (r *run) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredResult, err error) (protocol.Result, error) {
+	failed := PushFailed{Where: r.where, Err: err}
 	if len(asks.InputRequests) > 0 {
 		failed.Kind = asks.InputRequests[0].Request.Kind()
 	}
-	p.observe(ctx, failed)
-	p.reportFlowEnd(ctx, EndFailed)
-	return p.answerRefusal(cannotAsk(err))
+	r.observe(ctx, failed)
+	r.reportFlowEnd(ctx, EndFailed)
+	return r.answerRefusal(cannotAsk(err))
 }
 
 // pushAll asks all questions at once. The call waits until all are answered. asked

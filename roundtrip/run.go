@@ -13,26 +13,37 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// run is one run of a handler: what was answered so far, the author's state
-// and which leg this is. It travels in the handler's context, so that helpers
-// work under any host's handler signature.
+// A run is one execution of the handler, one round of its flow. It travels in the
+// handler's context, so that helpers work under any host's handler signature.
+//
+// The goroutine that serves the call opens it, fills it with answers, and decides
+// its outcome after the handler has returned. While the handler runs, its
+// goroutines share what mu guards. They may go on after its return: closed says
+// so, and they must not look at the exchange then, which may have gone on to the
+// next run.
 type run struct {
-	number   int
-	exchange *exchange
-	ctx      handlerContext // of the handler
+	*exchange
+	number int            // the round
+	ctx    handlerContext // of the handler
 
-	mu      sync.Mutex // guards what follows: handlers may read concurrently
+	responses      protocol.InputResponses // what the client answered to the run before
+	received       protocol.RequestState   // what the client sent, or the author's plain state
+	prior          *claims                 // of the run before, nil in a first run
+	answersDropped int                     // of the responses
+	localState     []byte                  // claims for the next run of the call, in legacy revisions
+	requested      Event                   // that its questions go out, nil if nobody observes
+
+	mu      sync.Mutex
 	answers []*answer
-	asked   []pendingQuestion // in the leg before
+	asked   []pendingQuestion // in the run before
 	dropped []Dropped
 	state   json.RawMessage // the author's, nil when absent
-	plain   protocol.RequestState
-	flow    *flow // nil in guard style
-	closed  bool  // the handler has returned
+	flow    *flow           // nil in guard style
+	closed  bool            // the handler has returned
 
 	memos      []memo
 	version    string   // of the flow
-	versioned  bool     // and that of the handler, too
+	versioned  bool     // the handler's version is known, too
 	id         [16]byte // of the flow, once identified
 	identified bool
 }
@@ -59,7 +70,7 @@ func Number(ctx context.Context) int {
 }
 
 // RequestID implements [requestid.Named].
-func (r *run) RequestID() string { return r.exchange.where.Request }
+func (r *run) RequestID() string { return r.where.Request }
 
 // findAnswerLocked returns the answer recorded under key, nil when there is none.
 func (r *run) findAnswerLocked(key string) *answer {
@@ -91,44 +102,58 @@ func (r *run) answeredKeys() string {
 	return r.answeredKeysLocked()
 }
 
-// execute calls the handler with the round in its context and settles what it
-// says. Both are guarded, because settling still calls the author's code: the
-// text of an error, the check of the output. A request that can have one leg
-// only has no round, and must not see that of a request it is served within.
-func (p *exchange) execute(ctx context.Context, handler Handler, settle func(context.Context, protocol.Result, error) (protocol.Result, error)) (result protocol.Result, err error) {
-	p.started = true
+// execute calls the handler and decides what the client gets. Both are guarded
+// against panics, because deciding still calls the author's code: the text of an
+// error, the check of the output, a Sealer.
+func (r *run) execute(ctx context.Context, handler Handler) (result protocol.Result, err error) {
+	r.started = true
 	defer func() {
 		if v := recover(); v != nil {
-			p.reportPanic(ctx, v)
-			p.reportFlowEnd(ctx, EndFailed)
-			result, err = nil, internalError()
+			result, err = r.answerPanic(ctx, v)
 		}
 	}()
-	result, err = p.invokeHandler(ctx, handler)
-	p.reportAnswers(ctx)
-	return settle(ctx, result, err)
+	result, err = r.invokeHandler(ctx, handler)
+	r.reportFindings(ctx, &r.questioner)
+	return r.decideOutcome(ctx, result, err)
 }
 
-// invokeHandler runs the handler in its round. A panic in a round that is settled
-// anyway is as good as a return.
-func (p *exchange) invokeHandler(ctx context.Context, handler Handler) (result protocol.Result, err error) {
-	if p.run == nil {
-		return handler(withoutRun(ctx))
-	}
-	p.run.ctx.Context, p.run.ctx.run = ctx, p.run
-	defer p.run.closeRun()
+// executeSingle is execute for a request of a method that cannot ask. Its handler
+// has no round, and must not see that of a request it is served within.
+func (r *run) executeSingle(ctx context.Context, handler Handler) (result protocol.Result, err error) {
 	defer func() {
-		if !p.run.isDecided() {
+		if v := recover(); v != nil {
+			result, err = r.answerPanic(ctx, v)
+		}
+	}()
+	result, err = handler(withoutRun(ctx))
+	return r.decideSingleRound(ctx, result, err)
+}
+
+// answerPanic is called by the deferred function that recovered v, so that the
+// stack shows where the panic began.
+func (r *run) answerPanic(ctx context.Context, v any) (protocol.Result, error) {
+	r.reportPanic(ctx, v)
+	r.reportFlowEnd(ctx, EndFailed)
+	return nil, internalError()
+}
+
+// invokeHandler calls the handler with the run in its context. If the run is
+// decided, a panic that follows is taken for a return.
+func (r *run) invokeHandler(ctx context.Context, handler Handler) (result protocol.Result, err error) {
+	r.ctx.Context, r.ctx.run = ctx, r
+	defer r.closeRun()
+	defer func() {
+		if !r.isDecided() {
 			return
 		}
 		if v := recover(); v != nil {
 			if cause, ok := v.(error); !ok || !errors.Is(cause, ErrPending) {
-				p.reportPanic(ctx, v)
+				r.reportPanic(ctx, v)
 			}
 			result, err = nil, ErrPending
 		}
 	}()
-	return handler(&p.run.ctx)
+	return handler(&r.ctx)
 }
 
 // isDecided reports whether the run is settled whatever the handler does.

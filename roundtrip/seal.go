@@ -14,77 +14,77 @@ import (
 
 // askReturned turns the handler's questions into the result that the client gets:
 // checked, gated and with sealed state.
-func (p *exchange) askReturned(ctx context.Context, asks *protocol.InputRequiredResult) (protocol.Result, error) {
-	d, err := p.readDraft(asks)
+func (r *run) askReturned(ctx context.Context, asks *protocol.InputRequiredResult) (protocol.Result, error) {
+	d, err := r.readDraft(asks)
 	if err != nil {
-		return nil, p.reportBug(ctx, err)
+		return nil, r.reportBug(ctx, err)
 	}
-	if refused := p.repeatsRefusedQuestion(d); refused != nil {
-		p.reportFlowEnd(ctx, EndRefused)
-		return p.refuseFlow(protocol.CodeRefused, refused.Error()+adviceOn(refused))
+	if refused := r.repeatsRefusedQuestion(d); refused != nil {
+		r.reportFlowEnd(ctx, EndRefused)
+		return r.refuseFlow(protocol.CodeRefused, refused.Error()+adviceOn(refused))
 	}
-	p.run.checkUnread(d.questions)
-	p.reportAnswers(ctx)
-	if text := p.run.tooOftenInvalid(d.questions); text != "" {
-		p.reportFlowEnd(ctx, EndInvalid)
-		return p.refuseFlow(protocol.CodeFlowEnded, text)
+	r.checkUnread(d.questions)
+	r.reportFindings(ctx, &r.questioner)
+	if text := r.tooOftenInvalid(d.questions); text != "" {
+		r.reportFlowEnd(ctx, EndInvalid)
+		return r.refuseFlow(protocol.CodeFlowEnded, text)
 	}
 	requests, refused := asks.InputRequests, error(nil)
-	if p.isLegacy() {
+	if r.isLegacy() {
 		var no *refusal
-		if requests, no = p.checkLegacyClient(ctx, requests); no != nil {
-			p.reportFlowEnd(ctx, EndFailed)
-			return p.refuseFlow(no.code, no.text)
+		if requests, no = r.checkLegacyClient(ctx, requests); no != nil {
+			r.reportFlowEnd(ctx, EndFailed)
+			return r.refuseFlow(no.code, no.text)
 		}
-	} else if requests, refused = p.checkClient(ctx, requests); refused != nil {
+	} else if requests, refused = r.checkClient(ctx, requests); refused != nil {
 		return nil, refused
 	}
-	requests = p.run.explainUnfinished(p.run.explainRepeats(requests))
-	if p.funnel.opts.Plain {
-		if text, _ := d.plain.Text(); len(text) > p.funnel.opts.MaxStateBytes {
-			return nil, p.reportBug(ctx, fmt.Errorf("plain state of %d bytes is over the limit of %d", len(text), p.funnel.opts.MaxStateBytes))
+	requests = r.explainUnfinished(r.explainRepeats(requests))
+	if r.funnel.opts.Plain {
+		if text, _ := d.plain.Text(); len(text) > r.funnel.opts.MaxStateBytes {
+			return nil, r.reportBug(ctx, fmt.Errorf("plain state of %d bytes is over the limit of %d", len(text), r.funnel.opts.MaxStateBytes))
 		}
-		return p.buildInputRequired(ctx, asks, d, requests, d.plain)
+		return r.buildInputRequired(ctx, asks, d, requests, d.plain)
 	}
-	if p.run.number > p.funnel.opts.MaxRounds {
-		p.reportFlowEnd(ctx, EndRounds)
-		if text := p.run.giveVisitUp(p.funnel.opts.MaxRounds); text != "" {
-			return p.refuseFlow(protocol.CodeFlowEnded, text)
+	if r.number > r.funnel.opts.MaxRounds {
+		r.reportFlowEnd(ctx, EndRounds)
+		if text := r.giveVisitUp(r.funnel.opts.MaxRounds); text != "" {
+			return r.refuseFlow(protocol.CodeFlowEnded, text)
 		}
-		return p.refuseFlow(protocol.CodeFlowEnded, gaveUp(p.funnel.opts.MaxRounds, requestKeys(requests), p.run.answeredKeys(), p.run.lastFaultText(d.questions)))
+		return r.refuseFlow(protocol.CodeFlowEnded, gaveUp(r.funnel.opts.MaxRounds, requestKeys(requests), r.answeredKeys(), r.lastFaultText(d.questions)))
 	}
-	if err := p.digestArguments(); err != nil {
+	if err := r.digestArguments(); err != nil {
 		// Nothing can be bound to them. They came from the client.
 		return nil, protocol.Errorf(protocol.CodeInvalidParams, "%s", err)
 	}
-	next := p.nextClaims(d, time.Now())
-	if p.clientLosesState(&next) {
-		p.reportFlowEnd(ctx, EndStateLost)
-		return p.refuseFlow(protocol.CodeFlowEnded,
+	next := r.nextClaims(d, time.Now())
+	if r.clientLosesState(&next) {
+		r.reportFlowEnd(ctx, EndStateLost)
+		return r.refuseFlow(protocol.CodeFlowEnded,
 			"the client keeps sending answers that cannot be used: it loses the requestState that belongs to them, or their shape is wrong; not asking again: use a client that returns requestState unchanged and answers in the shape of the question, and start the call again")
 	}
 	var state protocol.RequestState
-	if p.isLegacy() {
-		err = p.encodeLocalState(&next)
+	if r.isLegacy() {
+		err = r.encodeLocalState(&next)
 	} else {
-		state, err = p.sealState(ctx, &next)
+		state, err = r.sealState(ctx, &next)
 	}
 	if err != nil {
-		return nil, p.reportUnserved(ctx, err)
+		return nil, r.reportUnserved(ctx, err)
 	}
-	return p.buildInputRequired(ctx, asks, d, requests, state)
+	return r.buildInputRequired(ctx, asks, d, requests, state)
 }
 
-func (p *exchange) buildInputRequired(ctx context.Context, asks *protocol.InputRequiredResult, d *draft, requests protocol.InputRequests, state protocol.RequestState) (protocol.Result, error) {
+func (r *run) buildInputRequired(ctx context.Context, asks *protocol.InputRequiredResult, d *draft, requests protocol.InputRequests, state protocol.RequestState) (protocol.Result, error) {
 	text, _ := state.Text()
-	if !p.funnel.silent {
+	if !r.funnel.silent {
 		left := -1
-		if !p.funnel.opts.Plain {
-			left = p.funnel.opts.MaxRounds - p.run.number
+		if !r.funnel.opts.Plain {
+			left = r.funnel.opts.MaxRounds - r.number
 		}
-		p.requested = InputRequested{p.where, requestKinds(requests), askedQuestions(d.questions), len(text), left}
-		if !p.isLegacy() {
-			p.observe(ctx, p.requested)
+		r.requested = InputRequested{r.where, requestKinds(requests), askedQuestions(d.questions), len(text), left}
+		if !r.isLegacy() {
+			r.observe(ctx, r.requested)
 		}
 	}
 	return &protocol.InputRequiredResult{InputRequests: requests, RequestState: state, Meta: asks.Meta}, nil
@@ -126,21 +126,21 @@ func gaveUp(limit int, last, before, fault string) string {
 }
 
 // nextClaims returns the claims of the leg that the questions lead to.
-func (p *exchange) nextClaims(d *draft, now time.Time) claims {
+func (r *run) nextClaims(d *draft, now time.Time) claims {
 	c := claims{
-		principal: p.call.Principal, method: p.call.Method, target: p.call.Target,
-		audience: p.funnel.opts.Audience, arguments: p.arguments, round: p.run.number, issued: now,
+		principal: r.call.Principal, method: r.call.Method, target: r.call.Target,
+		audience: r.funnel.opts.Audience, arguments: r.arguments, round: r.number, issued: now,
 	}
-	p.run.mu.Lock()
-	c.flow, c.version, c.memos, c.state = p.run.flowIDLocked(), p.run.version, p.run.memos, p.run.state
-	p.run.mu.Unlock()
-	if p.prior != nil {
-		c.deadline = p.prior.deadline
+	r.mu.Lock()
+	c.flow, c.version, c.memos, c.state = r.flowIDLocked(), r.version, r.memos, r.state
+	r.mu.Unlock()
+	if r.prior != nil {
+		c.deadline = r.prior.deadline
 	} else {
-		c.deadline = now.Add(p.funnel.opts.FlowTTL)
+		c.deadline = now.Add(r.funnel.opts.FlowTTL)
 	}
-	p.nameFlow(c.flow)
-	c.expires = now.Add(d.expiresIn(p.funnel.opts.RoundTTL))
+	r.nameFlow(c.flow)
+	c.expires = now.Add(d.expiresIn(r.funnel.opts.RoundTTL))
 	if c.expires.After(c.deadline) {
 		c.expires = c.deadline
 	}
@@ -152,27 +152,27 @@ func (p *exchange) nextClaims(d *draft, now time.Time) claims {
 	}
 	for _, q := range d.questions {
 		a := pendingQuestion{key: q.key, kind: q.request.Kind(), digest: q.formDigest(), mark: q.mark}
-		_, a.mark.invalid = p.run.faultOf(q.key)
+		_, a.mark.invalid = r.faultOf(q.key)
 		if q.carryForm && !q.mark.set { // in flow style the handler brings it every time
 			a.schema = q.form.Schema()
 		}
 		c.asked = append(c.asked, a)
 	}
-	c.answers = p.carriedAnswers(d)
+	c.answers = r.carriedAnswers(d)
 	return c
 }
 
 // carriedAnswers returns the answers that later rounds may read: all that were given,
 // less those whose question is asked again, those that nobody could make sense
 // of, and cold ones that nobody read.
-func (p *exchange) carriedAnswers(d *draft) []*answer {
-	p.run.mu.Lock()
-	defer p.run.mu.Unlock()
-	if len(p.run.answers) == 0 {
+func (r *run) carriedAnswers(d *draft) []*answer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.answers) == 0 {
 		return nil
 	}
-	out := make([]*answer, 0, len(p.run.answers))
-	for _, a := range p.run.answers {
+	out := make([]*answer, 0, len(r.answers))
+	for _, a := range r.answers {
 		again := slices.ContainsFunc(d.questions, func(q Question) bool { return q.key == a.key })
 		usable := a.outcome > Missing && a.outcome < Invalid
 		if a.unsolicited {
@@ -188,24 +188,24 @@ func (p *exchange) carriedAnswers(d *draft) []*answer {
 }
 
 // sealState writes the state of the next leg.
-func (p *exchange) sealState(ctx context.Context, c *claims) (protocol.RequestState, error) {
+func (e *exchange) sealState(ctx context.Context, c *claims) (protocol.RequestState, error) {
 	plaintext := c.appendTo(make([]byte, 0, c.encodedSize()))
-	text, err := p.sealText(ctx, plaintext)
-	if err == nil && len(text) > p.funnel.opts.MaxStateBytes && p.funnel.opts.StateStore != nil {
-		text, err = p.storeState(ctx, plaintext, c)
+	text, err := e.sealText(ctx, plaintext)
+	if err == nil && len(text) > e.funnel.opts.MaxStateBytes && e.funnel.opts.StateStore != nil {
+		text, err = e.storeState(ctx, plaintext, c)
 	}
 	if err != nil {
 		return protocol.RequestState{}, err
 	}
-	if len(text) > p.funnel.opts.MaxStateBytes {
-		return protocol.RequestState{}, c.tooLargeError(len(text), p.funnel.opts.MaxStateBytes)
+	if len(text) > e.funnel.opts.MaxStateBytes {
+		return protocol.RequestState{}, c.tooLargeError(len(text), e.funnel.opts.MaxStateBytes)
 	}
 	return protocol.StateText(text), nil
 }
 
 // sealText has the sealer seal.
-func (p *exchange) sealText(ctx context.Context, plaintext []byte) (string, error) {
-	text, err := p.funnel.opts.Sealer.Seal(ctx, plaintext)
+func (e *exchange) sealText(ctx context.Context, plaintext []byte) (string, error) {
+	text, err := e.funnel.opts.Sealer.Seal(ctx, plaintext)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("sealing the state: %w", err)
@@ -221,8 +221,8 @@ const sealBytes = 48
 
 // encodeLocalState writes the state of the next round of a live call. It is as large as a
 // client could carry it, or as a store would keep it.
-func (p *exchange) encodeLocalState(c *claims) error {
-	plaintext, opts := c.appendTo(make([]byte, 0, c.encodedSize())), &p.funnel.opts
+func (r *run) encodeLocalState(c *claims) error {
+	plaintext, opts := c.appendTo(make([]byte, 0, c.encodedSize())), &r.funnel.opts
 	size := base64.RawURLEncoding.EncodedLen(len(plaintext) + sealBytes)
 	switch {
 	case size <= opts.MaxStateBytes:
@@ -231,7 +231,7 @@ func (p *exchange) encodeLocalState(c *claims) error {
 	case len(plaintext) > opts.MaxStoredBytes:
 		return c.tooLargeError(len(plaintext), opts.MaxStoredBytes)
 	}
-	p.localState = plaintext
+	r.localState = plaintext
 	return nil
 }
 

@@ -3,10 +3,9 @@ package roundtrip
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"sync"
 	"time"
-
-	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // A Dropped answer came with a request and was not used.
@@ -48,33 +47,32 @@ func DroppedAnswers(ctx context.Context) []Dropped {
 // the shape that each question requires; the rest is dropped and reported.
 // Schemas are applied where an answer is read, because only the reader knows
 // the form.
-func (p *exchange) sortAnswers(ctx context.Context) {
-	p.answersDropped = 0
-	if p.prior != nil {
-		p.run.answers = p.prior.answers
+func (r *run) sortAnswers(ctx context.Context) {
+	if r.prior != nil {
+		r.answers = r.prior.answers
 	}
-	cold := 0 // how many more are taken
-	if p.call.AcceptCold || p.funnel.opts.Plain {
-		cold = maxUnsolicited
+	unsolicited := 0 // how many more are taken
+	if r.call.AcceptCold || r.funnel.opts.Plain {
+		unsolicited = maxUnsolicited
 	}
-	for _, r := range p.call.Responses {
-		q := p.findAsked(r.Key)
+	for _, response := range r.responses {
+		q := r.findAsked(response.Key)
 		switch {
-		case p.run.findAnswerLocked(r.Key) != nil:
-			p.dropAnswer(r.Key, DropUnsolicited) // has been answered
+		case r.findAnswerLocked(response.Key) != nil:
+			r.dropAnswer(response.Key, DropUnsolicited) // has been answered
 		case q != nil:
-			p.acceptAnswer(ctx, q, r)
-		case cold > 0:
-			cold--
-			p.run.answers = append(p.run.answers, &answer{
-				key: r.Key, content: r.Result, round: p.run.number, unsolicited: true,
+			r.acceptAnswer(ctx, q, response.Result)
+		case unsolicited > 0:
+			unsolicited--
+			r.answers = append(r.answers, &answer{
+				key: response.Key, content: response.Result, round: r.number, unsolicited: true,
 			})
 		default:
-			p.dropAnswer(r.Key, DropUnsolicited)
+			r.dropAnswer(response.Key, DropUnsolicited)
 		}
 	}
-	if len(p.run.dropped) > 0 {
-		p.observe(ctx, AnswersDropped{p.where, p.run.dropped})
+	if len(r.dropped) > 0 {
+		r.observe(ctx, AnswersDropped{r.where, r.dropped})
 	}
 }
 
@@ -84,30 +82,30 @@ func (p *exchange) sortAnswers(ctx context.Context) {
 // follows. Nobody is asked as much at once.
 const maxUnsolicited = 256
 
-func (p *exchange) findAsked(key string) *pendingQuestion {
-	if p.prior == nil {
+func (r *run) findAsked(key string) *pendingQuestion {
+	if r.prior == nil {
 		return nil
 	}
-	for i := range p.prior.asked {
-		if p.prior.asked[i].key == key {
-			return &p.prior.asked[i]
+	for i := range r.prior.asked {
+		if r.prior.asked[i].key == key {
+			return &r.prior.asked[i]
 		}
 	}
 	return nil
 }
 
-func (p *exchange) acceptAnswer(ctx context.Context, q *pendingQuestion, r protocol.KeyedResponse) {
-	outcome, content, err := interpret(q.kind, r.Result)
+func (r *run) acceptAnswer(ctx context.Context, q *pendingQuestion, result json.RawMessage) {
+	outcome, content, err := interpret(q.kind, result)
 	if err != nil {
-		p.dropAnswer(r.Key, DropMalformed)
+		r.dropAnswer(q.key, DropMalformed)
 		return
 	}
-	p.run.answers = append(p.run.answers, &answer{
+	r.answers = append(r.answers, &answer{
 		key: q.key, kind: q.kind, outcome: outcome, digest: q.digest, schema: q.schema, mark: q.mark,
-		content: content, round: p.run.number,
+		content: content, round: r.number,
 	})
-	if !p.funnel.silent {
-		p.reportAnswered(ctx, q, outcome, time.Since(p.prior.issued))
+	if !r.funnel.silent {
+		r.reportAnswered(ctx, q, outcome, time.Since(r.prior.issued))
 	}
 }
 
@@ -119,14 +117,14 @@ func (p *questioner) reportAnswered(ctx context.Context, q *pendingQuestion, out
 	})
 }
 
-func (p *exchange) dropAnswer(key string, reason DropReason) {
-	p.answersDropped++
-	p.run.dropped = append(p.run.dropped, Dropped{key, reason})
+func (r *run) dropAnswer(key string, reason DropReason) {
+	r.answersDropped++
+	r.dropped = append(r.dropped, Dropped{key, reason})
 }
 
 // allAnswersDropped reports whether answers came and none of them could be used.
-func (p *exchange) allAnswersDropped() bool {
-	return len(p.call.Responses) > 0 && p.answersDropped == len(p.call.Responses)
+func (r *run) allAnswersDropped() bool {
+	return len(r.responses) > 0 && r.answersDropped == len(r.responses)
 }
 
 // maxUnheard is after how many rounds of answers that were all dropped a flow
@@ -135,17 +133,17 @@ func (p *exchange) allAnswersDropped() bool {
 const maxRoundsIgnored = 2
 
 // clientLosesState decides whether the flow is to end because answers never reach us.
-func (p *exchange) clientLosesState(c *claims) bool {
+func (r *run) clientLosesState(c *claims) bool {
 	switch {
-	case !p.allAnswersDropped():
-		if p.prior != nil && p.prior.roundsIgnored > 0 {
-			p.funnel.stateless.forgetCaller(p.callerKey())
+	case !r.allAnswersDropped():
+		if r.prior != nil && r.prior.roundsIgnored > 0 {
+			r.funnel.stateless.forgetCaller(r.callerKey())
 		}
 		return false
-	case p.prior == nil:
-		c.roundsIgnored = p.funnel.stateless.countRetry(p.callerKey(), time.Now())
+	case r.prior == nil:
+		c.roundsIgnored = r.funnel.stateless.countRetry(r.callerKey(), time.Now())
 	default:
-		c.roundsIgnored = p.prior.roundsIgnored + 1
+		c.roundsIgnored = r.prior.roundsIgnored + 1
 	}
 	return c.roundsIgnored >= maxRoundsIgnored
 }
@@ -210,9 +208,9 @@ func (t *statelessRetries) forgetCaller(key [32]byte) {
 }
 
 // callerKey identifies a caller and its request.
-func (p *exchange) callerKey() [32]byte {
+func (e *exchange) callerKey() [32]byte {
 	c := claims{
-		principal: p.call.Principal, method: p.call.Method, target: p.call.Target, arguments: p.arguments,
+		principal: e.call.Principal, method: e.call.Method, target: e.call.Target, arguments: e.arguments,
 	}
 	return sha256.Sum256(c.appendTo(nil))
 }

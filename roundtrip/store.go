@@ -108,10 +108,10 @@ const handleLayout = 0x81
 const handleBytes = 32
 
 // storeState puts claims into the store and returns the sealed handle.
-func (p *exchange) storeState(ctx context.Context, plaintext []byte, c *claims) (string, error) {
-	if len(plaintext) > p.funnel.opts.MaxStoredBytes {
+func (e *exchange) storeState(ctx context.Context, plaintext []byte, c *claims) (string, error) {
+	if len(plaintext) > e.funnel.opts.MaxStoredBytes {
 		return "", fmt.Errorf("state of %d bytes is over the limit of %d for stored states; largest parts: %s",
-			len(plaintext), p.funnel.opts.MaxStoredBytes, c.largestParts())
+			len(plaintext), e.funnel.opts.MaxStoredBytes, c.largestParts())
 	}
 	handle := make([]byte, 1+handleBytes)
 	handle[0] = handleLayout
@@ -119,27 +119,27 @@ func (p *exchange) storeState(ctx context.Context, plaintext []byte, c *claims) 
 	id, box := c.principal.deriveStoreKey(handle)
 	data := box.Seal(nil, make([]byte, box.NonceSize()), plaintext, []byte(id))
 	// A replica whose clock is behind accepts the state for a little longer.
-	if err := p.funnel.opts.StateStore.Put(ctx, id, c.principal.ownerDigest(), data, c.expires.Add(clockSkew)); err != nil {
+	if err := e.funnel.opts.StateStore.Put(ctx, id, c.principal.ownerDigest(), data, c.expires.Add(clockSkew)); err != nil {
 		return "", fmt.Errorf("storing the state: %w", err)
 	}
-	return p.sealText(ctx, handle)
+	return e.sealText(ctx, handle)
 }
 
 // loadStored returns the claims that a handle stands for. A refusal is a rejection;
 // any other error says nothing about the state.
-func (p *exchange) loadStored(ctx context.Context, handle []byte) ([]byte, error) {
-	store := p.funnel.opts.StateStore
+func (e *exchange) loadStored(ctx context.Context, handle []byte) ([]byte, error) {
+	store := e.funnel.opts.StateStore
 	if len(handle) != 1+handleBytes || store == nil {
 		return nil, &rejection{ReasonMalformed, errClaims}
 	}
-	id, box := p.call.Principal.deriveStoreKey(handle)
+	id, box := e.call.Principal.deriveStoreKey(handle)
 	data, err := store.Get(ctx, id)
 	switch {
 	case errors.Is(err, ErrStateGone):
 		return nil, &rejection{ReasonGone, err}
 	case err != nil:
 		return nil, fmt.Errorf("reading the stored state: %w", err)
-	case len(data) > p.funnel.opts.MaxStoredBytes+box.Overhead():
+	case len(data) > e.funnel.opts.MaxStoredBytes+box.Overhead():
 		return nil, &rejection{reason: ReasonTooLong}
 	}
 	plaintext, err := box.Open(nil, make([]byte, box.NonceSize()), data, []byte(id))

@@ -202,7 +202,7 @@ func (p *questioner) sendHeartbeat(ctx context.Context) {
 // waitOf returns how the call waits whose handler ctx is of, nil outside of one.
 func waitOf(ctx context.Context) *callWait {
 	if r := runFrom(ctx); r != nil {
-		return r.exchange.wait
+		return r.wait
 	}
 	return nil
 }
