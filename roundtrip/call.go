@@ -59,7 +59,10 @@ type Call struct {
 // flow, each time from its start.
 type Handler func(ctx context.Context) (protocol.Result, error)
 
-// A questioner is the part of a pass that asks: whom, for what, and until when.
+// A questioner puts questions to one client: it knows the call, the capabilities of the
+// client, and until when a question may wait. The exchange has one. Goroutines of a handler,
+// which may outlive their run, get a copy each, because the exchange changes where and until
+// when it goes on to the next run.
 type questioner struct {
 	funnel *Funnel
 	call   *Call
@@ -69,8 +72,8 @@ type questioner struct {
 	visits *visitTable // nil outside of a pass
 }
 
-// attachCall makes p the asker of call. A field at a time: a copy would be on the stack
-// of calls that wait.
+// attachCall makes p the questioner of call. It sets one field at a time: a composite literal
+// would be copied on the stack of calls that wait.
 func (p *questioner) attachCall(ctx context.Context, f *Funnel, call *Call, wait *callWait) {
 	p.funnel, p.call, p.wait = f, call, wait
 	p.where.Version, p.where.Method, p.where.Target = call.Version, call.Method, call.Target

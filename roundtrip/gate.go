@@ -12,8 +12,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// readDraft returns what the author said, for results that were built by
-// InputRequired and for hand-built ones, and checks it.
+// readDraft returns what the author of a result said and checks it. Results built by
+// [InputRequired] have it attached; for results built by hand it is read from the result.
 func (p *questioner) readDraft(asks *protocol.InputRequiredResult) (*draft, error) {
 	d, built := attachment.Of(asks).(*draft)
 	if !built || !d.matchesResult(asks) {
@@ -82,9 +82,9 @@ func (d *draft) restoreFrom(old *draft) {
 	}
 }
 
-// checkEncodable tries to encode the questions that can fail there, so that the
-// mistake is reported with its key. Forms of ours cannot. What an older
-// revision cannot carry is no mistake, so the latest one is asked.
+// checkEncodable encodes the questions for which that can fail, so that the mistake is
+// reported with its key. Forms derived by this package always encode. The latest revision is
+// used, because what only an older one cannot carry is no mistake.
 func (p *questioner) checkEncodable(d *draft) error {
 	for _, q := range d.questions {
 		if q.form != nil && !q.carryForm {
@@ -126,8 +126,8 @@ func (p *questioner) readHandBuilt(asks *protocol.InputRequiredResult) (*draft, 
 	return d, nil
 }
 
-// repeatsRefusedQuestion returns the refusal of a question that the handler repeats unchanged,
-// nil if it repeats none.
+// repeatsRefusedQuestion returns the person's refusal of a question that the handler asks
+// again unchanged, nil if there is none.
 func (r *run) repeatsRefusedQuestion(d *draft) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -164,8 +164,8 @@ func (p *questioner) checkURLs(questions []Question) error {
 
 func (f *Funnel) allowURL() urlrule.Hook { return f.opts.AllowURL }
 
-// checkClient refuses questions that the client did not declare to be able to answer.
-// All are looked at first, so that one error names everything that is missing.
+// checkClient refuses questions that the client has not declared to support. All questions are
+// checked first, so that one error names everything that is missing.
 func (p *questioner) checkClient(ctx context.Context, requests protocol.InputRequests) (protocol.InputRequests, error) {
 	var missing protocol.ClientCapabilities
 	for _, q := range requests {
@@ -201,9 +201,9 @@ func (p *questioner) withoutContext(requests protocol.InputRequests) protocol.In
 	return requests
 }
 
-// checkLegacyClient decides before any traffic whether all questions can be put to the
-// client, and spells them for its revision. The refusal, if any, is of the
-// request's family; nothing was asked.
+// checkLegacyClient decides whether all questions can be put to the client of a legacy
+// revision, and returns them as that revision spells them. Nothing has been sent yet. It also
+// records under which ids visits to URLs go out.
 func (p *questioner) checkLegacyClient(ctx context.Context, requests protocol.InputRequests) (protocol.InputRequests, *refusal) {
 	switch {
 	case p.funnel.opts.RefuseLegacy:
@@ -241,8 +241,8 @@ func (p *questioner) checkLegacyClient(ctx context.Context, requests protocol.In
 // refusedLegacyText tells a client of an older revision that it is not asked.
 const refusedLegacyText = "this request asks questions, which needs a client of revision 2026-07-28"
 
-// downgrade returns the question as the call's revision can carry it, or why it
-// cannot. The author's own stays as it is.
+// downgrade returns the question as the revision of the call can carry it, or why it cannot.
+// The author's value is not changed.
 func (p *questioner) downgrade(question protocol.InputRequest) (protocol.InputRequest, error) {
 	v := p.call.Version
 	switch q := question.(type) {
@@ -282,8 +282,8 @@ func downgradeForm(q *protocol.ElicitForm, v protocol.Version) (protocol.InputRe
 	return &c, nil
 }
 
-// checkSamplingIn reports why revision v cannot carry a sampling question: tools and
-// messages of several blocks came with 2025-11-25, audio with 2025-03-26.
+// checkSamplingIn reports why revision v cannot carry a sampling question: tools and messages
+// of several blocks came with 2025-11-25, audio with 2025-03-26.
 func checkSamplingIn(q *protocol.CreateMessage, v protocol.Version) error {
 	if v >= protocol.V20251125 {
 		return nil

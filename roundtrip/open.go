@@ -104,14 +104,16 @@ func (r *run) resumeFlow(ctx context.Context, c *claims, stateBytes int) {
 	}
 }
 
-// nameFlow tells observers which flow this is.
+// nameFlow sets the flow id of the events that follow.
 func (e *exchange) nameFlow(flow [16]byte) {
 	if !e.funnel.silent {
 		e.where.Flow = hex.EncodeToString(flow[:])
 	}
 }
 
-// unsealState returns what a state says.
+// unsealState returns the claims that a state carries, still encoded: those sealed in it, or
+// those in the StateStore that its sealed handle refers to. An error that is not a rejection
+// says nothing about the state, only that the store could not be read.
 func (e *exchange) unsealState(ctx context.Context, text string) ([]byte, error) {
 	if len(text) > e.funnel.opts.MaxStateBytes {
 		return nil, &rejection{reason: ReasonTooLong}
@@ -126,8 +128,9 @@ func (e *exchange) unsealState(ctx context.Context, text string) ([]byte, error)
 	return plaintext, nil
 }
 
-// verifyClaims reads claims and checks everything they are bound to. It returns nil
-// and no error for an expired state where the flow may start over.
+// verifyClaims decodes claims and checks everything that they are bound to. For an expired
+// state of a funnel with RestartExpired it resets the run and returns neither claims nor an
+// error.
 func (r *run) verifyClaims(plaintext []byte) (*claims, error) {
 	c, err := decodeClaims(plaintext, &claims{
 		principal: r.call.Principal, method: r.call.Method, target: r.call.Target, audience: r.funnel.opts.Audience,
@@ -152,7 +155,7 @@ func (r *run) verifyClaims(plaintext []byte) (*claims, error) {
 	return c, nil
 }
 
-// restartFlow forgets what came with an expired state.
+// restartFlow drops what came with an expired state, so that the handler starts over.
 func (r *run) restartFlow() {
 	for _, response := range r.responses {
 		r.dropped = append(r.dropped, Dropped{response.Key, DropExpired})
@@ -160,7 +163,9 @@ func (r *run) restartFlow() {
 	r.responses, r.received = nil, protocol.RequestState{}
 }
 
-// checkBinding returns what of the call differs from what the state was sealed for.
+// checkBinding returns which property of the call differs from the one that the state was
+// sealed for, empty for none. The digest of the arguments comes last, because it costs the
+// most.
 func (e *exchange) checkBinding(c *claims) Reason {
 	switch {
 	case c.principal != e.call.Principal:
@@ -224,8 +229,8 @@ const (
 	ReasonGone             Reason = "not_in_store"
 )
 
-// A rejection is a refused state: the reason stays here, the client gets the
-// frozen error.
+// A rejection is a refused state. The reason goes to the observer; the client gets the frozen
+// error.
 type rejection struct {
 	reason Reason
 	err    error // of the sealer, for unwrapping in tests and logs
@@ -240,6 +245,8 @@ func (r *rejection) Error() string {
 
 func (r *rejection) Unwrap() error { return r.err }
 
+// reportRejection reports why a state is refused and returns the frozen error, which is the
+// same for every reason but for its reference.
 func (e *exchange) reportRejection(ctx context.Context, err error) error {
 	event := StateRejected{Where: e.where, Reference: newReference(), Reason: ReasonSealer, Err: err}
 	if refused, ok := errors.AsType[*rejection](err); ok {

@@ -13,7 +13,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// decideOutcome turns what the handler said into what the client gets.
+// decideOutcome turns what the handler returned into what the client gets, or into questions.
+// What the run has recorded in flow style comes first: a handler that swallows an error must
+// not complete.
 func (r *run) decideOutcome(ctx context.Context, result protocol.Result, err error) (protocol.Result, error) {
 	result, err, settled := r.overruleHandler(ctx, result, err)
 	if settled {
@@ -63,8 +65,9 @@ func (r *run) decideSingleRound(ctx context.Context, result protocol.Result, err
 	return result, nil
 }
 
-// overruleHandler puts what the round says in the place of what the handler returned.
-// It reports true when that settles the request.
+// overruleHandler replaces what the handler returned by what the run has recorded: its end,
+// its pending questions, an invalid answer or an unfinished visit on which the handler must
+// not complete. It reports false if there is nothing of these.
 func (r *run) overruleHandler(ctx context.Context, result protocol.Result, err error) (protocol.Result, error, bool) {
 	f := r.flow
 	switch {
@@ -93,8 +96,8 @@ func (r *run) overruleHandler(ctx context.Context, result protocol.Result, err e
 	return asks, nil, false
 }
 
-// joinQuestions returns the result that asks the pending questions, and beside them
-// those of a handler that returned some, as in guard style.
+// joinQuestions returns the result that asks the pending questions of flow style together with
+// the questions of a handler that returned some in guard style.
 func (r *run) joinQuestions(f *flow, result protocol.Result) (*protocol.InputRequiredResult, error) {
 	d := &draft{questions: f.pending}
 	if f.stateOnly { // what the author keeps stays
@@ -235,8 +238,9 @@ func (r *run) answerLegacyURLs(ctx context.Context, e *protocol.URLElicitationRe
 	return nil, spelled
 }
 
-// answerError spells a handler's error: a protocol error stays one, a plain error
-// of a tool is a result the model can read, elsewhere it is a JSON-RPC error.
+// answerError returns what the client gets for an error of the handler. An [*protocol.Error]
+// stays one. A plain error of a tool becomes a result that the model can read, elsewhere it
+// becomes a JSON-RPC error.
 func (r *run) answerError(ctx context.Context, err error) (protocol.Result, error) {
 	if e, ok := protocol.AsError(err); ok {
 		return nil, r.spellError(ctx, e)
@@ -248,8 +252,8 @@ func (r *run) answerError(ctx context.Context, err error) (protocol.Result, erro
 	return nil, protocol.Errorf(protocol.CodeHandlerError, "%s", text)
 }
 
-// spellError spells a handler's error as the revision of the call does. An error that the revision
-// does not have is a mistake of the handler.
+// spellError translates an error of the handler to the revision of the call. An error that the
+// revision does not have is a mistake of the handler.
 func (r *run) spellError(ctx context.Context, e *protocol.Error) *protocol.Error {
 	spelled, err := revision.SpellHandlerError(r.call.Version, e)
 	switch {
@@ -268,8 +272,8 @@ func (r *run) spellError(ctx context.Context, e *protocol.Error) *protocol.Error
 	return spelled
 }
 
-// refusedBy returns whether the handler fails with a refusal of the person's,
-// which is no failure of the server.
+// refusedBy reports whether the handler failed because the person refused, which is no failure
+// of the server. An error with a code of the author's choice stays what it is.
 func refusedBy(err error) bool {
 	if _, own := protocol.AsError(err); own {
 		return false // the author chose code and words
@@ -279,8 +283,8 @@ func refusedBy(err error) bool {
 
 // refusalText returns what the client gets of an error that is, or wraps, a refusal of
 // the person's.
-func (p *exchange) refusalText(err error) string {
-	if !p.funnel.opts.HideErrors {
+func (e *exchange) refusalText(err error) string {
+	if !e.funnel.opts.HideErrors {
 		return err.Error()
 	}
 	if declined, ok := errors.AsType[*DeclinedError](err); ok {
@@ -292,7 +296,8 @@ func (p *exchange) refusalText(err error) string {
 	return "refused" // cannot be: see refusedBy
 }
 
-// A refusal is spelled by the family of the request that it ends.
+// A refusal ends a flow. Tools get its text as an error result, other methods as a JSON-RPC
+// error.
 type refusal struct {
 	code int64
 	text string
@@ -302,7 +307,8 @@ type refusal struct {
 	always bool
 }
 
-// answerRefusal is refuse for a refusal that may have an error of its own.
+// answerRefusal returns what the client gets for a refusal, which may have a wire error of its
+// own.
 func (r *run) answerRefusal(no *refusal) (protocol.Result, error) {
 	if no.wire != nil && (no.always || r.call.Method != protocol.MethodCallTool) {
 		return nil, no.wire
@@ -310,7 +316,8 @@ func (r *run) answerRefusal(no *refusal) (protocol.Result, error) {
 	return r.refuseFlow(no.code, no.text)
 }
 
-// refuseFlow ends a flow with words for the person or the model.
+// refuseFlow returns what the client gets when a flow ends with a text for the person or the
+// model.
 func (r *run) refuseFlow(code int64, text string) (protocol.Result, error) {
 	if r.call.Method == protocol.MethodCallTool {
 		return errorResult(text), nil
@@ -318,7 +325,7 @@ func (r *run) refuseFlow(code int64, text string) (protocol.Result, error) {
 	return nil, protocol.Errorf(code, "%s", text)
 }
 
-// adviceOn is what a model is to make of a refusal.
+// adviceOn tells a model what to do about a refusal by the person.
 func adviceOn(err error) string {
 	if refusedWith[*DeclinedError](err) {
 		return "; the person does not want this: do not call again unless they ask for it"
@@ -333,8 +340,8 @@ func errorResult(text string) *protocol.CallToolResult {
 	}
 }
 
-// reportBug reports a mistake of the server, which ends the flow, and returns what
-// the client learns.
+// reportBug reports a mistake of the server, which ends the flow, and returns what the client
+// gets.
 func (r *run) reportBug(ctx context.Context, err error) *protocol.Error {
 	r.observe(ctx, ServerBug{r.where, err})
 	r.reportFlowEnd(ctx, EndFailed)
@@ -344,15 +351,15 @@ func (r *run) reportBug(ctx context.Context, err error) *protocol.Error {
 	return internalError()
 }
 
-// reportFlowEnd reports the end of a flow that took more than one leg.
+// reportFlowEnd reports the end of a flow that took more than one round.
 func (r *run) reportFlowEnd(ctx context.Context, how FlowEnd) {
 	if r.prior != nil && !r.funnel.silent {
 		r.observe(ctx, FlowEnded{r.where, r.where.Round, how})
 	}
 }
 
-// reportFailure tells the observer of an error of the handler's own, and
-// returns the text that the client gets.
+// reportFailure reports an error of the handler's own and returns the text that the client
+// gets.
 func (r *run) reportFailure(ctx context.Context, err error) string {
 	text := err.Error()
 	event := HandlerFailed{Where: r.where, Err: err}
@@ -370,8 +377,8 @@ func (r *run) reportFailure(ctx context.Context, err error) string {
 	return text
 }
 
-// reportPanic tells the observer of a panic. It is called where it was
-// recovered, so that the stack shows where it began.
+// reportPanic reports a panic. The deferred function that recovered it must call it, so that
+// the stack shows where the panic began.
 func (r *run) reportPanic(ctx context.Context, v any) {
 	event := HandlerPanicked{Where: r.where, Value: v}
 	if !r.funnel.silent {
@@ -380,7 +387,8 @@ func (r *run) reportPanic(ctx context.Context, v any) {
 	r.observe(ctx, event)
 }
 
-// maskSecrets takes out of a text that the handler wrote what the call has told it.
+// maskSecrets removes from a text that the handler wrote what the call brought: arguments,
+// credentials, state and answers.
 func (r *run) maskSecrets(text string) string {
 	var secrets redact.Secrets
 	secrets.AddJSON(r.call.Arguments)

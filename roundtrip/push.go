@@ -18,7 +18,8 @@ import (
 // legacy revision may wait for its answer.
 const DefaultHumanTimeout = 10 * time.Minute
 
-// statePause paces rounds in which nothing is asked, where no network does.
+// statePause separates rounds of a session in which nothing is asked. In a modern revision the
+// network does.
 const statePause = 250 * time.Millisecond
 
 // A Pusher puts a question to the client while a request runs. Connections of
@@ -61,8 +62,8 @@ func (r *run) refuseRounds(ctx context.Context, asks *protocol.InputRequiredResu
 	return r.refuseFlow(protocol.CodeFlowEnded, gaveUp(r.funnel.opts.MaxRounds, requestKeys(asks.InputRequests), "", ""))
 }
 
-// refuseUnasked ends a call whose returned questions nobody answered. It is no part
-// of the stack of a call that waits.
+// refuseUnasked ends a call whose returned questions were not answered. It is not inlined,
+// because its variables would then be on the stack of every call that waits.
 //
 //go:noinline
 func (r *run) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredResult, err error) (protocol.Result, error) {
@@ -75,8 +76,9 @@ func (r *run) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredRes
 	return r.answerRefusal(cannotAsk(err))
 }
 
-// pushAll asks all questions at once. The call waits until all are answered. asked
-// is the event of that, nil for none: a call that may not wait has asked nothing.
+// pushAll puts all questions to the client at once and returns when all are answered, or any
+// of them has failed. It observes asked, if not nil, once the call may wait: a call that may
+// not has asked nothing.
 func (p *questioner) pushAll(
 	ctx context.Context, requests protocol.InputRequests, asked Event,
 ) (protocol.InputResponses, error) {
@@ -97,8 +99,8 @@ func (p *questioner) pushAll(
 	return answerOne(ctx, requests[0].Key, answer, err)
 }
 
-// answerOne returns the answer to the one question that was asked under ctx, or why
-// there is none. It is no part of the stack of a call that waits.
+// answerOne returns the answer to the one question that was asked under ctx, or why there is
+// none. It is not inlined, for the stack of calls that wait.
 //
 //go:noinline
 func answerOne(ctx context.Context, key string, answer json.RawMessage, err error) (protocol.InputResponses, error) {
@@ -111,8 +113,8 @@ func answerOne(ctx context.Context, key string, answer json.RawMessage, err erro
 	return protocol.InputResponses{{Key: key, Result: answer}}, nil
 }
 
-// pushSeveral withdraws all questions, whose context ctx is, when one of them
-// fails.
+// pushSeveral pushes each question on a goroutine of its own. When one fails it withdraws the
+// others by cancelling ctx, of which theirs are children.
 func (p *questioner) pushSeveral(ctx *lazyctx.Context, requests protocol.InputRequests) (protocol.InputResponses, error) {
 	responses := make(protocol.InputResponses, len(requests))
 	var legs sync.WaitGroup
@@ -138,8 +140,9 @@ func (p *questioner) pushSeveral(ctx *lazyctx.Context, requests protocol.InputRe
 
 var errHumanTimeout = errors.New("nobody answered in time")
 
-// pushQuestion asks one question, whose context ctx is. The client's progress shows that
-// somebody is at it, and starts the timeout over.
+// pushQuestion pushes one question and waits for the answer. ctx is the question's own: the
+// timer cancels it. Progress of the client on the question restarts the timer, at most until
+// the flow ends.
 func (p *questioner) pushQuestion(ctx *lazyctx.Context, question protocol.InputRequest) (json.RawMessage, error) {
 	timer := time.AfterFunc(p.questionTimeout(), func() { ctx.Cancel(errHumanTimeout) })
 	defer timer.Stop()
@@ -154,7 +157,8 @@ func (p *questioner) pushQuestion(ctx *lazyctx.Context, question protocol.InputR
 	return answer, err
 }
 
-// questionTimeout is how long a question may wait from now on.
+// questionTimeout returns how long a question may wait from now on: HumanTimeout, or until the
+// flow ends if that is sooner.
 func (p *questioner) questionTimeout() time.Duration {
 	limit := p.funnel.opts.HumanTimeout
 	if p.until.IsZero() {
@@ -163,6 +167,7 @@ func (p *questioner) questionTimeout() time.Duration {
 	return min(limit, time.Until(p.until))
 }
 
+// waitFor returns after d, or earlier with the cause if ctx ends.
 func waitFor(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -174,8 +179,8 @@ func waitFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// cannotAsk spells why a question was not answered. What the client itself
-// said is worth repeating; of other failures only that they happened.
+// cannotAsk returns the refusal for a question that was not answered. What the client itself
+// said is repeated to it; other errors are not, because they may tell of the server.
 func cannotAsk(err error) *refusal {
 	if errors.Is(err, waiting.ErrClosing) {
 		return &refusal{text: waiting.ErrClosing.Error(), wire: waiting.RefuseClosing()}

@@ -50,7 +50,8 @@ type run struct {
 
 type runKey struct{}
 
-// withoutRun hides the round of a request that ctx is served within.
+// withoutRun returns a context for a handler that has no run of its own. It hides the run of
+// another handler that calls this one.
 func withoutRun(ctx context.Context) context.Context {
 	return context.WithValue(ctx, runKey{}, (*run)(nil))
 }
@@ -72,7 +73,8 @@ func Number(ctx context.Context) int {
 // RequestID implements [requestid.Named].
 func (r *run) RequestID() string { return r.where.Request }
 
-// findAnswerLocked returns the answer recorded under key, nil when there is none.
+// findAnswerLocked returns the answer recorded under key, nil if there is none. Before the
+// handler starts no lock is needed.
 func (r *run) findAnswerLocked(key string) *answer {
 	for _, a := range r.answers {
 		if a.key == key {
@@ -82,7 +84,7 @@ func (r *run) findAnswerLocked(key string) *answer {
 	return nil
 }
 
-// answeredKeysLocked lists the keys of all answers.
+// answeredKeysLocked lists the keys of all answers, for a message.
 func (r *run) answeredKeysLocked() string {
 	names := make([]string, len(r.answers))
 	for i, a := range r.answers {
@@ -91,8 +93,8 @@ func (r *run) answeredKeysLocked() string {
 	return strings.Join(names, ", ")
 }
 
-// answeredKeys lists them for a flow that is given up, in flow style only: guard style
-// knows its own.
+// answeredKeys lists the keys of all answers in flow style, and nothing in guard style, whose
+// authors know them.
 func (r *run) answeredKeys() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,15 +158,16 @@ func (r *run) invokeHandler(ctx context.Context, handler Handler) (result protoc
 	return handler(&r.ctx)
 }
 
-// isDecided reports whether the run is settled whatever the handler does.
+// isDecided reports whether the outcome of the run is fixed whatever the handler still does or
+// returns.
 func (r *run) isDecided() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.flow != nil && (r.flow.asksClient() || r.flow.end != nil)
 }
 
-// closeRun ends the run: goroutines that the handler left behind ask nothing any
-// more.
+// closeRun marks the run as over: goroutines that the handler left behind cannot ask any more,
+// and the questions that they have open are withdrawn.
 func (r *run) closeRun() {
 	r.mu.Lock()
 	r.closed = true
@@ -173,9 +176,10 @@ func (r *run) closeRun() {
 	r.ctx.endRun()
 }
 
-// handlerContext is the context of a handler: that of the request, with the round
-// as a value, and an end of its own. What it takes to end is made when somebody
-// asks for it, because most handlers never do.
+// handlerContext is the context that a handler gets: that of the request with the run as a
+// value, and with a cancellation of its own. The cancellable context of package context that
+// this takes is created on first use, because most handlers neither wait for their context nor
+// ask in flow style.
 type handlerContext struct {
 	context.Context
 	run         *run
@@ -191,7 +195,7 @@ type cancellableContext struct {
 	cancel context.CancelCauseFunc
 }
 
-// ensureCancellable returns the context that can end, and makes it if need be.
+// ensureCancellable returns the cancellable context and creates it if there is none.
 func (c *handlerContext) ensureCancellable() *cancellableContext {
 	if e := c.cancellable.Load(); e != nil {
 		return e
@@ -220,8 +224,8 @@ func (c *handlerContext) endRun() {
 
 func (c *handlerContext) Done() <-chan struct{} { return c.ensureCancellable().Done() }
 
-// current returns what speaks for c: itself can end only once somebody has asked
-// for that, or the handler has returned.
+// current returns the context that decides whether c has ended: the cancellable one if it
+// exists or the run is over, else the parent.
 func (c *handlerContext) current() context.Context {
 	if e := c.cancellable.Load(); e != nil {
 		return e
@@ -234,8 +238,8 @@ func (c *handlerContext) current() context.Context {
 
 func (c *handlerContext) Err() error { return c.current().Err() }
 
-// Value also answers package context, which looks for the cause of an end among
-// the values.
+// Value also answers package context, which looks up the cause of a cancellation among the
+// values.
 func (c *handlerContext) Value(key any) any {
 	switch key.(type) {
 	case runKey:

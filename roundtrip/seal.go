@@ -12,8 +12,10 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// askReturned turns the handler's questions into the result that the client gets:
-// checked, gated and with sealed state.
+// askReturned turns the questions of the outcome into the result that the client gets, or that
+// pushReturned puts to it: checked, gated, and with the state for the next round. What must
+// not be asked again ends the flow before that: a question that the person refused, one with
+// too many invalid answers, one beyond the cap on rounds.
 func (r *run) askReturned(ctx context.Context, asks *protocol.InputRequiredResult) (protocol.Result, error) {
 	d, err := r.readDraft(asks)
 	if err != nil {
@@ -162,9 +164,9 @@ func (r *run) nextClaims(d *draft, now time.Time) claims {
 	return c
 }
 
-// carriedAnswers returns the answers that later rounds may read: all that were given,
-// less those whose question is asked again, those that nobody could make sense
-// of, and cold ones that nobody read.
+// carriedAnswers returns the answers that later rounds may read. Not carried are answers to a
+// question that is asked again, answers that could not be read, and unsolicited ones that the
+// handler has not read.
 func (r *run) carriedAnswers(d *draft) []*answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -187,7 +189,8 @@ func (r *run) carriedAnswers(d *draft) []*answer {
 	return out
 }
 
-// sealState writes the state of the next leg.
+// sealState returns the state that the client carries: the sealed claims, or a sealed handle
+// if they are too long and there is a store.
 func (e *exchange) sealState(ctx context.Context, c *claims) (protocol.RequestState, error) {
 	plaintext := c.appendTo(make([]byte, 0, c.encodedSize()))
 	text, err := e.sealText(ctx, plaintext)
@@ -203,7 +206,7 @@ func (e *exchange) sealState(ctx context.Context, c *claims) (protocol.RequestSt
 	return protocol.StateText(text), nil
 }
 
-// sealText has the sealer seal.
+// sealText calls the Sealer and checks what it returns.
 func (e *exchange) sealText(ctx context.Context, plaintext []byte) (string, error) {
 	text, err := e.funnel.opts.Sealer.Seal(ctx, plaintext)
 	switch {
@@ -215,12 +218,13 @@ func (e *exchange) sealText(ctx context.Context, plaintext []byte) (string, erro
 	return text, nil
 }
 
-// sealBytes is how much longer than what it says a state of a [Keyring] is before
-// it becomes text, roughly: the id of its key may be longer.
+// sealBytes is about how many bytes a [Keyring] adds to claims: nonce, tag and key id. The id
+// may be longer.
 const sealBytes = 48
 
-// encodeLocalState writes the state of the next round of a live call. It is as large as a
-// client could carry it, or as a store would keep it.
+// encodeLocalState keeps the claims for the next run of a call of a legacy revision. Their
+// size is limited as if a client had to carry them, or a store to keep them, so that a handler
+// which works here works there.
 func (r *run) encodeLocalState(c *claims) error {
 	plaintext, opts := c.appendTo(make([]byte, 0, c.encodedSize())), &r.funnel.opts
 	size := base64.RawURLEncoding.EncodedLen(len(plaintext) + sealBytes)
@@ -239,7 +243,7 @@ func (c *claims) tooLargeError(size, limit int) error {
 	return fmt.Errorf("state of %d bytes is over the limit of %d; largest parts: %s", size, limit, c.largestParts())
 }
 
-// largestParts names the parts of a state that take the most room.
+// largestParts names the three largest parts of a state, for a message.
 func (c *claims) largestParts() string {
 	type part struct {
 		name string

@@ -42,11 +42,12 @@ func DroppedAnswers(ctx context.Context) []Dropped {
 	return nil
 }
 
-// sortAnswers puts the answers that came with the call where the handler finds them.
-// Only answers to questions that the sealed state says were asked count, in
-// the shape that each question requires; the rest is dropped and reported.
-// Schemas are applied where an answer is read, because only the reader knows
-// the form.
+// sortAnswers records the answers that came with the call, for the handler to read. It accepts
+// answers to questions that the claims list as asked, in the shape that the kind of the
+// question requires, and drops and reports the others. Form schemas are applied where an
+// answer is read, because only the reader knows the form.
+//
+// It runs before the handler starts, so it needs no lock.
 func (r *run) sortAnswers(ctx context.Context) {
 	if r.prior != nil {
 		r.answers = r.prior.answers
@@ -76,12 +77,12 @@ func (r *run) sortAnswers(ctx context.Context) {
 	}
 }
 
-// maxCold is how many answers of one request are taken that nothing says were
-// asked for. What a flow asks is bounded by the size of its state; here only the
-// client decides, and every answer that is kept is looked at for each that
-// follows. Nobody is asked as much at once.
+// maxUnsolicited is how many answers to questions that were not asked one request may bring.
+// The size of the state bounds what a flow asks; here only the client decides, and each answer
+// that is kept is compared with all that follow.
 const maxUnsolicited = 256
 
+// findAsked returns the question that the run before asked under key, nil if there is none.
 func (r *run) findAsked(key string) *pendingQuestion {
 	if r.prior == nil {
 		return nil
@@ -127,12 +128,14 @@ func (r *run) allAnswersDropped() bool {
 	return len(r.responses) > 0 && r.answersDropped == len(r.responses)
 }
 
-// maxUnheard is after how many rounds of answers that were all dropped a flow
-// is ended instead of asking again: the client loses the state, or garbles the
-// answers, and the person would be asked for ever.
+// maxRoundsIgnored is after how many rounds in a row whose answers were all dropped a flow
+// ends instead of asking again. Such a client loses the state or garbles the answers, and the
+// person would be asked without end.
 const maxRoundsIgnored = 2
 
-// clientLosesState decides whether the flow is to end because answers never reach us.
+// clientLosesState reports whether the flow is to end because the client keeps sending answers
+// that cannot be used. It records in c how many rounds in a row that has been so. Requests
+// without a state carry no such count: for them the funnel keeps one by caller.
 func (r *run) clientLosesState(c *claims) bool {
 	switch {
 	case !r.allAnswersDropped():
@@ -148,10 +151,9 @@ func (r *run) clientLosesState(c *claims) bool {
 	return c.roundsIgnored >= maxRoundsIgnored
 }
 
-// statelessRetries counts, for requests that came with answers but without state,
-// how often they did: nothing in the request itself can tell. It is the only
-// memory a funnel has of its clients, kept for misbehaving ones only and
-// bounded in number and time.
+// statelessRetries counts, by caller, the requests that came with answers and without state.
+// It is the only memory that a funnel has of its clients. Only misbehaving clients get an
+// entry, and entries are bounded in number and age.
 type statelessRetries struct {
 	mu      sync.Mutex
 	entries map[[32]byte]statelessCaller
@@ -167,7 +169,7 @@ const (
 	statelessCallerTTL  = 10 * time.Minute
 )
 
-// countRetry notes one more such request and returns how many there were.
+// countRetry counts one more request of a caller and returns how many there were.
 func (t *statelessRetries) countRetry(key [32]byte, now time.Time) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -186,7 +188,7 @@ func (t *statelessRetries) countRetry(key [32]byte, now time.Time) int {
 	return l.retries
 }
 
-// evictLocked makes room: the expired entries, or any one when none is.
+// evictLocked removes the expired entries, or any one if none has expired.
 func (t *statelessRetries) evictLocked(now time.Time) {
 	var victim [32]byte
 	for key, l := range t.entries {
@@ -200,7 +202,7 @@ func (t *statelessRetries) evictLocked(now time.Time) {
 	}
 }
 
-// forgetCaller drops the count: the client came back with its state.
+// forgetCaller removes the entry of a caller that came back with its state.
 func (t *statelessRetries) forgetCaller(key [32]byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
