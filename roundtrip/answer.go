@@ -57,11 +57,12 @@ type Reply[T any] struct {
 	Err error
 }
 
-// answer is one recorded outcome. Everything but checked is written once.
+// An answer is one recorded answer. The mutex of the run guards it while the handler runs;
+// most fields are written once.
 type answer struct {
 	key         string
-	kind        protocol.InputKind // empty: cold, decided by who reads it
-	outcome     Outcome            // Missing: cold and not read yet
+	kind        protocol.InputKind // empty: unsolicited, decided by the reader
+	outcome     Outcome            // Missing: unsolicited and not read yet
 	digest      [32]byte           // of the form that was asked
 	schema      json.RawMessage    // of a RawForm
 	content     json.RawMessage    // accepted content or result
@@ -121,8 +122,7 @@ func RawAnswer(ctx context.Context, key string) Reply[json.RawMessage] {
 	return answerForm[json.RawMessage](ctx, key, f, nil)
 }
 
-// answerForm reads the answer to a question with the form f. Raw content needs
-// no decoder.
+// answerForm reads the answer to a question with the form f. Raw content needs no decoder.
 func answerForm[T any](ctx context.Context, key string, f *form.Form, decoder *jsonx.Decoder[T]) Reply[T] {
 	content, reply := readAnswer[T](ctx, key, protocol.KindElicitForm, func(a *answer) error {
 		switch {
@@ -132,7 +132,7 @@ func answerForm[T any](ctx context.Context, key string, f *form.Form, decoder *j
 			return errors.New("an unsolicited answer needs a typed form to be read")
 		case !a.unsolicited && a.digest != f.Digest():
 			return errChangedForm
-		case a.checked && !a.unsolicited: // a cold one may have been checked against an older form
+		case a.checked && !a.unsolicited: // an unsolicited one may have been checked against an older form
 			return nil
 		}
 		content, err := f.Accept(a.content)
@@ -163,8 +163,9 @@ func answerForm[T any](ctx context.Context, key string, f *form.Form, decoder *j
 	return reply
 }
 
-// readAnswer finds the answer to key, checks its kind and, when accepted, its
-// content. All reading of answers goes through here.
+// readAnswer finds the answer to key, checks its kind, and calls check if it is accepted.
+// check may complete the content: it is called with the mutex held. All reading of answers
+// goes through here.
 func readAnswer[T any](ctx context.Context, key string, kind protocol.InputKind, check func(*answer) error) (json.RawMessage, Reply[T]) {
 	r := runFrom(ctx)
 	if r == nil {
@@ -197,8 +198,8 @@ func readAnswer[T any](ctx context.Context, key string, kind protocol.InputKind,
 	return a.content, reply
 }
 
-// interpretAs decides what a cold answer says, once a reader has said what kind of
-// question it is taken for.
+// interpretAs decides what an unsolicited answer says, once a reader has told for which kind
+// of question it is taken.
 func (a *answer) interpretAs(kind protocol.InputKind) {
 	a.kind = kind
 	outcome, content, err := interpret(kind, a.content)
@@ -208,10 +209,9 @@ func (a *answer) interpretAs(kind protocol.InputKind) {
 	a.outcome, a.content, a.malformed = outcome, content, err
 }
 
-// interpret reads a bare result as the answer to a question of the given kind:
-// shape only, no form schema. The content of an accepted form is the object of
-// its values, an empty one where it is absent; of sampling and roots it is the
-// whole result.
+// interpret reads a bare result as the answer to a question of the given kind. It checks the
+// shape and no form schema. The content of an accepted form is the object of its values, an
+// empty one if absent; of sampling and roots it is the whole result.
 func interpret(kind protocol.InputKind, raw json.RawMessage) (Outcome, json.RawMessage, error) {
 	switch kind {
 	case protocol.KindElicitForm, protocol.KindElicitURL:

@@ -153,7 +153,7 @@ func requestQuestion(key string, request protocol.InputRequest) Question {
 type AskOption func(Question) Question
 
 // AnswerWithin limits how long the client may take to answer, as
-// [Question.ExpiresIn] does. Where the client is asked live it has no effect.
+// [Question.ExpiresIn] does. In a session it has no effect.
 func AnswerWithin(d time.Duration) AskOption {
 	return func(q Question) Question { return q.ExpiresIn(d) }
 }
@@ -262,7 +262,7 @@ func (r *run) checkOptional(ctx context.Context, missing []Question) error {
 	if failed == nil {
 		return nil
 	}
-	p, err := r.funnel.pushAsker(ctx, r, r.call)
+	p, err := r.funnel.newPushQuestioner(ctx, r, r.call)
 	if err != nil {
 		return err
 	}

@@ -136,7 +136,7 @@ func finishedKey(key string) string { return "\x00finished\x00" + key }
 // holdVisit waits for the end of a visit and reports whether it has come. In a
 // session it ends the run if it has not.
 func (r *run) holdVisit(ctx context.Context, key string, done func(context.Context) (bool, error)) (bool, error) {
-	p, err := r.funnel.pushAsker(ctx, r, r.call)
+	p, err := r.funnel.newPushQuestioner(ctx, r, r.call)
 	if err != nil {
 		return false, err
 	}
@@ -196,7 +196,7 @@ func refuseVisit(key string, cause error) *refusal {
 // howToFinish ends the texts of visits that are not finished.
 const howToFinish = "finish at the link, then call again"
 
-// finishVisit keeps that a visit is finished, and tells the client.
+// finishVisit records that a visit is finished and notifies the client.
 func (r *run) finishVisit(ctx context.Context, key string) error {
 	r.mu.Lock()
 	if r.closed {
@@ -272,8 +272,8 @@ func (r *run) explainUnfinished(requests protocol.InputRequests) protocol.InputR
 	return requests
 }
 
-// wasAgreedTo reports whether a visit was waited for in vain in this run that the
-// person had agreed to.
+// wasAgreedTo reports whether the person agreed to a visit that has not been finished in this
+// run.
 func (r *run) wasAgreedTo(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -301,14 +301,13 @@ type VisitCompleter interface {
 	CompleteVisit(ctx context.Context, elicitationID string) error
 }
 
-// A visitTable knows under which ids the visits of a call were asked for in its
-// session.
+// A visitTable holds the ids under which the visits of a call were asked for in its session.
 type visitTable struct {
 	mu  sync.Mutex
 	ids map[string]string // by the key of the question
 }
 
-// noteVisits keeps the ids of the visits among questions that are about to be put.
+// noteVisits records the ids of the visits among questions that are about to be asked.
 func (t *visitTable) noteVisits(requests protocol.InputRequests) {
 	for _, q := range requests {
 		visit, ok := q.Request.(*protocol.ElicitURL)

@@ -67,9 +67,9 @@ type questioner struct {
 	funnel *Funnel
 	call   *Call
 	where  Where
-	until  time.Time // when the flow of a live call ends; zero: something else ends it
+	until  time.Time // when the flow of a legacy call ends; zero: its context decides
 	wait   *callWait
-	visits *visitTable // nil outside of a pass
+	visits *visitTable // nil outside of an exchange
 }
 
 // attachCall makes p the questioner of call. It sets one field at a time: a composite literal

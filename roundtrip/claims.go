@@ -13,9 +13,9 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// claims is what a sealed state says: whom and what it is for, how long it
-// holds, what was asked and answered, and the author's own data. Its layout is
-// written down in internal/design/0011-claims-layout.md.
+// claims is what a sealed state says: for whom and for which request it is, until when it is
+// valid, what was asked and answered, and the author's own data. Its layout is written down in
+// internal/design/0011-claims-layout.md.
 type claims struct {
 	principal Principal
 	method    string
@@ -41,7 +41,7 @@ type claims struct {
 	sealed []byte // what the claims were read from; nil for those being written
 }
 
-// pendingQuestion is a question that waits for its answer.
+// A pendingQuestion is a question that was asked and waits for its answer.
 type pendingQuestion struct {
 	key    string
 	kind   protocol.InputKind
@@ -56,7 +56,7 @@ type pendingQuestion struct {
 // in no release, so nothing reads them.
 const claimsLayout = 3
 
-// encodedSize is room for what append writes, in bytes, so that it need not grow.
+// encodedSize is an upper estimate of what appendTo writes, so that the buffer need not grow.
 func (c *claims) encodedSize() int {
 	const (
 		fixed     = 128 // digest, flow, times, and the lengths of what follows
@@ -301,8 +301,8 @@ func (r *claimsReader) readCount(limit int) int {
 	return int(n)
 }
 
-// isPadded reports whether the number in the first size bytes has a shorter
-// spelling. One value has one encoding.
+// isPadded reports whether the number in the first size bytes has a shorter encoding. One
+// value has one encoding.
 func (r *claimsReader) isPadded(size int) bool { return size > 1 && r.data[size-1] == 0 }
 
 func (r *claimsReader) readTime() time.Time {
@@ -318,7 +318,7 @@ func (r *claimsReader) readTime() time.Time {
 func (r *claimsReader) readField() json.RawMessage { return r.readBytes(r.readCount(len(r.data))) }
 func (r *claimsReader) readString() string         { return string(r.readField()) }
 
-// readExpected reads a string that is likely to be s.
+// readExpected reads a string that is likely to be s, without a copy if it is.
 func (r *claimsReader) readExpected(s string) string {
 	if b := r.readField(); string(b) != s {
 		return string(b)
@@ -326,7 +326,7 @@ func (r *claimsReader) readExpected(s string) string {
 	return s
 }
 
-// readOptional reads a field whose absence and emptiness are one.
+// readOptional reads a field that is absent if it is empty.
 func (r *claimsReader) readOptional() json.RawMessage {
 	if b := r.readField(); len(b) > 0 {
 		return b

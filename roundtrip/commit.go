@@ -48,7 +48,7 @@ func OnCommit(ctx context.Context, fn func(context.Context)) error {
 	return nil
 }
 
-// runCommits runs what waits for the end of the flow.
+// runCommits calls the functions given to [OnCommit], if the flow has completed.
 func (r *run) runCommits(ctx context.Context, result protocol.Result, err error) {
 	if r.flow == nil || err != nil {
 		return

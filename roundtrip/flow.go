@@ -17,18 +17,18 @@ import (
 //
 // Whether a run is over is decided here and not by what the handler returns:
 //
-//	Ask ─→ answered ─────────────────────→ content, or the refusal
-//	   └─→ missing ─→ live? push, wait ──→ as above
-//	                └ suspend: pending, context cancelled, ErrPending
-//	handler returns, wraps, panics ─→ overrule: ended? pending? else its own
+//	Ask ─→ answered ──────────────────────────→ content, or the refusal
+//	   └─→ missing ─→ in a session: askInPlace → as above
+//	                └ suspendHandler: pending, context cancelled, ErrPending
+//	handler returns or panics ─→ overruleHandler: ended? pending? else its own result
 type flow struct {
 	used          []string        // keys of the questions of this run
 	noted         map[string]bool // keys of the memos of this run
 	pending       []Question      // asked, and not answered yet
 	end           *ending
 	commits       []func(context.Context)
-	rounds        int          // live ones
-	answered      bool         // a question of the last of them has been settled
+	rounds        int          // that were asked in place
+	answered      bool         // a question of the last of them has been answered
 	invalidAnswer *AnswerError // the answer to the last question pushed, if it is no good
 
 	visits     []Question // to URLs, asked for in this run
@@ -36,18 +36,18 @@ type flow struct {
 	stateOnly  bool // the client is to come back without being asked anything
 }
 
-// asksClient reports whether the run ends with the client being told to come back.
+// asksClient reports whether the run ends with a result that has the client come back.
 func (f *flow) asksClient() bool { return len(f.pending) > 0 || f.stateOnly }
 
-// An ending settles a run before its handler returns.
+// An ending fixes the outcome of a run before its handler returns.
 type ending struct {
 	err     error    // what the handler gets for every further call
 	refusal *refusal // what the client gets; nil: err is a bug of the server
 	how     FlowEnd
 }
 
-// activeFlowLocked returns the flow of the run. The caller holds the mutex. A run that
-// is over, or settled, has none.
+// activeFlowLocked returns the flow of the run and creates it if need be. It fails if the
+// handler has returned, or if the outcome of the run is fixed.
 func (r *run) activeFlowLocked() (*flow, error) {
 	if r.closed {
 		return nil, errReturned()
@@ -64,8 +64,8 @@ func (r *run) activeFlowLocked() (*flow, error) {
 	return r.flow, nil
 }
 
-// versionedFlowLocked is flowing for calls that use what earlier rounds left, which must be
-// of this version of the flow.
+// versionedFlowLocked is activeFlowLocked for calls that read what earlier rounds left, or add
+// to it: from then on the version of the flow is fixed, see [FlowVersion].
 func (r *run) versionedFlowLocked() (*flow, error) {
 	f, err := r.activeFlowLocked()
 	if err == nil {
@@ -74,18 +74,20 @@ func (r *run) versionedFlowLocked() (*flow, error) {
 	return f, err
 }
 
-// startFlowLocked makes sure that the run has a flow, in guard style as well.
+// startFlowLocked makes sure that the run has a flow. Unlike activeFlowLocked it also serves
+// guard style.
 func (r *run) startFlowLocked() {
 	if r.flow == nil {
 		r.flow = &flow{}
 	}
 }
 
-// failLocked ends the run with a bug of the server. The caller holds the mutex.
+// failLocked ends the run with a mistake of the server.
 func (r *run) failLocked(err error) error { return r.endLocked(&ending{err: err, how: EndFailed}) }
 
-// endLocked settles the run, unless it is settled or over. The caller holds the
-// mutex.
+// endLocked fixes the outcome of the run, cancels the handler's context and withdraws the
+// questions that are open. It returns the error that the handler gets. An outcome that is
+// fixed already stays.
 func (r *run) endLocked(e *ending) error {
 	if r.closed {
 		return e.err
@@ -98,14 +100,16 @@ func (r *run) endLocked(e *ending) error {
 	return r.flow.end.err
 }
 
-// endWithText ends the run with words for the person or the model.
+// endWithText ends the run with a text for the person or the model.
 func (r *run) endWithText(code int64, how FlowEnd, text string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.endLocked(&ending{errors.New(text), &refusal{code: code, text: text}, how})
 }
 
-// askQuestions is every question of flow style.
+// askQuestions is the common path of all questions in flow style. Answers that are recorded
+// are returned. For missing ones it either waits in place, in a session, or suspends the
+// handler: the client is asked when the handler returns, and the handler runs again.
 func askQuestions(ctx context.Context, inquiries ...inquiry) error {
 	r := runFrom(ctx)
 	if r == nil {
@@ -129,7 +133,7 @@ func askQuestions(ctx context.Context, inquiries ...inquiry) error {
 	return r.suspendHandler(missing)
 }
 
-// takeKeys checks the questions and takes their keys.
+// takeKeys checks the questions and reserves their keys: in one run each key is used once.
 func (r *run) takeKeys(inquiries []inquiry) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,7 +163,7 @@ func (r *run) takeKeys(inquiries []inquiry) error {
 	return nil
 }
 
-// freeKeys lets the handler ask again what was not answered.
+// freeKeys releases the keys of questions that the handler may ask again.
 func (r *run) freeKeys(inquiries []inquiry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,8 +175,8 @@ func (r *run) freeKeys(inquiries []inquiry) {
 	})
 }
 
-// collectAnswers hands the answers out, all or none. It returns the questions whose
-// answers are missing, or else what the person refused.
+// collectAnswers decodes the answers to all questions, or to none. Otherwise it returns the
+// questions whose answers are missing, or what the person refused.
 func (r *run) collectAnswers(inquiries []inquiry) (missing []Question, err error) {
 	var few [4]json.RawMessage
 	contents := append(few[:0], make([]json.RawMessage, len(inquiries))...)
@@ -205,8 +209,8 @@ func (r *run) collectAnswers(inquiries []inquiry) (missing []Question, err error
 	return missing, nil
 }
 
-// suspendHandler marks the round pending: whatever the handler does now, the client is
-// asked.
+// suspendHandler adds questions to those that are asked when the handler returns, and cancels
+// its context. Whatever the handler does now, the client is asked.
 func (r *run) suspendHandler(missing []Question) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -219,7 +223,8 @@ func (r *run) suspendHandler(missing []Question) error {
 	return fmt.Errorf("%w: %s", ErrPending, questionKeys(missing))
 }
 
-// noRound says why ctx has no round, and what to do about it.
+// noRound returns the error of a call in flow style whose ctx has no round. Its text says
+// which mistake that probably is.
 func noRound(ctx context.Context) error {
 	if ctx.Value(runKey{}) != nil { // it is there, and empty
 		return fmt.Errorf("%w: requests of this method cannot ask; ask in a handler of tools/call, prompts/get or resources/read", ErrNoRound)
@@ -232,11 +237,11 @@ func noRound(ctx context.Context) error {
 		"pass on the one that the handler was called with", ErrNoRound)
 }
 
-// maxFrames is how far up a handler is looked for.
+// maxFrames bounds the search for a handler on the stack.
 const maxFrames = 256
 
-// calledByHandler reports whether a handler is running further up on this
-// goroutine. It is asked for the text of an error only.
+// calledByHandler reports whether a handler runs further up on this goroutine. Only the text
+// of an error depends on it.
 func calledByHandler() bool {
 	callers := make([]uintptr, maxFrames)
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
@@ -251,7 +256,7 @@ func calledByHandler() bool {
 	}
 }
 
-// errReturned is what is said after the handler's return.
+// errReturned is the error of calls in flow style after the handler's return.
 func errReturned() error {
 	return fmt.Errorf("%w: the handler has returned; wait in it for the goroutines that ask", ErrNoRound)
 }

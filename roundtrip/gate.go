@@ -137,7 +137,7 @@ func (r *run) repeatsRefusedQuestion(d *draft) error {
 		if a == nil || q.askAgain || (a.outcome != Declined && a.outcome != Cancelled) {
 			continue
 		}
-		// Which form a cold refusal was shown is not known.
+		// Which form an unsolicited refusal was shown is not known.
 		if a.kind == q.request.Kind() && (a.unsolicited || a.digest == q.formDigest()) {
 			if a.outcome == Declined {
 				return &DeclinedError{q.key}

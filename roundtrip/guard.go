@@ -193,8 +193,8 @@ func (g *MemoryGuard) forgetOutcomeLocked(e *claimEntry) {
 	}
 }
 
-// claimState claims the state with the guard, if there is one. For an exact replay
-// it returns the outcome recorded then.
+// claimState claims the state with the guard, if there is one. For an exact replay it returns
+// the recorded outcome.
 func (r *run) claimState(ctx context.Context, c *claims) (protocol.Result, error) {
 	guard := r.funnel.opts.Guard
 	if guard == nil {
@@ -228,11 +228,11 @@ func (r *run) claimState(ctx context.Context, c *claims) (protocol.Result, error
 	return nil, r.reportRejection(ctx, &rejection{reason: ReasonReplayed})
 }
 
-// copyRetryAfter is when to send a leg again that is being served: most take less.
+// copyRetryAfter is when to send such a copy again: most rounds take less.
 const copyRetryAfter = time.Second
 
-// refuseCopy tells who sends a leg a second time, for which everything has been
-// verified, that the first is still being served.
+// refuseCopy is the error for a copy of a request that is still being served. Everything about
+// the copy has been verified.
 func refuseCopy() *protocol.Error {
 	return quota.Refuse(quota.None, copyRetryAfter, "this request is being served already; send it again in %s to get its outcome", copyRetryAfter)
 }
@@ -243,7 +243,7 @@ func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err 
 	if e.claimID == "" || err != nil {
 		return
 	}
-	// The newest revision can spell every outcome, questions included.
+	// The newest revision can encode every outcome, questions included.
 	data, err := protocol.EncodeResult(protocol.Latest, e.call.Method, result)
 	if err != nil {
 		e.observe(ctx, ServerBug{e.where, err})
@@ -252,8 +252,8 @@ func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err 
 	e.endClaim(ctx, func(ctx context.Context, guard Guard, id string) error { return guard.Commit(ctx, id, data) })
 }
 
-// releaseClaim ends a claim without an outcome: it gives it up if the handler never
-// started.
+// releaseClaim ends a claim without an outcome. If the handler never started the claim is
+// given up, and the state can be used again.
 func (e *exchange) releaseClaim(ctx context.Context) {
 	e.endClaim(ctx, func(ctx context.Context, guard Guard, id string) error {
 		if !e.started {
@@ -263,8 +263,8 @@ func (e *exchange) releaseClaim(ctx context.Context) {
 	})
 }
 
-// endClaim tells the guard, once, what came of the claim. The client may have gone;
-// that its state is spent must be kept anyway.
+// endClaim ends the claim, once. The client may have gone, so the context is not cancelled
+// with the call's: the guard must learn that the state is spent.
 func (e *exchange) endClaim(ctx context.Context, end func(ctx context.Context, guard Guard, id string) error) {
 	id := e.claimID
 	if e.claimID = ""; id == "" {

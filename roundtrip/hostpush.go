@@ -63,7 +63,7 @@ func (f *Funnel) CanPush(call Call, kind protocol.InputKind) bool {
 // failure.
 func (f *Funnel) NoteFailedPush(ctx context.Context, call Call, kind protocol.InputKind, err error, tolerated bool) {
 	r := runFrom(ctx)
-	if p, over := f.pushAsker(ctx, r, &call); over == nil {
+	if p, over := f.newPushQuestioner(ctx, r, &call); over == nil {
 		p.failPushed(ctx, r, kind, err, tolerated)
 	}
 }
@@ -78,11 +78,11 @@ func WithRoundOf(ctx, handler context.Context) context.Context {
 	return context.WithValue(ctx, runKey{}, r)
 }
 
-// pushUnder pushes for the round that ctx is of, if there is one. optional says
-// that the round bears a failure. What comes before and after the question is done
-// by others, so that the stack of a call that waits holds nothing of it.
+// pushUnder pushes for the run of ctx, if there is one. optional says that a failure does not
+// end the run. What comes before and after the question is in functions of its own, to keep
+// the stack of a call that waits small.
 func (f *Funnel) pushUnder(ctx context.Context, call *Call, question protocol.InputRequest, optional bool) (json.RawMessage, error) {
-	p, err := f.pushAsker(ctx, runFrom(ctx), call)
+	p, err := f.newPushQuestioner(ctx, runFrom(ctx), call)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (f *Funnel) pushUnder(ctx context.Context, call *Call, question protocol.In
 	return p.applyPushed(ctx, question, raw, err, optional)
 }
 
-// applyPushed decides what an answer, or a failure, means for the round.
+// applyPushed decides what an answer, or a failure, means for the run.
 func (p *questioner) applyPushed(ctx context.Context, question protocol.InputRequest, raw json.RawMessage, err error, optional bool) (json.RawMessage, error) {
 	r := runFrom(ctx)
 	switch failed := err.(type) {
@@ -109,15 +109,15 @@ func (p *questioner) applyPushed(ctx context.Context, question protocol.InputReq
 	return nil, err
 }
 
-// An invalidPushError is a question that no client could be asked.
+// An invalidPushError is a question that cannot be put to any client.
 type invalidPushError struct{ err error }
 
 func (e *invalidPushError) Error() string { return e.err.Error() }
 
-// pushAsker returns who asks, of its own, because a goroutine that the handler
-// left behind must not look at a pass that goes on. In a run that is over, or
-// that is going to ask, nobody is asked.
-func (f *Funnel) pushAsker(ctx context.Context, r *run, call *Call) (*questioner, error) {
+// newPushQuestioner returns a questioner of its own, because a goroutine that the handler left behind
+// must not use that of the exchange, which goes on. It fails in a run whose outcome is fixed,
+// or that is about to ask.
+func (f *Funnel) newPushQuestioner(ctx context.Context, r *run, call *Call) (*questioner, error) {
 	p := &questioner{}
 	p.attachCall(ctx, f, call, nil)
 	if r == nil {
@@ -140,7 +140,7 @@ func (f *Funnel) pushAsker(ctx context.Context, r *run, call *Call) (*questioner
 	return p, nil
 }
 
-// pushAndWait asks. What it returns is an answer to the question.
+// pushAndWait asks and waits. What it returns is an answer to the question.
 func (p *questioner) pushAndWait(ctx context.Context, question protocol.InputRequest) (json.RawMessage, error) {
 	spelled, fields, err := p.preparePush(ctx, question)
 	if err != nil {
@@ -159,9 +159,8 @@ func (p *questioner) pushAndWait(ctx context.Context, question protocol.InputReq
 	return p.acceptPushed(ctx, question, fields, raw, time.Since(began))
 }
 
-// preparePush returns the question as it is put to the client, and its form if it
-// has one, or why it cannot be put. It is no part of the stack of a call that
-// waits.
+// preparePush returns the question as it is put to the client, and its form if it has one, or
+// why it cannot be put.
 //
 //go:noinline
 func (p *questioner) preparePush(ctx context.Context, question protocol.InputRequest) (protocol.InputRequest, *form.Form, error) {
@@ -188,8 +187,7 @@ func (p *questioner) preparePush(ctx context.Context, question protocol.InputReq
 	return spelled, fields, nil
 }
 
-// checkPush returns why nothing of the kind can be pushed to the client, nil if it
-// can.
+// checkPush returns why no question of this kind can be pushed to the client, nil if it can.
 func (p *questioner) checkPush(question protocol.InputRequest) *PushError {
 	method := question.Kind().Method()
 	if !p.isLegacy() {
@@ -208,7 +206,7 @@ func (p *questioner) checkPush(question protocol.InputRequest) *PushError {
 	return missingPush(method, p.call.Capabilities.Missing(question))
 }
 
-// downgradePushed is spell for a question that is pushed.
+// downgradePushed is downgrade for a question that is pushed.
 func (p *questioner) downgradePushed(question protocol.InputRequest) (protocol.InputRequest, *PushError) {
 	spelled, err := p.downgrade(question)
 	if err != nil {
@@ -234,8 +232,7 @@ func missingText(missing protocol.ClientCapabilities) string {
 	return "the client does not support: " + missing.String() + ", so nobody could be asked; call again from a client that does"
 }
 
-// acceptPushed checks an answer, and tells the observer of it. It is no part of
-// the stack of a call that waits.
+// acceptPushed checks an answer and reports it to the observer.
 //
 //go:noinline
 func (p *questioner) acceptPushed(ctx context.Context, question protocol.InputRequest, fields *form.Form, raw json.RawMessage, waited time.Duration) (json.RawMessage, error) {
@@ -254,8 +251,8 @@ func (p *questioner) acceptPushed(ctx context.Context, question protocol.InputRe
 	return accepted, err
 }
 
-// reportPushed tells the observer what a person decided on a question without a
-// key. Of an answer that cannot be read nothing is known.
+// reportPushed reports what a person decided on a question without a key. An answer that
+// cannot be read is not reported.
 func (p *questioner) reportPushed(ctx context.Context, question protocol.InputRequest, fields *form.Form, raw json.RawMessage, waited time.Duration) {
 	if p.funnel.silent {
 		return
@@ -326,8 +323,8 @@ func (p *questioner) failPushed(ctx context.Context, r *run, kind protocol.Input
 	}
 }
 
-// endInvalidPush ends the run of ctx for a question that is the server's mistake.
-// The client gets the error if it is one of the protocol.
+// endInvalidPush ends the run of ctx for a question that is the server's mistake. The client
+// gets err if it is an error of the protocol.
 func endInvalidPush(ctx context.Context, err error) error {
 	r := runFrom(ctx)
 	if r == nil {
@@ -341,7 +338,7 @@ func endInvalidPush(ctx context.Context, err error) error {
 	return err
 }
 
-// endWith settles the run, of guard style as well.
+// endWith fixes the outcome of the run, in guard style as well.
 func (r *run) endWith(e *ending) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -352,8 +349,8 @@ func (r *run) endWith(e *ending) {
 	_ = r.endLocked(e)
 }
 
-// notePushedAnswer notes how the last question was answered that was pushed: with
-// something that does not fit, or, nil, well.
+// notePushedAnswer records whether the last question that was pushed got an answer that does
+// not fit (invalid) or a good one (nil).
 func (r *run) notePushedAnswer(invalid *AnswerError) {
 	if r == nil {
 		return

@@ -11,27 +11,30 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// askInPlace puts questions to a client of a legacy revision and waits until all of
-// them are answered. Gate, limits and validation are those of questions that
-// are returned. What keeps them from being answered ends the run: a handler that
-// takes the error for a go-ahead must not get one.
+// askInPlace puts questions to the client of a legacy revision and waits until all are
+// answered. Gate, limits and validation are the same as for questions that are returned. A
+// failure to ask ends the run, because a handler might take the error for an answer.
+//
+// Its frame, and those of what it calls, are on the stack of every call that waits. So
+// whatever runs before a question is sent, or after its answer, is in functions that are not
+// inlined.
 func (r *run) askInPlace(ctx context.Context, inquiries []inquiry, missing []Question) error {
 	waits, done, err := r.waitingContext(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	unheard := 0
+	ignored := 0
 	for again := 0; len(missing) > 0; again++ {
 		p, err := r.beginInPlace(missing, again)
 		if err != nil {
 			return err
 		}
-		heard, failed := r.pushInPlace(waits, p, missing, again)
-		if unheard++; heard {
-			unheard = 0
+		usable, failed := r.pushInPlace(waits, p, missing, again)
+		if ignored++; usable {
+			ignored = 0
 		}
-		missing, err = r.readInPlace(ctx, p, inquiries, missing, unheard, failed)
+		missing, err = r.readInPlace(ctx, p, inquiries, missing, ignored, failed)
 		if err != nil {
 			return err
 		}
@@ -39,18 +42,18 @@ func (r *run) askInPlace(ctx context.Context, inquiries []inquiry, missing []Que
 	return nil
 }
 
-// readInPlace decides what follows from the answers to what was asked, or from the
-// failure to ask: an error, or the questions to ask again. unheard is how many
-// times in a row no answer could be used. It is no part of the stack of a call that
-// waits, where it would take 300 bytes.
+// readInPlace decides what follows from the answers to the questions asked, or from a failure
+// to ask: an error, or the questions to ask again. ignored is how many times in a row no
+// answer could be used. It is not inlined: it would take 300 bytes of the stack of a call that
+// waits.
 //
 //go:noinline
-func (r *run) readInPlace(ctx context.Context, p *questioner, inquiries []inquiry, asked []Question, unheard int, failed error) (missing []Question, err error) {
+func (r *run) readInPlace(ctx context.Context, p *questioner, inquiries []inquiry, asked []Question, ignored int, failed error) (missing []Question, err error) {
 	r.endInPlace()
 	if failed != nil {
 		return nil, r.failInPlace(ctx, inquiries, asked, failed)
 	}
-	if unheard >= maxRoundsIgnored {
+	if ignored >= maxRoundsIgnored {
 		return nil, r.endWithText(protocol.CodeFlowEnded, EndFailed,
 			"the client keeps sending answers that cannot be used: their shape is wrong; not asking again: use a client that answers in the shape of the question, and start the call again")
 	}
@@ -65,8 +68,8 @@ func (r *run) readInPlace(ctx context.Context, p *questioner, inquiries []inquir
 	return missing, nil
 }
 
-// waitingContext returns the context under which the questions of ctx wait for their
-// answers, and what must be called when none does any more.
+// waitingContext returns the context under which the questions of ctx wait for their answers,
+// and the function that releases it.
 func (r *run) waitingContext(ctx context.Context) (context.Context, func(), error) {
 	if !r.keepsDeadline(ctx) {
 		// The caller's context may have been cut off from that of the call, which
@@ -80,71 +83,70 @@ func (r *run) waitingContext(ctx context.Context) (context.Context, func(), erro
 	if _, err := r.activeFlowLocked(); err != nil {
 		return nil, nil, err
 	}
-	live := &lazyctx.Context{}
-	r.attachWaitLocked(live)
-	return live, func() {
-		r.detachWait(live)
-		live.Cancel(nil)
+	wait := &lazyctx.Context{}
+	r.attachWaitLocked(wait)
+	return wait, func() {
+		r.detachWait(wait)
+		wait.Cancel(nil)
 	}, nil
 }
 
-// keepsDeadline reports whether ctx is the context of the handler, which it nearly
-// always is, and has no deadline but the flow's. Questions keep to that by
-// themselves: they hang on what is beyond it, and none of the contexts between comes
-// to life for them, which would take 4 KB.
+// keepsDeadline reports whether ctx is the handler's own context, as it nearly always is, and
+// has no deadline but the flow's. Questions enforce that deadline with their own timer, see
+// questionTimeout. So their contexts derive from the parent of the deadline context, and none
+// of those between is realized for them, which would take 4 KB.
 func (r *run) keepsDeadline(ctx context.Context) bool {
 	_, timed := r.ctx.Context.(*lazyctx.Timed)
 	return timed && ctx == context.Context(&r.ctx)
 }
 
-// attachWait makes live, under which a question waits, a child of ctx. It reports true
-// when the round is to cancel it, and must be told of its end by detach.
-func (r *run) attachWait(live *lazyctx.Context, ctx context.Context) bool {
+// attachWait makes wait, under which a question waits, a child of ctx. It reports true if the
+// run cancels wait, and detachWait must be called when the question has ended.
+func (r *run) attachWait(wait *lazyctx.Context, ctx context.Context) bool {
 	if r == nil || !r.keepsDeadline(ctx) {
-		live.Init(ctx)
+		wait.Init(ctx)
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || ctx.Err() != nil { // has ended already
-		live.Init(ctx)
+		wait.Init(ctx)
 		return false
 	}
-	r.attachWaitLocked(live)
+	r.attachWaitLocked(wait)
 	return true
 }
 
-func (r *run) attachWaitLocked(live *lazyctx.Context) {
-	live.Init(r.ctx.Context.(*lazyctx.Timed).Parent())
-	r.ctx.waits = append(r.ctx.waits, live)
+func (r *run) attachWaitLocked(wait *lazyctx.Context) {
+	wait.Init(r.ctx.Context.(*lazyctx.Timed).Parent())
+	r.ctx.openWaits = append(r.ctx.openWaits, wait)
 }
 
-func (r *run) detachWait(live *lazyctx.Context) {
+func (r *run) detachWait(wait *lazyctx.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if i := slices.Index(r.ctx.waits, live); i >= 0 {
-		r.ctx.waits = slices.Delete(r.ctx.waits, i, i+1)
+	if i := slices.Index(r.ctx.openWaits, wait); i >= 0 {
+		r.ctx.openWaits = slices.Delete(r.ctx.openWaits, i, i+1)
 	}
 }
 
-// withdrawLocked ends the contexts that were attached.
+// withdrawLocked cancels the contexts of all open questions.
 func (r *run) withdrawLocked(cause error) {
-	for _, live := range r.ctx.waits {
-		live.Cancel(cause)
+	for _, wait := range r.ctx.openWaits {
+		wait.Cancel(cause)
 	}
-	r.ctx.waits = nil
+	r.ctx.openWaits = nil
 }
 
-// liveSlack is how many times MaxRounds a run may ask live, one question after
-// the other: goroutines whose questions are one round in replay may here, with a
-// client that answers at once, follow each other.
+// inPlaceSlack is how many times MaxRounds a run may ask in place, one question after the
+// other. Questions of several goroutines are one round in replay. In place they may follow one
+// another, if the client answers at once.
 const inPlaceSlack = 8
 
-// beginInPlace counts the rounds, so that a run ends which does not converge:
-// questions that are put before any of them is settled are one round, and one
-// question may be put as often as in replay. It returns an asker of its own,
-// because a goroutine that the handler left behind must not look at the pass that
-// goes on.
+// beginInPlace counts the rounds of a run that asks in place, so that a run which does not
+// converge ends. Questions that are put before any of them is answered are one round; one
+// question may be put as often as in replay. It returns a questioner of its own, because a
+// goroutine that the handler left behind must not use that of the exchange, which goes on.
 func (r *run) beginInPlace(missing []Question, again int) (*questioner, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,16 +173,17 @@ func (r *run) beginInPlace(missing []Question, again int) (*questioner, error) {
 	return nil, r.endLocked(&ending{errors.New(text), &refusal{code: protocol.CodeFlowEnded, text: text}, EndRounds})
 }
 
+// endInPlace notes that a question of the current round is answered: the next one begins a
+// round.
 func (r *run) endInPlace() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.flow.answered = true
 }
 
-// pushInPlace asks all questions at once and records the answers. It reports
-// whether any of them could be used. What prepares and records is done by others,
-// so that the stack of a call that waits holds nothing of it.
-func (r *run) pushInPlace(ctx context.Context, p *questioner, missing []Question, again int) (heard bool, err error) {
+// pushInPlace asks all questions at once and records the answers. It reports whether any of
+// them could be used.
+func (r *run) pushInPlace(ctx context.Context, p *questioner, missing []Question, again int) (usable bool, err error) {
 	requests, asked, err := r.prepareInPlace(ctx, p, missing, p.funnel.opts.MaxRounds-1-again)
 	if err != nil {
 		return false, err
@@ -193,23 +196,23 @@ func (r *run) pushInPlace(ctx context.Context, p *questioner, missing []Question
 	return r.acceptInPlace(ctx, p, missing, responses, began), nil
 }
 
-// acceptInPlace records answers and tells the observer of them. It reports whether any
-// of them could be used.
+// acceptInPlace records answers and reports them to the observer. It reports whether any of
+// them could be used.
 //
 //go:noinline
-func (r *run) acceptInPlace(ctx context.Context, p *questioner, missing []Question, responses protocol.InputResponses, began time.Time) (heard bool) {
-	heard, dropped := r.recordInPlace(missing, responses)
-	if heard && !p.funnel.silent {
+func (r *run) acceptInPlace(ctx context.Context, p *questioner, missing []Question, responses protocol.InputResponses, began time.Time) (usable bool) {
+	usable, dropped := r.recordInPlace(missing, responses)
+	if usable && !p.funnel.silent {
 		r.reportInPlace(ctx, p, missing, time.Since(began))
 	}
 	if len(dropped) > 0 {
 		p.observe(ctx, AnswersDropped{p.where, dropped})
 	}
-	return heard
+	return usable
 }
 
-// prepareInPlace returns the questions as they are put to the client and the event that
-// says so, nil if nobody hears it, or why they cannot be put.
+// prepareInPlace returns the questions as they are put to the client, and the event that
+// reports them, nil if nobody observes. It fails if they cannot be put.
 //
 //go:noinline
 func (r *run) prepareInPlace(
@@ -234,15 +237,15 @@ func (r *run) prepareInPlace(
 	return r.explainRepeats(requests), asked, nil
 }
 
-// failInPlace decides what a failure to ask means. A handler that withdraws its own
-// questions may ask them again, answered ones included, and so may one that can do
-// without; anything else ends the run.
+// failInPlace decides what a failure to ask means. A handler that withdraws its own questions
+// may ask them again, answered ones included, and so may one that can do without an answer.
+// Any other failure ends the run.
 func (r *run) failInPlace(ctx context.Context, inquiries []inquiry, missing []Question, err error) error {
 	if ctx.Err() != nil && r.ctx.Err() == nil {
 		r.freeKeys(inquiries)
 		return err
 	}
-	p, over := r.funnel.pushAsker(ctx, r, r.call)
+	p, over := r.funnel.newPushQuestioner(ctx, r, r.call)
 	if over != nil {
 		return over
 	}
@@ -260,8 +263,8 @@ func (r *run) failInPlace(ctx context.Context, inquiries []inquiry, missing []Qu
 	return err
 }
 
-// recordInPlace puts what the client answered into the journal.
-func (r *run) recordInPlace(missing []Question, responses protocol.InputResponses) (heard bool, dropped []Dropped) {
+// recordInPlace records what the client answered.
+func (r *run) recordInPlace(missing []Question, responses protocol.InputResponses) (usable bool, dropped []Dropped) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -278,15 +281,15 @@ func (r *run) recordInPlace(missing []Question, responses protocol.InputResponse
 			content: append(json.RawMessage(nil), content...), round: r.number,
 		}
 		_, a.mark.invalid = r.faultOfLocked(q.key)
-		heard = true
+		usable = true
 		r.recordAnswerLocked(a)
 	}
 	r.dropped = append(r.dropped, dropped...)
-	return heard, dropped
+	return usable, dropped
 }
 
-// reportInPlace tells the observer what was just recorded. An answer that is
-// not announced yet is one of those.
+// reportInPlace reports the answers that were just recorded: those of this round that have not
+// been announced.
 func (r *run) reportInPlace(ctx context.Context, p *questioner, questions []Question, waited time.Duration) {
 	for i := range questions {
 		r.mu.Lock()

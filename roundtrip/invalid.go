@@ -25,14 +25,13 @@ func unreadableFault() *form.Fault {
 	return &form.Fault{Rule: form.RuleShape, Words: "The answer could not be read."}
 }
 
-// invalidateLocked notes why the answer does not fit the form. The caller holds the
-// round's mutex.
+// invalidateLocked records why the answer does not fit the form.
 func (a *answer) invalidateLocked(f *form.Form, err error) {
 	fault := f.Explain(err)
 	a.fault = &fault
 }
 
-// failDecode notes that the answer to key does not fit the type that reads it.
+// failDecode records that the answer to key does not fit the type that reads it.
 func (r *run) failDecode(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,15 +75,15 @@ func (r *run) takeFindings(p *questioner) []Event {
 	return events
 }
 
-// isFresh reports whether nothing can have been answered so far, as in the first
-// leg of nearly every flow of a modern revision: then there is nothing to look up.
-// In a session answers come while the handler runs.
+// isFresh reports whether nothing can have been answered so far, as in the first round of
+// nearly every flow of a modern revision: then there is nothing to look up. In a session
+// answers come while the handler runs.
 func (r *run) isFresh() bool {
 	return r.number == 1 && len(r.responses) == 0 && !r.isLegacy()
 }
 
-// checkUnread looks at the answers to questions that are asked again by a
-// handler that has not read them: nobody knows yet what is wrong with them.
+// checkUnread validates the answers to questions that are asked again by a handler that has
+// not read them, so that the person is told what is wrong with them.
 func (r *run) checkUnread(questions []Question) {
 	if r.isFresh() {
 		return
@@ -104,8 +103,8 @@ func (r *run) checkUnread(questions []Question) {
 	}
 }
 
-// faultOf returns what was wrong with the last answer to key, nil for nothing,
-// and how many answers to it in a row were invalid.
+// faultOf returns what was wrong with the last answer to key, nil for nothing, and how many
+// answers to it in a row were invalid.
 func (r *run) faultOf(key string) (*form.Fault, int) {
 	if r.isFresh() {
 		return nil, 0
@@ -134,8 +133,8 @@ func (r *run) faultOfLocked(key string) (*form.Fault, int) {
 	return nil, before
 }
 
-// tooOftenInvalid returns the text that ends a flow whose questions have got
-// their share of invalid answers, empty while none has.
+// tooOftenInvalid returns the text that ends a flow one of whose questions got
+// MaxInvalidAnswers invalid answers in a row, empty if none did.
 func (r *run) tooOftenInvalid(questions []Question) string {
 	for i := range questions {
 		if fault, n := r.faultOf(questions[i].key); fault != nil && n >= MaxInvalidAnswers {
@@ -163,9 +162,9 @@ func (r *run) lastFaultTextLocked(questions []Question) string {
 	return ""
 }
 
-// explainRepeats puts in front of each form that is asked again why it is. The
-// author's requests stay as they are, and so does what the flow remembers of
-// them: the reason is no part of the wording.
+// explainRepeats puts the reason in front of each form that is asked again because its answer
+// was invalid. The author's requests are not changed, and the reason is not part of the prompt
+// digest.
 func (r *run) explainRepeats(requests protocol.InputRequests) protocol.InputRequests {
 	copied := false
 	for i, q := range requests {

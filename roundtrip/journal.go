@@ -10,8 +10,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// journalMark is what the journal of a flow keeps of a question beside key, kind, form
-// and answer. Guard style leaves none, but for the number of invalid answers.
+// A journalMark is what the journal of a flow keeps of a question besides its key, kind, form
+// and answer. In guard style only the number of invalid answers is set.
 type journalMark struct {
 	set          bool     // asked in flow style
 	again        bool     // asked once more because it had changed
@@ -44,9 +44,8 @@ func (q Question) makeMark() (journalMark, error) {
 // errMissing says that there is no answer to use.
 var errMissing = errors.New("missing")
 
-// recordedAnswer returns what the journal holds for a question: accepted content, a
-// refusal, errMissing, or, for one that changes every time, a JournalError that
-// ends the run.
+// recordedAnswer returns what is recorded for a question: accepted content, a refusal, or
+// errMissing. A question that differs in each round ends the run with a JournalError.
 func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +79,7 @@ func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 	return nil, errMissing
 }
 
-// matchesLocked reports whether the answer is one to q as it is asked now.
+// matchesLocked reports whether a answers q with its current kind, form and prompt.
 func (a *answer) matchesLocked(q *Question) bool {
 	switch {
 	case a.kind != q.request.Kind():
@@ -93,8 +92,8 @@ func (a *answer) matchesLocked(q *Question) bool {
 	return !a.mark.set || q.reworded || a.mark.promptDigest == q.mark.promptDigest
 }
 
-// acceptContentLocked returns the content of an accepted answer, checked against the form.
-// The caller holds the mutex.
+// acceptContentLocked returns the content of an accepted answer and checks it against the
+// form, unless that has been done.
 func (a *answer) acceptContentLocked(q *Question) (json.RawMessage, error) {
 	if q.form == nil || (a.checked && !a.unsolicited) {
 		a.checked = true
@@ -109,8 +108,8 @@ func (a *answer) acceptContentLocked(q *Question) (json.RawMessage, error) {
 	return content, nil
 }
 
-// recordAnswerLocked puts the answer to a question that was asked live into the journal. The
-// caller holds the mutex.
+// recordAnswerLocked records the answer to a question that was asked in place. It replaces an
+// earlier answer to the same key.
 func (r *run) recordAnswerLocked(a *answer) {
 	for i := range r.answers {
 		if r.answers[i].key == a.key {
@@ -155,9 +154,8 @@ func FlowVersion(ctx context.Context, version string) error {
 // maxFlowVersion keeps a version a name: it rides in every state.
 const maxFlowVersion = 64
 
-// fixVersionLocked makes the empty version that of the handler, unless it has said
-// which it is: what is read or asked from now on is of one version. The caller
-// holds the mutex.
+// fixVersionLocked makes the empty version that of the handler, unless the handler has set
+// another. Everything that is read or asked from now on belongs to one version.
 func (r *run) fixVersionLocked() {
 	if !r.versioned {
 		r.versioned = true
@@ -165,8 +163,8 @@ func (r *run) fixVersionLocked() {
 	}
 }
 
-// adoptVersionLocked makes version that of the round. What another version left is dropped.
-// The caller holds the mutex.
+// adoptVersionLocked sets the version of the run. What a run of another version left is
+// dropped.
 func (r *run) adoptVersionLocked(version string) {
 	if r.prior != nil && r.version != version {
 		for _, a := range r.answers {

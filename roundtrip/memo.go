@@ -48,8 +48,8 @@ func Memo[T any](ctx context.Context, key string, fn func(context.Context) (T, e
 	return v, nil
 }
 
-// computeMemo keeps what fn returns. After a failure, a panic included, the key is
-// free again.
+// computeMemo calls fn and keeps what it returns. After a failure, a panic included, the key
+// is free again.
 func computeMemo[T any](ctx context.Context, r *run, key string, fn func(context.Context) (T, error)) (value json.RawMessage, err error) {
 	kept := false
 	defer func() {
@@ -75,7 +75,7 @@ type memo struct {
 	value json.RawMessage
 }
 
-// recallMemo takes the key and returns what is kept under it, nil for nothing.
+// recallMemo reserves the key and returns the value kept under it, nil for none.
 func (r *run) recallMemo(key string) (json.RawMessage, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,6 +102,7 @@ func (r *run) recallMemo(key string) (json.RawMessage, error) {
 	return nil, nil
 }
 
+// forgetMemo releases a key whose value was not kept.
 func (r *run) forgetMemo(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,8 +164,7 @@ func IdempotencyKey(ctx context.Context, key string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)), nil
 }
 
-// flowIDLocked returns the id of the flow, which a first round makes up. The caller
-// holds the mutex.
+// flowIDLocked returns the id of the flow, which the first round draws at random.
 func (r *run) flowIDLocked() [16]byte {
 	if !r.identified {
 		rand.Read(r.id[:])

@@ -172,8 +172,8 @@ func (e *exchange) checkComplete(result protocol.Result) error {
 	return nil
 }
 
-// reportIgnoredRefusals tells the observer of refusals that a handler in guard style has
-// not looked at, in this leg or in one before, when it completes all the same.
+// reportIgnoredRefusals reports refusals that a handler in guard style has not read, in this
+// round or an earlier one, although it completes.
 func (r *run) reportIgnoredRefusals(ctx context.Context, result protocol.Result) {
 	if failed, ok := result.(*protocol.CallToolResult); r.funnel.silent || ok && failed.IsError {
 		return
@@ -183,7 +183,7 @@ func (r *run) reportIgnoredRefusals(ctx context.Context, result protocol.Result)
 	}
 }
 
-// unreadRefusals returns the refusals that the handler has not looked at.
+// unreadRefusals returns the refusals that the handler has not read.
 func (r *run) unreadRefusals() (unread []*answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

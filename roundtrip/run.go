@@ -187,7 +187,7 @@ type handlerContext struct {
 	over        atomic.Bool
 
 	// Guarded by the mutex of the round.
-	waits []*lazyctx.Context // that end with it, see attach
+	openWaits []*lazyctx.Context // that end with it, see attach
 }
 
 type cancellableContext struct {

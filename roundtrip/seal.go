@@ -118,7 +118,7 @@ func requestKeys(requests protocol.InputRequests) string {
 	return strings.Join(names, ", ")
 }
 
-// gaveUp says which questions a flow asked that does not converge.
+// gaveUp returns the text for a flow that asks in more rounds than it may.
 func gaveUp(limit int, last, before, fault string) string {
 	text := fmt.Sprintf("gave up after %d rounds of questions; the last asked for: %s", limit, last)
 	if before != "" {

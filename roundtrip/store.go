@@ -125,8 +125,8 @@ func (e *exchange) storeState(ctx context.Context, plaintext []byte, c *claims) 
 	return e.sealText(ctx, handle)
 }
 
-// loadStored returns the claims that a handle stands for. A refusal is a rejection;
-// any other error says nothing about the state.
+// loadStored returns the claims that a handle refers to. A refusal is a rejection; any other
+// error says nothing about the state.
 func (e *exchange) loadStored(ctx context.Context, handle []byte) ([]byte, error) {
 	store := e.funnel.opts.StateStore
 	if len(handle) != 1+handleBytes || store == nil {
@@ -149,14 +149,14 @@ func (e *exchange) loadStored(ctx context.Context, handle []byte) ([]byte, error
 	return plaintext, nil
 }
 
-// storeLabel is a principal as part of what is derived for one purpose.
+// storeLabel encodes a principal and a purpose, to derive keys and ids from.
 func (p Principal) storeLabel(purpose string) []byte {
 	label := append([]byte("rondo stored state 1 "+purpose+"\x00"), principalCode(p))
 	return appendField(appendField(label, p.Issuer), p.Subject)
 }
 
-// ownerDigest stands for a principal where it need not be known, in what a guard or a
-// store counts. Anonymous callers, who cannot be told apart, have none.
+// ownerDigest identifies a principal to guards and stores, which count by it and need not know
+// it. It is empty for anonymous callers, who cannot be told apart.
 func (p Principal) ownerDigest() string {
 	if p.Anonymous() {
 		return ""
@@ -165,9 +165,9 @@ func (p Principal) ownerDigest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// deriveStoreKey derives from a handle, for one principal, the id of an entry and the
-// cipher that it is stored under. Another principal gets another id and finds
-// nothing. A key encrypts one state ever, so its nonce may be zero.
+// deriveStoreKey derives from a handle, for one principal, the id of an entry and the cipher
+// that encrypts it. Another principal derives another id and finds nothing. A key encrypts one
+// state ever, so its nonce may be zero.
 func (p Principal) deriveStoreKey(handle []byte) (id string, box cipher.AEAD) {
 	derive := func(purpose string) []byte {
 		mac := hmac.New(sha256.New, handle)

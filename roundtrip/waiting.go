@@ -81,8 +81,8 @@ func newWaitQuotas(o *Options) waitQuotas {
 // limitSession names the bound of one session, beside those of package quota.
 const limitSession quota.Limit = "session"
 
-// takeRoom makes room for a call that is about to wait, or returns the bound that it
-// would pass.
+// takeRoom makes room for a call that is about to wait, or returns the limit that it would
+// exceed.
 func (q *waitQuotas) takeRoom(c *Call) quota.Limit {
 	if limit := q.calls.Take(c.Principal, 1); limit != quota.None {
 		return limit
@@ -120,10 +120,9 @@ func (p *questioner) refuseWait(ctx context.Context, limit quota.Limit) error {
 		"too many calls wait for a person; try again in %s", waitRetryAfter)}
 }
 
-// A callWait is how one call waits for a person. Its room is kept from the first
-// question to the end of the call: so a call which asks again is never refused
-// after a person has answered, and calls that are answered in turn do not get
-// past a limit either.
+// callWait counts the open waits of one call. Its room is kept from the first question to the
+// end of the call: a call that asks again is never refused after a person has answered, and
+// calls that are answered in turn do not exceed a limit either.
 type callWait struct {
 	mu     sync.Mutex
 	quotas *waitQuotas // of which room was taken, nil: none was
@@ -134,8 +133,8 @@ type callWait struct {
 	beats  *heartbeat.Timer
 }
 
-// beginWait counts one more wait, the first of which takes room; first says that
-// the call did not wait before. It reports false when the call has ended.
+// beginWait counts one more wait; the first of a call takes room. first reports that the call
+// did not wait before. It reports ok = false if the call has ended.
 func (c *callWait) beginWait(ctx context.Context, p *questioner) (limit quota.Limit, first, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,8 +157,8 @@ func (c *callWait) beginWait(ctx context.Context, p *questioner) (limit quota.Li
 	return quota.None, first, true
 }
 
-// endWait ends what beginWait began. It returns how long the call has waited, and
-// whether it does not any more.
+// endWait ends what beginWait began. It returns how long the call has waited if no wait of it
+// is open any more.
 func (c *callWait) endWait() (waited time.Duration, last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -170,8 +169,8 @@ func (c *callWait) endWait() (waited time.Duration, last bool) {
 	return 0, false
 }
 
-// closeWait gives the room back. Nothing waits for the call any more, although a
-// goroutine that its handler left behind may not have noticed yet.
+// closeWait gives the room back at the end of the call. A goroutine that its handler left
+// behind may still wait for a moment.
 func (c *callWait) closeWait() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,8 +187,8 @@ func (c *callWait) stopBeatsLocked() {
 	c.beats = nil
 }
 
-// sendHeartbeat sends one heartbeat. It runs on a goroutine of its own, where a panic
-// would end the process.
+// sendHeartbeat sends one heartbeat. It runs on a goroutine of its own, where a panic would
+// end the process.
 func (p *questioner) sendHeartbeat(ctx context.Context) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -199,7 +198,7 @@ func (p *questioner) sendHeartbeat(ctx context.Context) {
 	p.call.Heartbeat(ctx)
 }
 
-// waitOf returns how the call waits whose handler ctx is of, nil outside of one.
+// waitOf returns the wait of the call whose handler has ctx, nil outside of a handler.
 func waitOf(ctx context.Context) *callWait {
 	if r := runFrom(ctx); r != nil {
 		return r.wait
@@ -207,8 +206,7 @@ func waitOf(ctx context.Context) *callWait {
 	return nil
 }
 
-// An openWait is the context of questions that a call waits for. Its end
-// withdraws them.
+// An openWait is the context of questions that a call waits for. Cancelling it withdraws them.
 type openWait struct {
 	lazyctx.Context
 	watched    waiting.Wait
@@ -218,15 +216,15 @@ type openWait struct {
 	run        *run // that it is attached to, nil: none
 }
 
-// beginWaiting has the call wait for a person from now on, until what it returns
-// is ended. Where too many calls wait it returns a [*waitRefusedError]. All
-// questions that a client is asked while a call runs pass here.
+// beginWaiting marks the call as waiting for a person until endWaiting is called on what it
+// returns. It fails with a waitRefusedError if too many calls wait. All questions that a
+// client is asked while a call runs pass here.
 func (p *questioner) beginWaiting(ctx context.Context) (*openWait, error) {
 	return p.beginWaitingIn(ctx, nil)
 }
 
-// beginWaitingIn is beginWaiting for questions that keep to the deadline of the
-// handler of r by themselves; see attach.
+// beginWaitingIn is beginWaiting for questions of a handler of r, which enforce its deadline
+// themselves; see keepsDeadline.
 func (p *questioner) beginWaitingIn(ctx context.Context, r *run) (*openWait, error) {
 	w := &openWait{questioner: p, wait: p.wait, own: p.wait == nil}
 	if w.own {
@@ -257,7 +255,8 @@ func (p *questioner) beginWaitingIn(ctx context.Context, r *run) (*openWait, err
 	return w, nil
 }
 
-// endWaiting tells those who watch last, since it is code of the author's and may panic.
+// endWaiting ends the wait. It notifies those who watch last, since they are the author's code
+// and may panic.
 func (w *openWait) endWaiting() {
 	waited, last := w.wait.endWait()
 	if w.own {
