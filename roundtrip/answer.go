@@ -69,14 +69,14 @@ type answer struct {
 	round       int
 	unsolicited bool
 	// checked says that accepted content passed the form's validation, and of a
-	// refusal that the handler has looked at it.
+	// refusal that the handler has read it.
 	checked   bool
 	malformed error
 	mark      journalMark // of flow style, and of questions that got invalid answers
 
 	fault         *form.Fault // why accepted content does not fit, once it is known
 	faultReported bool
-	announced     bool // an unsolicited one, or one given in place, has been told to the observer
+	announced     bool // an unsolicited one, or one given in place, has been reported
 }
 
 // errChangedForm is the Err of an answer to an older version of the question.

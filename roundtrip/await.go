@@ -65,7 +65,7 @@ func WithoutLink() AwaitOption {
 // In a modern revision the request is held for up to [MaxVisitHold]. Then the
 // client is asked for the same visit again, with "Not finished yet." in front, and
 // may come back as often as a flow may ask. In a session Await waits in place, for
-// as long as the funnel's HumanTimeout; clients of revision 2025-11-25 are told
+// as long as the funnel's HumanTimeout; clients of revision 2025-11-25 are notified
 // when the visit is finished (client/elicitation, "Completion Notifications").
 // While it holds the call waits for a person, see [WatchWaiting]; where too many
 // calls wait already a request of a modern revision is not held.
@@ -185,7 +185,7 @@ func (r *run) endOfLegacyWait(p *questioner, cause error) error {
 	return nil
 }
 
-// refuseVisit tells the person, or the model, how to go on.
+// refuseVisit returns the refusal for a visit that was not finished in time.
 func refuseVisit(key string, cause error) *refusal {
 	if errors.Is(cause, waiting.ErrClosing) {
 		return cannotAsk(cause)
@@ -246,7 +246,7 @@ func (r *run) suspendVisit(key string, again, stateOnly bool) error {
 	return fmt.Errorf("%w: %s", ErrPending, key)
 }
 
-// An unfinishedVisit was waited for in vain in this run.
+// An unfinishedVisit is a visit that was waited for in this run and did not finish.
 type unfinishedVisit struct {
 	key   string
 	again bool // it had been agreed to, so the link is shown once more

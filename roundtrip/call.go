@@ -26,7 +26,7 @@ type Call struct {
 	State     protocol.RequestState
 	// Credential is what the caller authenticates with, as it came: the value
 	// of the Authorization header, for example. It decides nothing and is kept
-	// out of what observers are told.
+	// out of events.
 	Credential string
 	// RequestID is the id of the request in events, see [RequestID]. Empty: that
 	// of the context, or a new one.

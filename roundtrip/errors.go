@@ -54,7 +54,7 @@ type JournalError struct {
 func (e *JournalError) Error() string { return fmt.Sprintf("key %q: %s", e.Key, e.Problem) }
 
 // A PushError is returned by calls that push a request to the client, such as
-// a server's live elicitation, where the connection cannot carry one. Nothing
+// a server's elicitation during a call, where the connection cannot carry one. Nothing
 // was sent.
 type PushError struct {
 	Method string // of the request that could not be pushed
@@ -63,7 +63,7 @@ type PushError struct {
 	// the cause.
 	Missing protocol.ClientCapabilities
 
-	client string // what a client is told; empty: that it could not be asked
+	client string // the text for the client; empty: a general one
 }
 
 // Error says why, and what to do instead where that helps.

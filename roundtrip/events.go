@@ -59,7 +59,7 @@ type InputRequested struct {
 	Questions  []AskedQuestion
 	StateBytes int // as in [Resumed]
 	// RoundsLeft is how many more rounds of questions the flow may have after
-	// this one before it is ended, -1 where nobody counts them ([Options].Plain).
+	// this one before it is ended, -1 where rounds are not counted ([Options].Plain).
 	RoundsLeft int
 }
 
@@ -80,8 +80,8 @@ type QuestionDigest [16]byte
 // String returns the digest in hexadecimal.
 func (d QuestionDigest) String() string { return hex.EncodeToString(d[:]) }
 
-// Answered: the client answered a question. What a person entered is not told,
-// only what they decided. There is one for each answer that the flow takes, also
+// Answered: the client answered a question. What a person entered is not reported,
+// only what they decided. There is one for each answer that the flow accepts, also
 // for one that turns out to be invalid, and none for those that are dropped.
 type Answered struct {
 	Where
@@ -100,7 +100,7 @@ type Answered struct {
 }
 
 // AnswerInvalid: an accepted answer did not fit the question. The value is not
-// told.
+// reported.
 type AnswerInvalid struct {
 	Where
 	Key string // empty for questions that have none, see [Funnel.Push]
@@ -185,7 +185,7 @@ type HandlerFailed struct {
 type HandlerPanicked struct {
 	Where
 	// Value may hold anything. Text is what fmt makes of it, masked as in
-	// [HandlerFailed]; empty where nobody knows what the call holds.
+	// [HandlerFailed]; empty where the contents of the call are not known.
 	Value any
 	Text  string
 	Stack []byte
@@ -241,7 +241,7 @@ type WaitEnded struct {
 }
 
 // LegRunning: a request was sent a second time while the first is being served,
-// and its client was told to send it again in a moment. Only a [Guard] tells.
+// and its client was told to send it again in a moment. Only a funnel with a [Guard] notices.
 type LegRunning struct{ Where }
 
 // SessionEvicted: a session of a legacy client was ended although it had not

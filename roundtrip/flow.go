@@ -12,10 +12,13 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// flow is what one run of a handler does in flow style. Guard style never has
-// one. The round's mutex guards it.
+// A flow is what one run of the handler has done in flow style; guard style has one
+// only after a push or a visit. The mutex of the run guards it.
 //
-// Whether a run is over is decided here and not by what the handler returns:
+// Flow style replays: the handler runs from its start in every round, and a call
+// that asks returns at once if its question was answered in an earlier one. The
+// first question without an answer ends the run. The outcome of the run is then
+// decided by what is recorded here, and not by what the handler returns:
 //
 //	Ask ─→ answered ──────────────────────────→ content, or the refusal
 //	   └─→ missing ─→ in a session: askInPlace → as above
@@ -29,7 +32,7 @@ type flow struct {
 	commits       []func(context.Context)
 	rounds        int          // that were asked in place
 	answered      bool         // a question of the last of them has been answered
-	invalidAnswer *AnswerError // the answer to the last question pushed, if it is no good
+	invalidAnswer *AnswerError // the answer to the last question pushed, if it does not fit
 
 	visits     []Question // to URLs, asked for in this run
 	unfinished []unfinishedVisit
@@ -210,7 +213,9 @@ func (r *run) collectAnswers(inquiries []inquiry) (missing []Question, err error
 }
 
 // suspendHandler adds questions to those that are asked when the handler returns, and cancels
-// its context. Whatever the handler does now, the client is asked.
+// its context. The run is pending from here on, out of the handler's reach: whatever it
+// returns, wraps or swallows, overruleHandler asks the client. Other goroutines of the handler
+// may still add questions to the same round.
 func (r *run) suspendHandler(missing []Question) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -82,7 +82,7 @@ type recordedOutcome struct {
 	inAll, inOwn *list.Element
 }
 
-// runningFor is how long a claim that nobody has ended counts as one whose leg is
+// runningFor is how long a claim that has not been ended counts as one whose leg is
 // running: legs take less, those that hold a request for a visit included.
 const runningFor = 2 * time.Minute
 
@@ -193,8 +193,15 @@ func (g *MemoryGuard) forgetOutcomeLocked(e *claimEntry) {
 	}
 }
 
-// claimState claims the state with the guard, if there is one. For an exact replay it returns
-// the recorded outcome.
+// claimState claims the state with the guard, if there is one. It is called after everything
+// about the state has been verified and before its answers are used, so a refused request
+// never spends a state.
+//
+// A claim has one of three ends. commitClaim records the result of the run, questions
+// included: an exact replay, with the same state and the same answers, gets that result again
+// without a run of the handler. releaseClaim gives the claim up if the handler never started,
+// and otherwise leaves the state spent without a result. While the claim is open, a copy of
+// the request is told to come back; any other request with the state is refused as replayed.
 func (r *run) claimState(ctx context.Context, c *claims) (protocol.Result, error) {
 	guard := r.funnel.opts.Guard
 	if guard == nil {

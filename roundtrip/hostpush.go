@@ -25,7 +25,7 @@ import (
 // [*protocol.Error] is what the client said instead of an answer, or, before
 // anything is sent, that too many calls wait already ([protocol.CodeBusy]) or that
 // the question's URL must not be sent (see [Options].AllowURL); an [*AnswerError]
-// is an answer that is no good. Calls may overlap.
+// is an answer that does not fit its form. Calls may overlap.
 //
 // Under the context of a handler a failure ends the run: the handler's context
 // is cancelled, nothing more is asked, and the client gets a refusal that says
@@ -40,7 +40,7 @@ func (f *Funnel) Push(ctx context.Context, call Call, question protocol.InputReq
 }
 
 // TryPush is [Funnel.Push] for handlers that can do without an answer: a failure
-// is returned and ends nothing. The observer hears of it all the same.
+// is returned and ends nothing. The observer is notified all the same.
 func (f *Funnel) TryPush(ctx context.Context, call Call, question protocol.InputRequest) (json.RawMessage, error) {
 	return f.pushUnder(ctx, &call, question, true)
 }
@@ -56,9 +56,9 @@ func (f *Funnel) CanPush(call Call, kind protocol.InputKind) bool {
 	return err == nil
 }
 
-// NoteFailedPush tells the funnel of a question that the host itself has put to
+// NoteFailedPush informs the funnel of a question that the host itself has put to
 // the client under the context of a handler, and that failed with err. It does
-// what a failed [Funnel.Push] does: the observer hears of it, and the run ends
+// what a failed [Funnel.Push] does: the observer is notified, and the run ends
 // with a refusal unless the host tolerates it. A handler's own end of ctx is no
 // failure.
 func (f *Funnel) NoteFailedPush(ctx context.Context, call Call, kind protocol.InputKind, err error, tolerated bool) {
@@ -227,7 +227,7 @@ func missingPush(method string, missing protocol.ClientCapabilities) *PushError 
 	return &PushError{Method: method, Cause: "the client does not support: " + missing.String(), Missing: missing, client: missingText(missing)}
 }
 
-// missingText tells a client what it would have to support.
+// missingText is the text for a client that lacks capabilities.
 func missingText(missing protocol.ClientCapabilities) string {
 	return "the client does not support: " + missing.String() + ", so nobody could be asked; call again from a client that does"
 }

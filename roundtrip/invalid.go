@@ -41,8 +41,8 @@ func (r *run) failDecode(key string) {
 }
 
 // reportFindings tells the observer what became known about answers of this round
-// while the handler read them: what an unsolicited one says, since nobody knew
-// what it is to, and which were invalid.
+// while the handler read them: what an unsolicited one says, since its
+// question was not known before, and which were invalid.
 func (r *run) reportFindings(ctx context.Context, p *questioner) {
 	if p.funnel.silent {
 		return

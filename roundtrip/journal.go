@@ -16,7 +16,7 @@ type journalMark struct {
 	set          bool     // asked in flow style
 	again        bool     // asked once more because it had changed
 	invalid      int      // answers in a row that did not fit; in guard style as well
-	promptDigest [16]byte // digest of what the person or the model was told
+	promptDigest [16]byte // digest of the text for the person or the model
 }
 
 // makeMark returns the mark of a question that is about to be asked.
@@ -84,7 +84,7 @@ func (a *answer) matchesLocked(q *Question) bool {
 	switch {
 	case a.kind != q.request.Kind():
 		return false
-	case a.unsolicited: // nobody knows what was asked
+	case a.unsolicited: // what was asked is not known
 		return true
 	case a.digest != q.formDigest():
 		return false
@@ -120,7 +120,7 @@ func (r *run) recordAnswerLocked(a *answer) {
 	r.answers = append(r.answers, a)
 }
 
-// FlowVersion tells which version of the handler's flow this code is. A round
+// FlowVersion declares the version of the handler's flow. A round
 // whose state was sealed under another version starts over: answers and memos
 // are forgotten, [DroppedAnswers] lists the answers with [DropVersion], and
 // everything is asked anew. Round number and [IdempotencyKey] stay, so that a

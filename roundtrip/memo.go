@@ -22,10 +22,9 @@ import (
 // Memo saves repetition and no more: a response that is lost on its way, or a
 // state that is presented again, runs fn again. What must not happen twice needs
 // an [IdempotencyKey], or a [Guard]. Fn is not run once the round is pending:
-// then Memo returns [ErrPending]. So it does, and keeps nothing, when a question
-// is put to the client while fn runs, which ends the context of fn: a fn that
-// asks itself, and ignores the error, must not hide the answer from all rounds
-// to come.
+// then Memo returns [ErrPending]. If fn itself asks, Memo also returns
+// ErrPending and stores nothing, so that a refusal which fn ignores is not kept
+// for all later rounds.
 func Memo[T any](ctx context.Context, key string, fn func(context.Context) (T, error)) (T, error) {
 	var none T
 	r := runFrom(ctx)
@@ -135,7 +134,7 @@ func (r *run) failMemo(key, problem string) error {
 }
 
 // IdempotencyKey returns a name for the effect called key in this flow, to hand
-// to whoever brings the effect about. It is the same in all rounds of the flow
+// to the system that performs the effect. It is the same in all rounds of the flow
 // and in all replays of them, on every replica, and is made from the random id
 // of the flow, which clients never see; the server's own log has it. It is 43
 // characters of base64url.

@@ -12,10 +12,12 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// openState opens the first run: it verifies the state that came with the call,
-// binds it to the call and claims it. It returns a result instead only for an
-// exact replay of a claimed state. A refusal is the frozen error: the reason goes
-// to the observer only.
+// openState opens the first run of the exchange. It unseals the state that came with the call,
+// decodes it, checks what it is bound to and how old it is, and claims it, in this order: each
+// check is made only on what the check before has found authentic.
+//
+// It returns a result instead of a run only for an exact replay of a claimed state. A refusal
+// is the frozen error: the reason goes to the observer only.
 func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error) {
 	responses, state := e.retryMembers()
 	r := e.openRun(&e.first, responses, state)

@@ -8,8 +8,8 @@ import (
 
 // The defaults of [Options].
 const (
-	// DefaultMaxRounds is how often a flow may ask. Nobody answers more
-	// patiently, and a handler that asks more often does not converge.
+	// DefaultMaxRounds is how often a flow may ask. People do not answer
+	// more often, and a handler that asks more often does not converge.
 	DefaultMaxRounds = 8
 	// DefaultMaxStateBytes keeps retries below what proxies allow.
 	DefaultMaxStateBytes = 16 << 10
@@ -43,7 +43,7 @@ type Options struct {
 	// Guard makes states that clients carry single-use. Nil: they may be
 	// replayed until they expire.
 	Guard Guard
-	// Observer is told what happens. Nil: nobody.
+	// Observer receives the events of the funnel. Nil: none are made.
 	Observer Observer
 	// MaxRounds is how often a flow may ask, 0: DefaultMaxRounds.
 	MaxRounds int
@@ -77,7 +77,7 @@ type Options struct {
 	MaxWaiting int
 	// MaxWaitingPerPrincipal is how many of them may be one authenticated
 	// principal's, 0: DefaultMaxWaitingPerPrincipal, negative: no limit.
-	// Anonymous callers have no limit each, since nobody can tell them apart:
+	// Anonymous callers have no limit each, since they cannot be told apart:
 	// together they may use all of MaxWaiting, or all but a quarter once somebody
 	// has authenticated.
 	MaxWaitingPerPrincipal int
@@ -93,8 +93,8 @@ type Options struct {
 	RefuseLegacy bool
 	// ReplayOnLegacy has [Ask] and the rest of flow style run the handler again
 	// on legacy connections too, as it does in modern ones, instead of waiting
-	// for the answer in place: for development and CI, where a handler that does
-	// not bear to be repeated should show.
+	// for the answer in place: for development and CI, to find handlers that must not
+	// run twice.
 	ReplayOnLegacy bool
 	// StateStore keeps states that pass MaxStateBytes. Nil: such a flow ends
 	// with an error. Replicas must share it.

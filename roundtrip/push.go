@@ -27,18 +27,21 @@ const statePause = 250 * time.Millisecond
 type Pusher interface {
 	// Push sends the question and waits for the answer, a bare result. It
 	// calls extend whenever the client reports progress on the question. It
-	// returns when ctx ends, and then tells the client that the question is
+	// returns when ctx ends, and then notifies the client that the question is
 	// withdrawn. An [*protocol.Error] is what the client said instead of an
 	// answer; any other error means that it could not be asked. Ctx has the
 	// values of the request, and not always those of the handler's context.
 	Push(ctx context.Context, question protocol.InputRequest, extend func()) (json.RawMessage, error)
 }
 
-// pushReturned puts the questions that the handler has returned to the client of a
-// legacy revision and opens the next run with the answers. Where there is none it
-// returns what the client gets. Questions wait under the parent of ctx, because
-// each has a timer of its own that ends with the flow, see questionTimeout; so
-// none of the contexts between is realized for them.
+// pushReturned puts the questions that the handler has returned to the client of a legacy
+// revision, waits for the answers, and opens the next run with them. Where there is no next
+// run it returns what the client gets.
+//
+// Questions wait under the parent of ctx, because each has a timer of its own that ends with
+// the flow, see questionTimeout; so none of the contexts between is realized for them. The
+// frames from here to the Pusher are parked for as long as a person needs, so what prepares
+// and what fails is in functions that are not inlined.
 func (r *run) pushReturned(ctx, parent context.Context, asks *protocol.InputRequiredResult) (next *run, refused protocol.Result, err error) {
 	if r.runs > r.funnel.opts.MaxRounds { // a plain state does not count its rounds
 		refused, err = r.refuseRounds(ctx, asks)
@@ -189,7 +192,7 @@ func cannotAsk(err error) *refusal {
 		return &refusal{wire: busy.wire, always: true}
 	}
 	if bad, ok := errors.AsType[*urlrule.Refusal](err); ok {
-		return &refusal{wire: bad.Wire(), always: true} // the server's mistake, whoever made the URL
+		return &refusal{wire: bad.Wire(), always: true} // the server's mistake, wherever the URL came from
 	}
 	if cannot, ok := errors.AsType[*PushError](err); ok && cannot.client != "" {
 		return &refusal{code: protocol.CodeCannotAsk, text: cannot.client}

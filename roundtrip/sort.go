@@ -110,7 +110,7 @@ func (r *run) acceptAnswer(ctx context.Context, q *pendingQuestion, result json.
 	}
 }
 
-// reportAnswered tells the observer what a person has decided.
+// reportAnswered reports what a person has decided.
 func (p *questioner) reportAnswered(ctx context.Context, q *pendingQuestion, outcome Outcome, waited time.Duration) {
 	p.observe(ctx, Answered{
 		Where: p.where, Key: q.key, Kind: q.kind, Outcome: outcome, Principal: p.call.Principal,

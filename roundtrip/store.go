@@ -104,7 +104,7 @@ func (s *MemoryStateStore) Get(_ context.Context, id string) ([]byte, error) {
 // of claims and refuses it.
 const handleLayout = 0x81
 
-// handleBytes is the length of a handle: enough that nobody guesses one.
+// handleBytes is the length of a handle: enough that it cannot be guessed.
 const handleBytes = 32
 
 // storeState puts claims into the store and returns the sealed handle.
