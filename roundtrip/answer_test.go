@@ -20,7 +20,7 @@ func TestGuardStyleAllKinds(t *testing.T) {
 		roots, listed := roundtrip.Roots(ctx, "roots")
 		raw := roundtrip.RawAnswer(ctx, "raw")
 		if !ok || visited != roundtrip.Accepted || !sampled || !listed || raw.Outcome != roundtrip.Accepted {
-			return askQuestions(
+			return ask(
 				roundtrip.Elicit[Confirmation]("form", "Sure?"),
 				roundtrip.ElicitURL("url", "Sign in", "https://id.example/login"),
 				roundtrip.CreateMessage("sample", &protocol.CreateMessage{MaxTokens: 9}),
@@ -59,7 +59,7 @@ func TestOutcomes(t *testing.T) {
 			var ok bool
 			c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 				if roundtrip.Number(ctx) == 1 {
-					return askQuestions(roundtrip.Elicit[Confirmation]("k", "Sure?"))
+					return ask(roundtrip.Elicit[Confirmation]("k", "Sure?"))
 				}
 				got = roundtrip.Answer[Confirmation](ctx, "k")
 				content, ok = roundtrip.AcceptedContent[Confirmation](ctx, "k")
@@ -110,7 +110,7 @@ func TestDefaultsApply(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		p, ok := roundtrip.AcceptedContent[place](ctx, "place")
 		if !ok {
-			return askQuestions(roundtrip.Elicit[place]("place", "Where?"))
+			return ask(roundtrip.Elicit[place]("place", "Where?"))
 		}
 		return say(fmt.Sprint(p.Region, *p.Zone))
 	})
@@ -129,11 +129,11 @@ func TestAnswersAccumulate(t *testing.T) {
 		log = append(log, fmt.Sprintf("%d: a %v(%d) b %v(%d) state %d", roundtrip.Number(ctx), a.Outcome, a.Round, b.Outcome, b.Round, n))
 		switch roundtrip.Number(ctx) {
 		case 1:
-			return askQuestions(roundtrip.WithState(6), roundtrip.Elicit[Confirmation]("a", "A?"), roundtrip.WithState(7))
+			return ask(roundtrip.WithState(6), roundtrip.Elicit[Confirmation]("a", "A?"), roundtrip.WithState(7))
 		case 2:
-			return askQuestions(roundtrip.Elicit[Confirmation]("b", "B?"))
+			return ask(roundtrip.Elicit[Confirmation]("b", "B?"))
 		case 3:
-			return askQuestions(roundtrip.Elicit[Confirmation]("c", "C?"), roundtrip.WithState(8))
+			return ask(roundtrip.Elicit[Confirmation]("c", "C?"), roundtrip.WithState(8))
 		}
 		return say("done")
 	})
@@ -157,9 +157,9 @@ func TestUnreadAnswersAreCarried(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		switch roundtrip.Number(ctx) {
 		case 1:
-			return askQuestions(roundtrip.Elicit[Confirmation]("a", "A?"), roundtrip.Elicit[Confirmation]("bad", "?"), roundtrip.CreateMessage("s", &protocol.CreateMessage{}))
+			return ask(roundtrip.Elicit[Confirmation]("a", "A?"), roundtrip.Elicit[Confirmation]("bad", "?"), roundtrip.CreateMessage("s", &protocol.CreateMessage{}))
 		case 2:
-			return askQuestions(roundtrip.ListRoots("r"))
+			return ask(roundtrip.ListRoots("r"))
 		}
 		a := roundtrip.Answer[Confirmation](ctx, "a")
 		bad := roundtrip.Answer[Confirmation](ctx, "bad")
@@ -176,7 +176,7 @@ func TestUnreadAnswersAreCarried(t *testing.T) {
 func TestAskingAgainDiscards(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.Number(ctx) < 3 {
-			return askQuestions(roundtrip.Elicit[Confirmation]("a", "A?"))
+			return ask(roundtrip.Elicit[Confirmation]("a", "A?"))
 		}
 		return say(roundtrip.Answer[Confirmation](ctx, "a").Outcome.String())
 	})
@@ -195,7 +195,7 @@ func TestChangedForm(t *testing.T) {
 	}
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.Number(ctx) == 1 {
-			return askQuestions(roundtrip.Elicit[old]("k", "?"), roundtrip.Elicit[old]("d", "?"))
+			return ask(roundtrip.Elicit[old]("k", "?"), roundtrip.Elicit[old]("d", "?"))
 		}
 		reply := roundtrip.Answer[Confirmation](ctx, "k")
 		raw := roundtrip.RawAnswer(ctx, "k")
@@ -213,7 +213,7 @@ func TestChangedForm(t *testing.T) {
 func TestKindsDoNotMix(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.Number(ctx) == 1 {
-			return askQuestions(roundtrip.Elicit[Confirmation]("form", "?"), roundtrip.ListRoots("roots"))
+			return ask(roundtrip.Elicit[Confirmation]("form", "?"), roundtrip.ListRoots("roots"))
 		}
 		_, sampled := roundtrip.Sampled(ctx, "form")
 		_, roots := roundtrip.Roots(ctx, "form")
@@ -237,7 +237,7 @@ func TestTypesOfOneSchemaAndAnotherRange(t *testing.T) {
 	}
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.Number(ctx) == 1 {
-			return askQuestions(roundtrip.Elicit[wide]("n", "?"))
+			return ask(roundtrip.Elicit[wide]("n", "?"))
 		}
 		w, n := roundtrip.Answer[wide](ctx, "n"), roundtrip.Answer[narrow](ctx, "n")
 		return say(fmt.Sprint(w.Outcome, " ", n.Outcome, " ", n.Err))
@@ -272,7 +272,7 @@ func TestOutsideARound(t *testing.T) {
 func TestStateDoesNotDecode(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.Number(ctx) == 1 {
-			return askQuestions(roundtrip.WithState(map[string]string{"a": "b"}))
+			return ask(roundtrip.WithState(map[string]string{"a": "b"}))
 		}
 		n, isInt := roundtrip.State[int](ctx)
 		m, isMap := roundtrip.State[map[string]string](ctx)
@@ -295,7 +295,7 @@ func TestFormQuestion(t *testing.T) {
 		case roundtrip.Declined, roundtrip.Cancelled:
 			return say("left alone")
 		default:
-			return askQuestions(question.Elicit("Sure?"))
+			return ask(question.Elicit("Sure?"))
 		}
 	})
 	c.ask("confirm")

@@ -59,7 +59,7 @@ func TestOtherSpellingOfSpentState(t *testing.T) {
 	paid := 0
 	c := newClient(t, opts, func(ctx context.Context) (protocol.Result, error) {
 		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "pay"); !ok {
-			return askQuestions(roundtrip.Elicit[Confirmation]("pay", "Pay?"))
+			return ask(roundtrip.Elicit[Confirmation]("pay", "Pay?"))
 		}
 		paid++
 		return say("paid")

@@ -68,7 +68,7 @@ func TestOnCommitNotAfterFailure(t *testing.T) {
 			return &protocol.CallToolResult{StructuredContent: json.RawMessage(`{}`)}, nil
 		},
 		"question":    func(ctx context.Context) (protocol.Result, error) { _, err := reasonOf(ctx, "a"); return nil, err },
-		"guard style": func(context.Context) (protocol.Result, error) { return askQuestions(whyNow.Elicit("?")) },
+		"guard style": func(context.Context) (protocol.Result, error) { return ask(whyNow.Elicit("?")) },
 		"ignored":     func(ctx context.Context) (protocol.Result, error) { _, _ = reasonOf(ctx, "a"); return say("done") },
 		"journal": func(ctx context.Context) (protocol.Result, error) {
 			_, _ = roundtrip.Memo(ctx, "m", func(context.Context) (func(), error) { return nil, nil })

@@ -194,16 +194,16 @@ func TestOldSealsNewOpens(t *testing.T) {
 func TestTheLayoutIsAsDescribed(t *testing.T) {
 	for name, handler := range map[string]roundtrip.Handler{
 		"guard style": func(context.Context) (protocol.Result, error) {
-			return askQuestions(whyNow.Elicit("?"), roundtrip.RawForm("raw", "?", extraSchema), roundtrip.ListRoots("r"), roundtrip.WithState("s"))
+			return ask(whyNow.Elicit("?"), roundtrip.RawForm("raw", "?", extraSchema), roundtrip.ListRoots("r"), roundtrip.WithState("s"))
 		},
 		"flow style": func(ctx context.Context) (protocol.Result, error) { _, err := reasonOf(ctx, "a"); return nil, err },
 		"memo": func(ctx context.Context) (protocol.Result, error) {
 			_, _ = roundtrip.Memo(ctx, "m", func(context.Context) (int, error) { return 1, nil })
-			return askQuestions(whyNow.Elicit("?"))
+			return ask(whyNow.Elicit("?"))
 		},
 		"version": func(ctx context.Context) (protocol.Result, error) {
 			_ = roundtrip.FlowVersion(ctx, "1")
-			return askQuestions(whyNow.Elicit("?"))
+			return ask(whyNow.Elicit("?"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

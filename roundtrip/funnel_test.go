@@ -37,7 +37,7 @@ func returns(r protocol.Result, err error) roundtrip.Handler {
 }
 
 func asks(items ...roundtrip.Item) roundtrip.Handler {
-	return func(context.Context) (protocol.Result, error) { return askQuestions(items...) }
+	return func(context.Context) (protocol.Result, error) { return ask(items...) }
 }
 
 // TestServerBugs are mistakes of handlers: an internal error for the client,
@@ -117,7 +117,7 @@ func TestBugEndsTheFlow(t *testing.T) {
 	} {
 		c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 			if roundtrip.Number(ctx) == 1 {
-				return askQuestions(roundtrip.Elicit[Confirmation]("k", "?"))
+				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 			}
 			return fail(ctx)
 		})
@@ -177,7 +177,7 @@ type mistaken struct {
 // both eras.
 func TestMistakenTagsAreBugsOfTheServer(t *testing.T) {
 	handler := func(context.Context) (protocol.Result, error) {
-		return askQuestions(roundtrip.Elicit[mistaken]("k", "?"))
+		return ask(roundtrip.Elicit[mistaken]("k", "?"))
 	}
 	contains(t, newClient(t, roundtrip.Options{}, handler).bug(), `"k"`, "mistaken.Amount", `minumum:"1"`)
 	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, handler)
@@ -217,7 +217,7 @@ func TestAllowSecrets(t *testing.T) {
 		if answer, ok := question.AcceptedContent(ctx); ok {
 			return say(answer.Password + string(roundtrip.RawAnswer(ctx, "raw").Content))
 		}
-		return askQuestions(question.Elicit("?"), roundtrip.RawForm("raw", "?", schema, roundtrip.AllowSecrets()))
+		return ask(question.Elicit("?"), roundtrip.RawForm("raw", "?", schema, roundtrip.AllowSecrets()))
 	})
 	c.ask("k", "raw")
 	got := c.answer("k", `{"action":"accept","content":{"password":"x"}}`, "raw", `{"action":"accept","content":{"pin":1}}`).done()
@@ -294,7 +294,7 @@ func TestPanics(t *testing.T) {
 		"nil URL error":     returns(nil, nilURLs),
 		"nil *Error":        returns(nil, nilProtocol),
 		"nil *Error, wrap":  returns(nil, errors.Join(nilProtocol, nilURLs)),
-		"nested nil in ask": func(context.Context) (protocol.Result, error) { return askQuestions(struct{ roundtrip.Item }{}) },
+		"nested nil in ask": func(context.Context) (protocol.Result, error) { return ask(struct{ roundtrip.Item }{}) },
 	} {
 		for _, method := range []string{protocol.MethodCallTool, protocol.MethodGetPrompt, protocol.MethodListTools} {
 			t.Run(name+" "+method, func(t *testing.T) {
@@ -510,7 +510,7 @@ func TestContext(t *testing.T) {
 		if ctx.Value(ctxKey{}) != "value" {
 			t.Error("the handler's context lacks the request's value")
 		}
-		return askQuestions(roundtrip.ListRoots("k"))
+		return ask(roundtrip.ListRoots("k"))
 	})
 	if err != nil {
 		t.Fatal(result, err)
@@ -546,7 +546,7 @@ func TestOneFunnelManyGoroutines(t *testing.T) {
 					state, _ := roundtrip.State[int](ctx)
 					return say(fmt.Sprint(answer.Reason, state))
 				}
-				return askQuestions(question.Elicit("?"), roundtrip.WithState(n))
+				return ask(question.Elicit("?"), roundtrip.WithState(n))
 			}
 			call := toolCall()
 			call.Arguments = json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))

@@ -38,7 +38,7 @@ func TestStateGrowth(t *testing.T) {
 func TestAnswerGrowth(t *testing.T) {
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.Number(ctx) == 1 {
-			return askQuestions(roundtrip.Elicit[Confirmation]("form", "?"), roundtrip.CreateMessage("sample", &protocol.CreateMessage{}), roundtrip.ListRoots("roots"))
+			return ask(roundtrip.Elicit[Confirmation]("form", "?"), roundtrip.CreateMessage("sample", &protocol.CreateMessage{}), roundtrip.ListRoots("roots"))
 		}
 		_, sampled := roundtrip.Sampled(ctx, "sample")
 		roots, listed := roundtrip.Roots(ctx, "roots")

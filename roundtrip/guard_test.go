@@ -18,7 +18,7 @@ import (
 func charge(charges *int) roundtrip.Handler {
 	return func(ctx context.Context) (protocol.Result, error) {
 		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); !ok {
-			return askQuestions(roundtrip.Elicit[Confirmation]("k", "?").AskAgain())
+			return ask(roundtrip.Elicit[Confirmation]("k", "?").AskAgain())
 		}
 		*charges++
 		return say(fmt.Sprint("charge ", *charges))
@@ -95,7 +95,7 @@ func TestWithoutAGuard(t *testing.T) {
 func TestGuardOrderOfAnswers(t *testing.T) {
 	c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.Number(ctx) == 1 {
-			return askQuestions(roundtrip.Elicit[Confirmation]("a", "?"), roundtrip.Elicit[Confirmation]("b", "?"))
+			return ask(roundtrip.Elicit[Confirmation]("a", "?"), roundtrip.Elicit[Confirmation]("b", "?"))
 		}
 		return say("done")
 	})
@@ -114,7 +114,7 @@ func TestGuardOneWinner(t *testing.T) {
 	}
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.Number(ctx) == 1 {
-			return askQuestions(roundtrip.Elicit[Confirmation]("k", "?"))
+			return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 		}
 		runs.Add(1)
 		return say("done")
@@ -198,7 +198,7 @@ func TestGuardCommit(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := newClient(t, roundtrip.Options{Guard: guard}, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.Number(ctx) == 1 {
-			return askQuestions(roundtrip.Elicit[Confirmation]("k", "?"))
+			return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 		}
 		cancel() // the client goes
 		return say("done")
@@ -225,7 +225,7 @@ func TestGuardAfterAFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0)}, func(ctx context.Context) (protocol.Result, error) {
 				if roundtrip.Number(ctx) == 1 {
-					return askQuestions(roundtrip.Elicit[Confirmation]("k", "?"))
+					return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 				}
 				return fail()
 			})
@@ -252,7 +252,7 @@ func TestGuardRelease(t *testing.T) {
 		})
 		c := newClient(t, roundtrip.Options{Guard: guard, Observer: boom}, func(ctx context.Context) (protocol.Result, error) {
 			if roundtrip.Number(ctx) == 1 {
-				return askQuestions(roundtrip.Elicit[Confirmation]("k", "?"))
+				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 			}
 			panic("handler")
 		})
@@ -477,7 +477,7 @@ func TestCopiesOfARunningLeg(t *testing.T) {
 	}
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.Number(ctx) == 1 {
-			return askQuestions(roundtrip.Elicit[Confirmation]("k", "?"))
+			return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 		}
 		entered <- true
 		<-leave
@@ -543,7 +543,7 @@ func TestCopiesOfALegThatHasExpired(t *testing.T) {
 		opts := roundtrip.Options{Guard: roundtrip.NewMemoryGuard(0), RoundTTL: time.Minute}
 		c := newClient(t, opts, func(ctx context.Context) (protocol.Result, error) {
 			if roundtrip.Number(ctx) == 1 {
-				return askQuestions(roundtrip.Elicit[Confirmation]("k", "?"))
+				return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 			}
 			<-leave
 			return say("done")

@@ -272,7 +272,7 @@ func say(text string) (protocol.Result, error) {
 	return &protocol.CallToolResult{Content: []protocol.Content{&protocol.TextContent{Text: text}}}, nil
 }
 
-func askQuestions(items ...roundtrip.Item) (protocol.Result, error) {
+func ask(items ...roundtrip.Item) (protocol.Result, error) {
 	return roundtrip.InputRequired(items...), nil
 }
 

@@ -15,7 +15,7 @@ import (
 // reader asks one question of each kind and says what it reads of the answers.
 func reader(ctx context.Context) (protocol.Result, error) {
 	if roundtrip.Number(ctx) == 1 {
-		return askQuestions(
+		return ask(
 			roundtrip.Elicit[Confirmation]("form", "?"),
 			roundtrip.ElicitURL("url", "?", "https://id.example"),
 			roundtrip.CreateMessage("sample", &protocol.CreateMessage{}),
@@ -114,7 +114,7 @@ func TestUnsolicitedWithoutState(t *testing.T) {
 		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); ok {
 			return say("deployed")
 		}
-		return askQuestions(roundtrip.Elicit[Confirmation]("k", "?"))
+		return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 	})
 	c.answer("k", accepted).ask("k")
 	if d := one[roundtrip.AnswersDropped](t, c.events); fmt.Sprint(d.Dropped) != "[{k unsolicited}]" {
@@ -128,9 +128,9 @@ func TestAnsweredKeyReplayed(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		switch roundtrip.Number(ctx) {
 		case 1:
-			return askQuestions(roundtrip.Elicit[Confirmation]("a", "A?"))
+			return ask(roundtrip.Elicit[Confirmation]("a", "A?"))
 		case 2:
-			return askQuestions(roundtrip.Elicit[Confirmation]("b", "B?"))
+			return ask(roundtrip.Elicit[Confirmation]("b", "B?"))
 		}
 		return say(fmt.Sprint(roundtrip.Answer[Confirmation](ctx, "a").Outcome, roundtrip.DroppedAnswers(ctx)))
 	})
@@ -185,7 +185,7 @@ func TestColdAnswersAreCarried(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		read := roundtrip.Answer[Confirmation](ctx, "read")
 		if roundtrip.Number(ctx) == 1 {
-			return askQuestions(roundtrip.Elicit[Confirmation]("more", "?"))
+			return ask(roundtrip.Elicit[Confirmation]("more", "?"))
 		}
 		unread := roundtrip.Answer[Confirmation](ctx, "unread")
 		changed := roundtrip.Answer[other](ctx, "read")
@@ -211,7 +211,7 @@ func TestCallersDataStaysAsItIs(t *testing.T) {
 		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "form"); ok {
 			return say("done")
 		}
-		return askQuestions(roundtrip.Elicit[Confirmation]("form", "?"))
+		return ask(roundtrip.Elicit[Confirmation]("form", "?"))
 	})
 	c.call.Arguments = json.RawMessage(` { "b" : 1.0, "a" : [ 2 ] } `)
 	c.ask("form")

@@ -32,12 +32,12 @@ func payGuard(ctx context.Context) (protocol.Result, error) {
 	if reply.Outcome == roundtrip.Accepted {
 		return say(fmt.Sprint("paid ", reply.Content.Amount))
 	}
-	return askQuestions(roundtrip.Elicit[Payment]("pay", "How much?"))
+	return ask(roundtrip.Elicit[Payment]("pay", "How much?"))
 }
 
 func payUnread(ctx context.Context) (protocol.Result, error) {
 	if roundtrip.Number(ctx) < 3 {
-		return askQuestions(roundtrip.Elicit[Payment]("pay", "How much?"))
+		return ask(roundtrip.Elicit[Payment]("pay", "How much?"))
 	}
 	return payGuard(ctx)
 }
@@ -183,9 +183,9 @@ func TestWordsOfTheAuthorAreNotRepeated(t *testing.T) {
 		case roundtrip.Accepted:
 			return say("paid")
 		case roundtrip.Invalid:
-			return askQuestions(roundtrip.Elicit[Payment]("pay", "Sorry, Amount must be at least 0.01. Again?"))
+			return ask(roundtrip.Elicit[Payment]("pay", "Sorry, Amount must be at least 0.01. Again?"))
 		}
-		return askQuestions(roundtrip.Elicit[Payment]("pay", "How much?"))
+		return ask(roundtrip.Elicit[Payment]("pay", "How much?"))
 	})
 	if s.messages[1] != "Sorry, Amount must be at least 0.01. Again?" {
 		t.Errorf("shown %q", s.messages[1])
@@ -230,7 +230,7 @@ func TestCountOfInvalidAnswersSurvivesReplicas(t *testing.T) {
 // as before.
 func TestVisitsAreNotInvalid(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
-		return askQuestions(roundtrip.ElicitURL("visit", "Sign in", "https://id.example/"))
+		return ask(roundtrip.ElicitURL("visit", "Sign in", "https://id.example/"))
 	})
 	c.ask("visit")
 	for range 5 {

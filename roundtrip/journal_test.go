@@ -145,7 +145,7 @@ func TestFlowStateHoldsNoSchema(t *testing.T) {
 				_, err := q.Ask(ctx)
 				return nil, err
 			}
-			return askQuestions(q)
+			return ask(q)
 		})
 		c.ask("raw")
 		text, _ := c.call.State.Text()
@@ -230,7 +230,7 @@ func TestMixedStyles(t *testing.T) {
 	guardFirst := func(ctx context.Context) (protocol.Result, error) {
 		guard := whyNow.Answer(ctx)
 		if guard.Outcome != roundtrip.Accepted {
-			return askQuestions(whyNow.Elicit("why ?"), roundtrip.WithState("kept"))
+			return ask(whyNow.Elicit("why ?"), roundtrip.WithState("kept"))
 		}
 		flow, err := reasonOf(ctx, "flow")
 		if err != nil {
@@ -246,7 +246,7 @@ func TestMixedStyles(t *testing.T) {
 		}
 		guard := whyNow.Answer(ctx)
 		if guard.Outcome != roundtrip.Accepted {
-			return askQuestions(whyNow.Elicit("why ?"), roundtrip.WithState("kept"))
+			return ask(whyNow.Elicit("why ?"), roundtrip.WithState("kept"))
 		}
 		kept, _ := roundtrip.State[string](ctx)
 		return say(guard.Content.Reason + flow + kept)
@@ -255,7 +255,7 @@ func TestMixedStyles(t *testing.T) {
 		flow, err := reasonOf(ctx, "flow")
 		guard := whyNow.Answer(ctx)
 		if guard.Outcome != roundtrip.Accepted {
-			return askQuestions(whyNow.Elicit("why ?"), roundtrip.WithState("kept"))
+			return ask(whyNow.Elicit("why ?"), roundtrip.WithState("kept"))
 		}
 		kept, _ := roundtrip.State[string](ctx)
 		return say(guard.Content.Reason + flow + kept + fmt.Sprint(err))
@@ -285,14 +285,14 @@ func TestMixedStyles(t *testing.T) {
 	t.Run("one key in both", func(t *testing.T) {
 		c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 			_, _ = whyNow.Ask(ctx, "why ?")
-			return askQuestions(whyNow.Elicit("why ?"))
+			return ask(whyNow.Elicit("why ?"))
 		})
 		contains(t, c.bug(), "why", "twice")
 	})
 	t.Run("read in the other style", func(t *testing.T) {
 		c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 			if roundtrip.Number(ctx) == 1 {
-				return askQuestions(whyNow.Elicit("why ?"))
+				return ask(whyNow.Elicit("why ?"))
 			}
 			asked, err := whyNow.Ask(ctx, "in other words")
 			return say(fmt.Sprint(asked.Reason, whyNow.Answer(ctx).Content.Reason, err))

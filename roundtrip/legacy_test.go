@@ -32,7 +32,7 @@ func TestLegacyRoundsG19(t *testing.T) {
 						}
 						return completes(method)
 					}
-					return askQuestions(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
+					return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
 				})
 				c.call.Method = method
 				if _, err := c.send(); err != nil {
@@ -54,7 +54,7 @@ func TestLegacyAllKinds(t *testing.T) {
 	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		form := roundtrip.Answer[Confirmation](ctx, "form")
 		if form.Outcome == roundtrip.Missing {
-			return askQuestions(
+			return ask(
 				roundtrip.Elicit[Confirmation]("form", "Why?"),
 				roundtrip.ElicitURL("url", "Sign in", "https://id.example"),
 				roundtrip.CreateMessage("model", &protocol.CreateMessage{MaxTokens: 5, Messages: []protocol.SamplingMessage{
@@ -106,7 +106,7 @@ func TestLegacyStateOnlyG20(t *testing.T) {
 				if n == 3 {
 					return say("done")
 				}
-				return askQuestions(roundtrip.WithState(n + 1))
+				return ask(roundtrip.WithState(n + 1))
 			})
 			if !push {
 				c.call.Push = nil // nothing is asked, so nothing is needed
@@ -127,7 +127,7 @@ func TestLegacyStateOnlyG20(t *testing.T) {
 func TestLegacyGateIsBeforeTrafficG22(t *testing.T) {
 	for range 200 {
 		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
-			return askQuestions(
+			return ask(
 				roundtrip.Elicit[Confirmation]("confirm", "Sure?"),
 				roundtrip.ListRoots("roots"),
 				roundtrip.ElicitURL("login", "Sign in", "https://id.example"))
@@ -145,7 +145,7 @@ func TestLegacyGateIsBeforeTrafficG22(t *testing.T) {
 // family (PEERS G23: always a protocol error), and nobody is asked.
 func TestLegacyRefusalsG23(t *testing.T) {
 	question := func(context.Context) (protocol.Result, error) {
-		return askQuestions(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
+		return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
 	}
 	for _, method := range families {
 		for _, tc := range []struct {
@@ -195,7 +195,7 @@ func TestLegacyNobodyAnswersM20(t *testing.T) {
 		}{{roundtrip.Options{}, 10 * time.Minute}, {roundtrip.Options{HumanTimeout: time.Second}, time.Second}} {
 			synctest.Test(t, func(t *testing.T) {
 				c, h := newLegacy(t, protocol.V20251125, tc.opts, func(context.Context) (protocol.Result, error) {
-					return askQuestions(roundtrip.Elicit[Confirmation]("confirm", "Sure?"), roundtrip.ListRoots("roots"))
+					return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"), roundtrip.ListRoots("roots"))
 				})
 				h.answer = silent
 				c.call.Method = method
@@ -249,7 +249,7 @@ func TestLegacyProgressExtends(t *testing.T) {
 func asksOnce(ctx context.Context) (protocol.Result, error) {
 	switch reply := roundtrip.Answer[Confirmation](ctx, "confirm"); reply.Outcome {
 	case roundtrip.Missing, roundtrip.Invalid:
-		return askQuestions(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
+		return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
 	case roundtrip.Accepted:
 		return say(reply.Content.Reason)
 	default:
@@ -262,7 +262,7 @@ func nags(ctx context.Context) (protocol.Result, error) {
 	if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "confirm"); ok {
 		return say("done")
 	}
-	return askQuestions(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
+	return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
 }
 
 func TestLegacyRefusingPeople(t *testing.T) {
@@ -293,7 +293,7 @@ func TestLegacyRefusingPeople(t *testing.T) {
 // TestLegacySiblings: the first leg that fails withdraws the others.
 func TestLegacySiblings(t *testing.T) {
 	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
-		return askQuestions(roundtrip.Elicit[Confirmation]("a", "?"), roundtrip.ListRoots("b"), roundtrip.ElicitURL("c", "?", "https://id.example"))
+		return ask(roundtrip.Elicit[Confirmation]("a", "?"), roundtrip.ListRoots("b"), roundtrip.ElicitURL("c", "?", "https://id.example"))
 	})
 	waiting := make(chan struct{}, 2)
 	h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
@@ -356,7 +356,7 @@ func TestLegacyRoundCap(t *testing.T) {
 		n := 0
 		c, h := newLegacy(t, protocol.V20251125, tc.opts, func(context.Context) (protocol.Result, error) {
 			n++
-			return askQuestions(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
+			return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
 		})
 		contains(t, c.done(), fmt.Sprintf("error: gave up after %d rounds", tc.want), fmt.Sprint("q", tc.want+1))
 		if h.traffic() != tc.want || n != tc.want+1 {
@@ -372,7 +372,7 @@ func TestLegacyPlain(t *testing.T) {
 			reply := roundtrip.Answer[Confirmation](ctx, "confirm")
 			return say(text + " " + reply.Content.Reason)
 		}
-		return askQuestions(roundtrip.Elicit[Confirmation]("confirm", "?"), roundtrip.PlainState("mine"))
+		return ask(roundtrip.Elicit[Confirmation]("confirm", "?"), roundtrip.PlainState("mine"))
 	})
 	if got := c.done(); got != "mine now" {
 		t.Errorf("got %q", got)
@@ -393,7 +393,7 @@ func TestLegacyStateStays(t *testing.T) {
 			t.Errorf("round %d has the state of round %d", n, kept)
 		}
 		if n <= 3 {
-			return askQuestions(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"), roundtrip.WithState(n))
+			return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"), roundtrip.WithState(n))
 		}
 		return say("done")
 	})
@@ -412,7 +412,7 @@ func TestLegacyStateIsLimited(t *testing.T) {
 	keeps := func(bytes int) func(context.Context) (protocol.Result, error) {
 		return func(ctx context.Context) (protocol.Result, error) {
 			if roundtrip.Number(ctx) == 1 {
-				return askQuestions(roundtrip.Elicit[Confirmation]("q", "?"), roundtrip.WithState(strings.Repeat("x", bytes)))
+				return ask(roundtrip.Elicit[Confirmation]("q", "?"), roundtrip.WithState(strings.Repeat("x", bytes)))
 			}
 			return say("done")
 		}
@@ -448,7 +448,7 @@ func TestLegacyStateIsLimited(t *testing.T) {
 func TestLegacyStateExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
-			return askQuestions(roundtrip.Elicit[Confirmation]("confirm", "?").ExpiresIn(time.Minute))
+			return ask(roundtrip.Elicit[Confirmation]("confirm", "?").ExpiresIn(time.Minute))
 		})
 		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
 			time.Sleep(2 * time.Minute)
@@ -489,9 +489,9 @@ func TestLegacyGuard(t *testing.T) {
 	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Guard: guard}, func(ctx context.Context) (protocol.Result, error) {
 		switch n := roundtrip.Number(ctx); n {
 		case 1, 2:
-			return askQuestions(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
+			return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
 		case 3:
-			return askQuestions(roundtrip.WithState("later"))
+			return ask(roundtrip.WithState("later"))
 		}
 		return say("done")
 	})
@@ -520,7 +520,7 @@ func TestLegacySpelling202506(t *testing.T) {
 	c, h := newLegacy(t, protocol.V20250618, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		plan, ok := roundtrip.AcceptedContent[Plan](ctx, "plan")
 		if !ok {
-			return askQuestions(roundtrip.Elicit[Plan]("plan", "Which?"))
+			return ask(roundtrip.Elicit[Plan]("plan", "Which?"))
 		}
 		return say(fmt.Sprintf("%+v", plan))
 	})
@@ -567,7 +567,7 @@ func TestLegacyCannotSpell(t *testing.T) {
 	} {
 		t.Run(tc.name+" "+string(tc.v), func(t *testing.T) {
 			c, h := newLegacy(t, tc.v, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
-				return askQuestions(roundtrip.ListRoots("first"), tc.item)
+				return ask(roundtrip.ListRoots("first"), tc.item)
 			})
 			c.refused(protocol.CodeCannotAsk, tc.words)
 			if h.traffic() != 0 {
@@ -579,7 +579,7 @@ func TestLegacyCannotSpell(t *testing.T) {
 		if _, ok := roundtrip.Sampled(ctx, "s"); ok {
 			return say("done")
 		}
-		return askQuestions(audio)
+		return ask(audio)
 	})
 	if got := c.done(); got != "done" || h.traffic() != 1 {
 		t.Errorf("audio in 2025-03-26: got %q", got)
@@ -594,7 +594,7 @@ func TestLegacyOldestRevisions(t *testing.T) {
 				message, _ := roundtrip.Sampled(ctx, "model")
 				return say(roots[0].URI + " " + message.Model)
 			}
-			return askQuestions(roundtrip.ListRoots("roots"), roundtrip.CreateMessage("model", &protocol.CreateMessage{
+			return ask(roundtrip.ListRoots("roots"), roundtrip.CreateMessage("model", &protocol.CreateMessage{
 				MaxTokens: 5, IncludeContext: "thisServer", Messages: []protocol.SamplingMessage{
 					{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}))
 		})
@@ -611,7 +611,7 @@ func TestLegacyOldestRevisions(t *testing.T) {
 		if _, ok := roundtrip.Sampled(ctx, "model"); ok {
 			return say("done")
 		}
-		return askQuestions(roundtrip.CreateMessage("model", &protocol.CreateMessage{
+		return ask(roundtrip.CreateMessage("model", &protocol.CreateMessage{
 			MaxTokens: 5, IncludeContext: "thisServer", Messages: []protocol.SamplingMessage{
 				{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}))
 	})
@@ -694,7 +694,7 @@ func TestLegacyPanics(t *testing.T) {
 		if roundtrip.Number(ctx) == 2 {
 			panic("second round")
 		}
-		return askQuestions(roundtrip.ListRoots("r"))
+		return ask(roundtrip.ListRoots("r"))
 	})
 	c.fails(protocol.CodeInternalError)
 	one[roundtrip.HandlerPanicked](t, c.events)

@@ -18,7 +18,7 @@ func guard(question func() roundtrip.Question) roundtrip.Handler {
 		if roundtrip.Visited(ctx, "visit") == roundtrip.Accepted {
 			return say("visited")
 		}
-		return askQuestions(question())
+		return ask(question())
 	}
 }
 
@@ -90,9 +90,9 @@ func TestNaggingOfColdAndPlainClients(t *testing.T) {
 func TestRefusalIsRememberedForTheFlow(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.Number(ctx) == 2 {
-			return askQuestions(roundtrip.ListRoots("other"))
+			return ask(roundtrip.ListRoots("other"))
 		}
-		return askQuestions(roundtrip.Elicit[Confirmation]("a", "?"), roundtrip.ListRoots("b"))
+		return ask(roundtrip.Elicit[Confirmation]("a", "?"), roundtrip.ListRoots("b"))
 	})
 	c.ask("a", "b")
 	c.answer("a", declined).ask("other")
@@ -120,11 +120,11 @@ func TestChangedQuestionIsAnother(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		switch roundtrip.Number(ctx) {
 		case 1:
-			return askQuestions(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
+			return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
 		case 2:
-			return askQuestions(roundtrip.Elicit[shorter]("confirm", "Just a yes?"))
+			return ask(roundtrip.Elicit[shorter]("confirm", "Just a yes?"))
 		}
-		return askQuestions(roundtrip.ElicitURL("confirm", "Or there?", "https://id.example"))
+		return ask(roundtrip.ElicitURL("confirm", "Or there?", "https://id.example"))
 	})
 	c.ask("confirm")
 	c.answer("confirm", declined).ask("confirm")

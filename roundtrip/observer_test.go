@@ -30,11 +30,11 @@ func TestAnsweredOnceAPerson(t *testing.T) {
 		},
 		"guard": func(ctx context.Context) (protocol.Result, error) {
 			if roundtrip.Visited(ctx, "visit") == roundtrip.Missing {
-				return askQuestions(roundtrip.ElicitURL("visit", "visit", "https://id.example/"))
+				return ask(roundtrip.ElicitURL("visit", "visit", "https://id.example/"))
 			}
 			switch roundtrip.Answer[Confirmation](ctx, "confirm").Outcome {
 			case roundtrip.Missing:
-				return askQuestions(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
+				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
 			}
 			return say("done")
 		},
@@ -125,7 +125,7 @@ func TestIgnoredDecline(t *testing.T) {
 	deletes := func(look func(context.Context)) roundtrip.Handler {
 		return func(ctx context.Context) (protocol.Result, error) {
 			if roundtrip.Number(ctx) == 1 {
-				return askQuestions(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
+				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
 			}
 			look(ctx)
 			return say("DELETED")
@@ -145,17 +145,17 @@ func TestIgnoredDecline(t *testing.T) {
 		{"another is looked at", declined, deletes(func(ctx context.Context) { roundtrip.Answer[Confirmation](ctx, "other") }), true},
 		{"a failure", declined, func(ctx context.Context) (protocol.Result, error) {
 			if roundtrip.Number(ctx) == 1 {
-				return askQuestions(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
+				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
 			}
 			return nil, errors.New("stopped")
 		}, false},
 		{"looked at a leg before", declined, func(ctx context.Context) (protocol.Result, error) {
 			switch roundtrip.Number(ctx) {
 			case 1:
-				return askQuestions(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
+				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
 			case 2:
 				roundtrip.Answer[Confirmation](ctx, "confirm")
-				return askQuestions(roundtrip.Elicit[Confirmation]("other", "other ?"))
+				return ask(roundtrip.Elicit[Confirmation]("other", "other ?"))
 			}
 			roundtrip.Answer[Confirmation](ctx, "other")
 			return say("left alone")
@@ -163,9 +163,9 @@ func TestIgnoredDecline(t *testing.T) {
 		{"ignored a leg before", declined, func(ctx context.Context) (protocol.Result, error) {
 			switch roundtrip.Number(ctx) {
 			case 1:
-				return askQuestions(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
+				return ask(roundtrip.Elicit[Confirmation]("confirm", "confirm ?"))
 			case 2:
-				return askQuestions(roundtrip.Elicit[Confirmation]("other", "other ?"))
+				return ask(roundtrip.Elicit[Confirmation]("other", "other ?"))
 			}
 			roundtrip.Answer[Confirmation](ctx, "other")
 			return say("DELETED")

@@ -383,7 +383,7 @@ func TestLiveGoroutineLeftBehind(t *testing.T) {
 			over <- err
 		}()
 		<-asked
-		return askQuestions(roundtrip.Elicit[Confirmation]("k", "k ?"))
+		return ask(roundtrip.Elicit[Confirmation]("k", "k ?"))
 	})
 	h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
 		if q.(*protocol.ElicitForm).Message == "k ?" {

@@ -59,7 +59,7 @@ func TestFlowVersionAfterAnswers(t *testing.T) {
 					_ = roundtrip.FlowVersion(ctx, version)
 				}
 				if !done {
-					return askQuestions(whyNow.Elicit("why ?"), roundtrip.WithState("kept"), roundtrip.ElicitURL("url", "go", "https://x.example"),
+					return ask(whyNow.Elicit("why ?"), roundtrip.WithState("kept"), roundtrip.ElicitURL("url", "go", "https://x.example"),
 						roundtrip.RawForm("raw", "r", json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}}}`)))
 				}
 				return say("deleted")
@@ -347,7 +347,7 @@ func TestEverythingAtOnce(t *testing.T) {
 					case 0:
 						panic("no")
 					case 1:
-						return askQuestions(whyNow.Elicit("why ?"), roundtrip.WithState(turn))
+						return ask(whyNow.Elicit("why ?"), roundtrip.WithState(turn))
 					case 2:
 						return nil, errors.New("no")
 					}

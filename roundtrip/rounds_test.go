@@ -14,7 +14,7 @@ import (
 
 // insatiable asks something new in every round.
 func insatiable(ctx context.Context) (protocol.Result, error) {
-	return askQuestions(roundtrip.Elicit[Confirmation](fmt.Sprint("q", roundtrip.Number(ctx)), "And?"))
+	return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", roundtrip.Number(ctx)), "And?"))
 }
 
 func TestRoundCap(t *testing.T) {
@@ -52,7 +52,7 @@ func TestRoundCapOfOtherFamilies(t *testing.T) {
 func TestStateOnlyRounds(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		n, _ := roundtrip.State[int](ctx)
-		return askQuestions(roundtrip.WithState(n + 1))
+		return ask(roundtrip.WithState(n + 1))
 	})
 	for range 8 {
 		if asked := c.ask(); asked.InputRequests != nil {
@@ -67,7 +67,7 @@ func consent(ctx context.Context) (protocol.Result, error) {
 	if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); ok {
 		return say("done")
 	}
-	return askQuestions(roundtrip.Elicit[Confirmation]("k", "?"))
+	return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 }
 
 // TestClientThatLosesTheState answers without the state: it is asked twice,

@@ -97,7 +97,7 @@ func TestStateOfAnotherProcess(t *testing.T) {
 
 func TestStateIsOpaqueAndNeverTheSame(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
-		return askQuestions(roundtrip.Elicit[Confirmation]("k", "?"), roundtrip.WithState("a secret of the author"))
+		return ask(roundtrip.Elicit[Confirmation]("k", "?"), roundtrip.WithState("a secret of the author"))
 	})
 	c.ask("k")
 	first, _ := c.call.State.Text()
@@ -127,9 +127,9 @@ func TestOversizedStateIsNotDecoded(t *testing.T) {
 func TestStateOverTheCap(t *testing.T) {
 	c := newClient(t, roundtrip.Options{MaxStateBytes: 2000}, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.Number(ctx) == 1 {
-			return askQuestions(roundtrip.Elicit[Confirmation]("essay", "?"), roundtrip.Elicit[Confirmation]("note", "?"), roundtrip.WithState("abc"))
+			return ask(roundtrip.Elicit[Confirmation]("essay", "?"), roundtrip.Elicit[Confirmation]("note", "?"), roundtrip.WithState("abc"))
 		}
-		return askQuestions(roundtrip.ListRoots("more"))
+		return ask(roundtrip.ListRoots("more"))
 	})
 	c.ask("essay", "note")
 	long := strings.Repeat("lorem ", 500)
@@ -148,9 +148,9 @@ func TestStateOverTheCap(t *testing.T) {
 func TestVisitsCarryNoContent(t *testing.T) {
 	c := newClient(t, roundtrip.Options{MaxStateBytes: 1000}, func(ctx context.Context) (protocol.Result, error) {
 		if roundtrip.Number(ctx) == 1 {
-			return askQuestions(roundtrip.ElicitURL("visit", "?", "https://id.example"), roundtrip.Elicit[Confirmation]("form", "?"))
+			return ask(roundtrip.ElicitURL("visit", "?", "https://id.example"), roundtrip.Elicit[Confirmation]("form", "?"))
 		}
-		return askQuestions(roundtrip.ListRoots("more"))
+		return ask(roundtrip.ListRoots("more"))
 	})
 	c.ask("visit", "form")
 	junk := strings.Repeat("x", 2000)
@@ -203,7 +203,7 @@ func timed(limits ...time.Duration) roundtrip.Handler {
 		for i, limit := range limits {
 			items = append(items, roundtrip.Elicit[Confirmation](fmt.Sprint("q", i), "?").ExpiresIn(limit))
 		}
-		return askQuestions(items...)
+		return ask(items...)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestRestartExpired(t *testing.T) {
 			if _, ok := roundtrip.State[int](ctx); ok {
 				t.Error("an expired state was read")
 			}
-			return askQuestions(roundtrip.Elicit[Confirmation]("k", "?"), roundtrip.WithState(1))
+			return ask(roundtrip.Elicit[Confirmation]("k", "?"), roundtrip.WithState(1))
 		})
 		c.ask("k")
 		first := c.call
@@ -344,7 +344,7 @@ func TestPlain(t *testing.T) {
 		state, present := roundtrip.ReceivedState(ctx).Text()
 		reply := roundtrip.Answer[Confirmation](ctx, "k")
 		if !present {
-			return askQuestions(roundtrip.Elicit[Confirmation]("k", "?"), roundtrip.PlainState(text))
+			return ask(roundtrip.Elicit[Confirmation]("k", "?"), roundtrip.PlainState(text))
 		}
 		return say(fmt.Sprintf("%q %v %v %d", state, reply.Outcome, reply.Unsolicited, roundtrip.Number(ctx)))
 	})
@@ -365,7 +365,7 @@ func TestPlain(t *testing.T) {
 
 func TestPlainMistakes(t *testing.T) {
 	handler := func(items ...roundtrip.Item) roundtrip.Handler {
-		return func(context.Context) (protocol.Result, error) { return askQuestions(items...) }
+		return func(context.Context) (protocol.Result, error) { return ask(items...) }
 	}
 	plain := roundtrip.Options{Plain: true, MaxStateBytes: 100}
 	contains(t, newClient(t, plain, handler(roundtrip.WithState(1))).bug(), "PlainState")

@@ -293,7 +293,7 @@ func TestStoreIsToldTheOwner(t *testing.T) {
 	s := &owners{shelf: newShelf()}
 	for _, subject := range []string{"ann", "ann", "bob", ""} {
 		c := newClient(t, roundtrip.Options{StateStore: s, MaxStateBytes: 1 << 10}, func(context.Context) (protocol.Result, error) {
-			return askQuestions(whyNow.Elicit("why?"), roundtrip.WithState(strings.Repeat("x", 2<<10)))
+			return ask(whyNow.Elicit("why?"), roundtrip.WithState(strings.Repeat("x", 2<<10)))
 		})
 		c.call.Principal = roundtrip.Principal{Subject: subject}
 		c.ask("why")

@@ -25,7 +25,7 @@ func TestInvalidAnswersStayInvalid(t *testing.T) {
 			}
 		}
 		if roundtrip.Number(ctx) == 1 {
-			return askQuestions(roundtrip.Elicit[Confirmation]("k", "?"))
+			return ask(roundtrip.Elicit[Confirmation]("k", "?"))
 		}
 		return say("done")
 	})

@@ -29,7 +29,7 @@ var askers = []struct {
 			if reply := roundtrip.Answer[Confirmation](ctx, "q"); reply.Outcome == roundtrip.Accepted {
 				return say("done")
 			}
-			return askQuestions(roundtrip.Elicit[Confirmation]("q", "Why?"))
+			return ask(roundtrip.Elicit[Confirmation]("q", "Why?"))
 		}
 	}},
 	{"asked in place", func(*roundtrip.Funnel, roundtrip.Call) roundtrip.Handler {
@@ -314,7 +314,7 @@ func TestWatchersHearWhenACallWaits(t *testing.T) {
 			asking.Wait()
 			time.Sleep(time.Second)
 			if reply := roundtrip.Answer[Confirmation](ctx, "returned"); reply.Outcome != roundtrip.Accepted {
-				return askQuestions(roundtrip.Elicit[Confirmation]("returned", "And?"))
+				return ask(roundtrip.Elicit[Confirmation]("returned", "And?"))
 			}
 			return say("done")
 		}
