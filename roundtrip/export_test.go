@@ -86,3 +86,60 @@ func ReencodeClaims(data []byte) ([]byte, error) {
 func Waiting(f *Funnel) (calls, bytes, sessions int64) {
 	return f.waits.calls.Used(), f.waits.bytes.Used(), f.waits.sessions.Used()
 }
+
+// AppendFlow writes claims of flow style: third round of a flow of
+// version "2" in which "region" has been answered and "size" declined in flow
+// style, "old" in guard style, "quote" is kept, and "confirm" is being asked
+// once more because it had changed, "extra" in guard style.
+func (v VectorClaims) AppendFlow(schema json.RawMessage) ([]byte, error) {
+	arguments, err := digestArguments(v.Call.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	f, err := form.Parse(schema, form.Options{})
+	if err != nil {
+		return nil, err
+	}
+	marked := func(key, message string, again bool) journalMark {
+		q := Question{key: key, request: &protocol.ElicitForm{Message: message, Schema: f.Schema()}, form: f}
+		m, err := q.makeMark()
+		if err != nil {
+			panic(err)
+		}
+		m.again = again
+		return m
+	}
+	c := &claims{
+		principal: v.Call.Principal, method: v.Call.Method, target: v.Call.Target,
+		audience: v.Audience, arguments: arguments, flow: [16]byte([]byte("0123456789abcdef")),
+		round: 3, issued: v.Issued, expires: v.Expires, deadline: v.Deadline,
+		asked: []pendingQuestion{
+			{key: "confirm", kind: protocol.KindElicitForm, digest: f.Digest(), mark: marked("confirm", "confirm eu", true)},
+			{key: "extra", kind: protocol.KindElicitURL},
+		},
+		answers: []*answer{
+			{key: "region", kind: protocol.KindElicitForm, outcome: Accepted, digest: f.Digest(), round: 2, checked: true,
+				content: json.RawMessage(`{"reason":"eu"}`), mark: marked("region", "region ?", false)},
+			{key: "size", kind: protocol.KindElicitForm, outcome: Declined, digest: f.Digest(), round: 3, mark: marked("size", "size ?", false)},
+			{key: "old", kind: protocol.KindElicitForm, outcome: Accepted, digest: f.Digest(), round: 2, content: json.RawMessage(`{"reason":"guard"}`)},
+		},
+		version: "2", memos: []memo{{"quote", json.RawMessage(`1250`)}},
+	}
+	return c.appendTo(nil), nil
+}
+
+// HandleOf returns the plaintext of a handle, and of nothing else.
+func HandleOf(secret byte) []byte {
+	handle := make([]byte, 1+handleBytes)
+	for i := range handle {
+		handle[i] = secret
+	}
+	handle[0] = handleLayout
+	return handle
+}
+
+// Unlock returns where the store keeps what a handle stands for, and how.
+func Unlock(p Principal, handle, plaintext []byte) (id string, data []byte) {
+	id, box := p.deriveStoreKey(handle)
+	return id, box.Seal(nil, make([]byte, box.NonceSize()), plaintext, []byte(id))
+}
