@@ -27,7 +27,6 @@ var (
 // gets shorter: delete a directory in the change that gives its last test a name.
 var namedByOrigin = map[string]bool{
 	"elicitation":     true,
-	"roundtrip":       true,
 	"roundtrip/gosdk": true,
 	"roundtrip/mcpgo": true,
 	"server":          true,
