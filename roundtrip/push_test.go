@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -456,6 +457,49 @@ func TestLegacyStateExpires(t *testing.T) {
 		c.fails(protocol.CodeInvalidParams)
 		if r := one[roundtrip.StateRejected](t, c.events); r.Reason != roundtrip.ReasonExpired {
 			t.Errorf("reason %s", r.Reason)
+		}
+	})
+}
+
+// TestLegacyRestartForgetsEarlierRounds: a flow that starts over because its state has
+// expired begins at its first round, without the answers that came before.
+func TestLegacyRestartForgetsEarlierRounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rounds []string
+		opts := roundtrip.Options{RestartExpired: true}
+		c, h := newLegacy(t, protocol.V20251125, opts, func(ctx context.Context) (protocol.Result, error) {
+			first := roundtrip.Answer[Confirmation](ctx, "first").Outcome
+			second := roundtrip.Answer[Confirmation](ctx, "second").Outcome
+			third := roundtrip.Answer[Confirmation](ctx, "third").Outcome
+			rounds = append(rounds, fmt.Sprint(roundtrip.Number(ctx), " ", first, " ", second, " ", third))
+			switch {
+			case first != roundtrip.Accepted:
+				return ask(roundtrip.Elicit[Confirmation]("first", "?"))
+			case second != roundtrip.Accepted:
+				return ask(roundtrip.Elicit[Confirmation]("second", "?"))
+			case third != roundtrip.Accepted:
+				return ask(roundtrip.Elicit[Confirmation]("third", "?").ExpiresIn(time.Minute))
+			}
+			return say("done")
+		})
+		slow := true
+		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+			if len(h.asked) == 3 && slow {
+				slow = false
+				time.Sleep(2 * time.Minute)
+			}
+			return willing(ctx, q, extend)
+		}
+		if got := c.done(); got != "done" {
+			t.Fatal(got)
+		}
+		want := []string{
+			"1 missing missing missing", "2 accepted missing missing", "3 accepted accepted missing",
+			"1 missing missing missing", "2 accepted missing missing", "3 accepted accepted missing",
+			"4 accepted accepted accepted",
+		}
+		if !slices.Equal(rounds, want) {
+			t.Errorf("rounds %q, want %q", rounds, want)
 		}
 	})
 }

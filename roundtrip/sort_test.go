@@ -206,7 +206,7 @@ func TestUnsolicitedAnswersAreCarried(t *testing.T) {
 	}
 }
 
-// TestManyUnsolicitedAnswersAreDropped: each cold answer that is kept is compared with
+// TestManyUnsolicitedAnswersAreDropped: each unsolicited answer that is kept is compared with
 // every one that follows, so a body of a megabyte once took a quarter of a
 // minute.
 func TestManyUnsolicitedAnswersAreDropped(t *testing.T) {
