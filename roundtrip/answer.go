@@ -48,7 +48,7 @@ type Reply[T any] struct {
 	// Content is what the person entered, defaults filled in. It is set when
 	// Outcome is Accepted.
 	Content T
-	// Round is the leg with which the answer came, 0 when Missing.
+	// Round is the round with which the answer came, 0 when Missing.
 	Round int
 	// Unsolicited says that nothing proves that this flow asked the question.
 	// Such answers are only accepted where the host allows it.

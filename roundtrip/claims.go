@@ -24,7 +24,7 @@ type claims struct {
 	arguments [32]byte
 
 	flow          [16]byte
-	round         int // the leg that asked
+	round         int // the round that asked
 	roundsIgnored int // rounds in a row whose answers were all dropped
 	issued        time.Time
 	expires       time.Time

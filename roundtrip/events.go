@@ -138,7 +138,7 @@ type DeclineIgnored struct {
 	Outcome Outcome
 }
 
-// FlowEnded: a flow of more than one leg came to its end. Legs counts them.
+// FlowEnded: a flow of more than one round came to its end. Legs counts the rounds.
 type FlowEnded struct {
 	Where
 	Legs int

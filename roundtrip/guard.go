@@ -201,7 +201,8 @@ func (g *MemoryGuard) forgetOutcomeLocked(e *claimEntry) {
 // included: an exact replay, with the same state and the same answers, gets that result again
 // without a run of the handler. releaseClaim gives the claim up if the handler never started,
 // and otherwise leaves the state spent without a result. While the claim is open, a copy of
-// the request is refused as busy, to come back soon; any other request with the state is refused as replayed.
+// the request is refused as busy, to come back soon; any other request with the state is
+// refused as replayed.
 func (r *run) claimState(ctx context.Context, c *claims) (protocol.Result, error) {
 	guard := r.funnel.opts.Guard
 	if guard == nil {

@@ -56,7 +56,9 @@ func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error)
 // what the last run encoded, with the same checks as for a state that a client
 // carried. Nobody else can have it, so the guard is not asked. In a funnel with
 // the option Plain the state is the author's own text and says nothing.
-func (e *exchange) openLocalState(ctx context.Context, last *run, responses protocol.InputResponses, state protocol.RequestState) (*run, error) {
+func (e *exchange) openLocalState(
+	ctx context.Context, last *run, responses protocol.InputResponses, state protocol.RequestState,
+) (*run, error) {
 	r := e.openRun(&run{}, responses, state)
 	if last.localState == nil {
 		return r, nil
@@ -87,7 +89,9 @@ func (e *exchange) retryMembers() (protocol.InputResponses, protocol.RequestStat
 
 // openRun makes r a run of the exchange, the first of its flow until resumeFlow
 // says otherwise.
-func (e *exchange) openRun(r *run, responses protocol.InputResponses, state protocol.RequestState) *run {
+func (e *exchange) openRun(
+	r *run, responses protocol.InputResponses, state protocol.RequestState,
+) *run {
 	e.runs++
 	e.where.Round = 1
 	r.exchange, r.number, r.responses, r.received = e, 1, responses, state
@@ -135,7 +139,8 @@ func (e *exchange) unsealState(ctx context.Context, text string) ([]byte, error)
 // error.
 func (r *run) verifyClaims(plaintext []byte) (*claims, error) {
 	c, err := decodeClaims(plaintext, &claims{
-		principal: r.call.Principal, method: r.call.Method, target: r.call.Target, audience: r.funnel.opts.Audience,
+		principal: r.call.Principal, method: r.call.Method, target: r.call.Target,
+		audience: r.funnel.opts.Audience,
 	})
 	if errors.Is(err, errClaimsLayout) {
 		return nil, &rejection{ReasonVersion, err}

@@ -42,7 +42,9 @@ type Pusher interface {
 // the flow, see questionTimeout; so none of the contexts between is realized for them. The
 // frames from here to the Pusher are parked for as long as a person needs, so what prepares
 // and what fails is in functions that are not inlined.
-func (r *run) pushReturned(ctx, parent context.Context, asks *protocol.InputRequiredResult) (next *run, refused protocol.Result, err error) {
+func (r *run) pushReturned(
+	ctx, parent context.Context, asks *protocol.InputRequiredResult,
+) (next *run, refused protocol.Result, err error) {
 	if r.runs > r.funnel.opts.MaxRounds { // a plain state does not count its rounds
 		refused, err = r.refuseRounds(ctx, asks)
 		return nil, refused, err
@@ -60,9 +62,12 @@ func (r *run) pushReturned(ctx, parent context.Context, asks *protocol.InputRequ
 }
 
 // refuseRounds ends a call that has asked as often as it may.
-func (r *run) refuseRounds(ctx context.Context, asks *protocol.InputRequiredResult) (protocol.Result, error) {
+func (r *run) refuseRounds(
+	ctx context.Context, asks *protocol.InputRequiredResult,
+) (protocol.Result, error) {
 	r.reportFlowEnd(ctx, EndRounds)
-	return r.refuseFlow(protocol.CodeFlowEnded, gaveUp(r.funnel.opts.MaxRounds, requestKeys(asks.InputRequests), "", ""))
+	text := gaveUp(r.funnel.opts.MaxRounds, requestKeys(asks.InputRequests), "", "")
+	return r.refuseFlow(protocol.CodeFlowEnded, text)
 }
 
 // refuseUnasked ends a call whose returned questions were not answered. It is not inlined,

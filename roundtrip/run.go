@@ -61,7 +61,7 @@ func runFrom(ctx context.Context) *run {
 	return r
 }
 
-// Number returns which leg of a flow the handler is serving: 1 for the
+// Number returns which round of a flow the handler is serving: 1 for the
 // original request, 2 for its first retry, and so on. It is 0 outside a round.
 func Number(ctx context.Context) int {
 	if r := runFrom(ctx); r != nil {
@@ -121,7 +121,9 @@ func (r *run) execute(ctx context.Context, handler Handler) (result protocol.Res
 
 // executeSingle is execute for a request of a method that cannot ask. Its handler
 // has no round, and must not see that of a request it is served within.
-func (r *run) executeSingle(ctx context.Context, handler Handler) (result protocol.Result, err error) {
+func (r *run) executeSingle(
+	ctx context.Context, handler Handler,
+) (result protocol.Result, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			result, err = r.answerPanic(ctx, v)
@@ -141,7 +143,9 @@ func (r *run) answerPanic(ctx context.Context, v any) (protocol.Result, error) {
 
 // invokeHandler calls the handler with the run in its context. If the run is
 // decided, a panic that follows is taken for a return.
-func (r *run) invokeHandler(ctx context.Context, handler Handler) (result protocol.Result, err error) {
+func (r *run) invokeHandler(
+	ctx context.Context, handler Handler,
+) (result protocol.Result, err error) {
 	r.ctx.Context, r.ctx.run = ctx, r
 	defer r.closeRun()
 	defer func() {

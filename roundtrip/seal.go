@@ -127,7 +127,7 @@ func gaveUp(limit int, last, before, fault string) string {
 	return text + fault + ". Start the call again, and answer what it asked for last."
 }
 
-// nextClaims returns the claims of the leg that the questions lead to.
+// nextClaims returns the claims of the round that the questions lead to.
 func (r *run) nextClaims(d *draft, now time.Time) claims {
 	c := claims{
 		principal: r.call.Principal, method: r.call.Method, target: r.call.Target,

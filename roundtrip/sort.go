@@ -31,7 +31,7 @@ const (
 	DropVersion DropReason = "flow_version"
 )
 
-// DroppedAnswers lists the answers of this leg that were not used, in the
+// DroppedAnswers lists the answers of this round that were not used, in the
 // order in which they came.
 func DroppedAnswers(ctx context.Context) []Dropped {
 	if r := runFrom(ctx); r != nil {
