@@ -2,7 +2,6 @@ package elicitation
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -63,16 +62,3 @@ type Bus interface {
 // MaxBusMessage is the longest message or answer on a [Bus], in bytes: an answer
 // of the largest content, its envelope, and room.
 const MaxBusMessage = 2 << 20
-
-// The errors of a [Bus].
-var (
-	// ErrUnclaimed says that nobody owns the key: it never was claimed, was
-	// released, or its owner died and the claim has been freed since.
-	ErrUnclaimed = errors.New("elicitation bus: nobody owns the key")
-	// ErrOwnerGone says that the replica that owns the key is no longer there.
-	ErrOwnerGone = errors.New("elicitation bus: the replica that owns the key is gone")
-	// ErrClaimed says that another replica owns the key.
-	ErrClaimed = errors.New("elicitation bus: another replica owns the key")
-	// ErrBusClosed says that this replica has left the bus.
-	ErrBusClosed = errors.New("elicitation bus: closed")
-)

@@ -3,12 +3,14 @@ package elicitation_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/elicitation/bustest"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -78,20 +80,20 @@ func TestOwnerGone(t *testing.T) {
 	rigs[0].settled()
 }
 
-func TestVisitAtAnotherReplica(t *testing.T) {
+func TestURLCompletionAtAnotherReplica(t *testing.T) {
 	rigs, buses := fleet(t)
 	stream := &screen{t: t}
 	s := rigs[0].attach(elicitation.SessionInfo{ID: "s1", Notify: stream})
 	call := rigs[0].begin(elicitation.Origin{Session: s}, elicitation.Frames(rigs[0].answers(s, `{"action":"accept"}`)), "up")
 	defer call.End()
 	for _, id := range []string{"1", "2", "3"} {
-		if _, err := call.Elicit(t.Context(), visit("m", "https://id.example/", id), nil); err != nil {
+		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", id), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	rigs[1].visited("up", "1", elicitation.Accepted)
-	rigs[1].visited("up", "1", elicitation.Unknown)
-	rigs[1].visited("other", "1", elicitation.Unknown)
+	rigs[1].wantCompletion("up", "1", elicitation.Accepted)
+	rigs[1].wantCompletion("up", "1", elicitation.Unknown)
+	rigs[1].wantCompletion("other", "1", elicitation.Unknown)
 	if n := len(stream.frames); n != 1 {
 		t.Errorf("the session got %d frames, want 1", n)
 	}
@@ -102,14 +104,14 @@ func TestVisitAtAnotherReplica(t *testing.T) {
 	if err := rigs[0].Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	rigs[1].visited("up", "3", elicitation.Unknown)
+	rigs[1].wantCompletion("up", "3", elicitation.Unknown)
 	if err := buses[1].Claim(t.Context(), "q.unrelated", time.Minute); err != nil {
 		t.Error(err)
 	}
 }
 
 // A router says no more on the bus than it must, whatever it is sent.
-func TestHostileBusMessages(t *testing.T) {
+func TestMalformedBusMessages(t *testing.T) {
 	hub := elicitation.NewHub()
 	mine, theirs := hub.Bus(), hub.Bus()
 	r := newRig(t, elicitation.Options{Bus: mine})
@@ -143,7 +145,7 @@ func TestHostileBusMessages(t *testing.T) {
 }
 
 // A bus that does not answer refuses the question in bounded time.
-func TestStuckBus(t *testing.T) {
+func TestStuckBusHoldsUpAQuestionBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, elicitation.Options{Bus: stuckBus{}})
 		s := r.attach(elicitation.SessionInfo{ID: "s1"})
@@ -163,8 +165,48 @@ func TestStuckBus(t *testing.T) {
 type stuckBus struct{ elicitation.Bus }
 
 func (stuckBus) Listen(func(context.Context, string, []byte) []byte) error { return nil }
-func (stuckBus) Release(string)                                            {}
+
+func (stuckBus) Release(string) {}
+
 func (stuckBus) Claim(ctx context.Context, _ string, _ time.Duration) error {
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+func TestHub(t *testing.T) {
+	bustest.RunBus(t, func(*testing.T) (a, b elicitation.Bus) {
+		hub := elicitation.NewHub()
+		return hub.Bus(), hub.Bus()
+	})
+}
+
+// The owner of a key acts on messages about that key alone.
+func TestBusMessageForAnotherKey(t *testing.T) {
+	hub := elicitation.NewHub()
+	owner, other := hub.Bus(), hub.Bus()
+	r := newRig(t, elicitation.Options{Bus: owner})
+	s, offered, _ := r.offered()
+	_, second, _ := r.offerAnother(s)
+	stream := &screen{t: t}
+	s2 := r.attach(elicitation.SessionInfo{ID: "s2", Notify: stream})
+	call := r.begin(elicitation.Origin{Session: s2}, elicitation.Frames(r.answers(s2, `{"action":"accept"}`)), "up")
+	defer call.End()
+	if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"), nil); err != nil {
+		t.Fatal(err)
+	}
+	key := "q." + strings.Trim(offered.Request().ID.String(), `"`)
+	from := fmt.Sprintf(`"session":%q,"issuer":%q,"subject":%q`, s.ID(), s.From().Principal.Issuer, s.From().Principal.Subject)
+	for _, message := range []string{
+		fmt.Sprintf(`{"do":"complete",%s,"frame":{"jsonrpc":"2.0","id":%s,"result":%s}}`, from, second.Request().ID, yes),
+		fmt.Sprintf(`{"do":"progress",%s,"frame":{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}}`, from, second.Request().ID),
+		`{"do":"visited","upstream":"up","visit":"1"}`,
+	} {
+		answer, err := other.Send(t.Context(), key, []byte(message))
+		if err != nil || !strings.Contains(string(answer), fmt.Sprintf(`"disposition":%d`, elicitation.Invalid)) {
+			t.Errorf("%s: %s, %v", message, answer, err)
+		}
+	}
+	if n := len(stream.notifications("notifications/elicitation/complete")); n != 0 || r.Pending() != 2 {
+		t.Errorf("%d completions, %d pending", n, r.Pending())
+	}
 }

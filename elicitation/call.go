@@ -31,15 +31,15 @@ type Origin struct {
 	// Capabilities are what the client declared with this request, nil: what
 	// it declared for the session.
 	Capabilities *protocol.ClientCapabilities
-	// ProgressToken is the token of the client's request, on which it hears while a
-	// person is asked that the request is alive; see [Options].Heartbeat and
-	// [Call.RelayProgress]. [Frames] use it, and Askers that are a
-	// [ProgressDeliverer]. Zero: the client wants no progress.
+	// ProgressToken is the token of the client's request. The client gets heartbeats
+	// on it while a person is asked; see [Options].Heartbeat and [Call.RelayProgress].
+	// [Frames] use it, and Askers that are a [ProgressDeliverer]. Zero: the client
+	// wants no progress.
 	ProgressToken protocol.ProgressToken
 	// PauseClock stops the time limit of the request while a person is asked,
 	// and returns what starts it again; nil: there is none to stop. It is called
-	// once for each question, both functions promptly return, and must not use
-	// the router. [ToolClock] is one.
+	// once for each question. Both functions must return promptly and not use the
+	// router. [ToolClock.Pause] is one.
 	PauseClock func() (resume func())
 }
 
@@ -47,36 +47,38 @@ type Origin struct {
 // be called concurrently.
 type Call struct {
 	router   *Router
-	ctx      context.Context // the request's lifetime, from Begin to End
+	ctx      context.Context // of the request, from Begin to End
 	origin   Origin
 	via      Via
 	upstream UpstreamKey
 	began    time.Time
-	stop     func() bool // stops watching ctx
-	reports  reports
+	unwatch  func() bool // stops watching ctx
+	progress progressWriter
 
 	// Guarded by router.mu.
-	related protocol.ID
-	entries []*entry
-	over    bool // ended, or its context is
-	ended   bool
-	swept   bool // was over at the last sweep, and not ended
+	related    protocol.ID
+	questions  []*pendingQuestion
+	over       bool // takes no more questions: ended, or its context is
+	ended      bool // by End
+	overBefore bool // over at the last sweep, and not ended
 }
 
-// Begin says that a request of a client is about to be served by an upstream:
-// what the upstream asks on that connection, until [Call.End], may be for this
-// client. When ctx ends, questions are withdrawn, and no more are taken. An
+// Begin registers a request of a client that an upstream is about to serve: until
+// [Call.End], questions of the upstream on that connection may be for this client.
+// When ctx ends, pending questions are withdrawn and further ones refused. An
 // empty upstream key stands for a connection of this call's own, on which
 // [Router.ElicitFrom] finds nothing.
 //
-// ctx is to be the context that the call upstream gets. When that ends before End,
-// the call was given up, and the upstream may take its time to notice: for
-// Options.MaxTimeout [Router.ElicitFrom] takes no question on that connection that
-// does not say which call it belongs to.
+// ctx must be the context of the call upstream. When that ends before End, the call was
+// aborted, and the upstream may take its time to notice: for Options.MaxTimeout
+// [Router.ElicitFrom] refuses questions on that connection that do not say which call
+// they belong to.
 //
 // Every Begin needs an End. It is [ErrNoSession] when the session is detached,
 // and [ErrShutdown] after [Router.Shutdown].
-func (r *Router) Begin(ctx context.Context, origin Origin, via Via, upstream UpstreamKey) (*Call, error) {
+func (r *Router) Begin(
+	ctx context.Context, origin Origin, via Via, upstream UpstreamKey,
+) (*Call, error) {
 	if origin.Session == nil || origin.Session.router != r {
 		return nil, errors.New("elicitation call: Origin.Session is not one of this router")
 	}
@@ -87,7 +89,7 @@ func (r *Router) Begin(ctx context.Context, origin Origin, via Via, upstream Ups
 		router: r, ctx: ctx, origin: origin, via: via, upstream: upstream,
 		began: time.Now(), related: origin.Related,
 	}
-	c.reports.init(via, origin.ProgressToken)
+	c.progress.setVia(via, origin.ProgressToken)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -96,25 +98,18 @@ func (r *Router) Begin(ctx context.Context, origin Origin, via Via, upstream Ups
 	case origin.Session.detached:
 		return nil, fmt.Errorf("elicitation call: %w", ErrNoSession)
 	}
-	origin.Session.calls[c] = struct{}{}
-	if upstream != "" {
-		u := r.upstreamAt(upstream)
-		u.calls = append(u.calls, c)
-	}
-	r.calls[c] = struct{}{}
-	r.armSweep()
-	c.stop = context.AfterFunc(ctx, func() { c.halt(ByClient) })
+	r.insertCallLocked(c)
+	c.unwatch = context.AfterFunc(ctx, func() { c.cancelQuestions(ByClient) })
 	return c, nil
 }
 
-// End says that the call is over. Questions that are still pending are
-// withdrawn. It may be called again. When it returns no more progress is delivered,
-// so hosts call it before the client gets its result; it waits a second at most for
-// a transport that is at it.
+// End ends the call. Pending questions are withdrawn. It may be called again. When it
+// returns no more progress is delivered, so hosts call it before the client gets its
+// result; it waits a second at most for a delivery in flight.
 func (c *Call) End() {
-	c.stop()
-	c.halt(ByCall)
-	c.reports.close()
+	c.unwatch()
+	c.cancelQuestions(ByCall)
+	c.progress.close()
 	r := c.router
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,27 +118,20 @@ func (c *Call) End() {
 	}
 	c.ended = true
 	if c.upstream != "" && c.ctx.Err() != nil {
-		r.abandoned.add(c.upstream, time.Now().Add(r.opts.MaxTimeout))
+		r.abortedCalls.Put(c.upstream, struct{}{})
 	}
-	delete(c.origin.Session.calls, c)
-	delete(r.calls, c)
-	if len(r.calls) == 0 {
-		r.sweep.Stop()
-	}
-	if u := r.upstreams[c.upstream]; u != nil {
-		u.calls = slices.DeleteFunc(u.calls, func(other *Call) bool { return other == c })
-		r.dropUpstream(c.upstream)
-	}
+	r.removeCallLocked(c)
 }
 
-// halt withdraws what is pending and lets nothing more begin.
-func (c *Call) halt(by CancelledBy) {
+// cancelQuestions withdraws the pending questions of the call, and no further ones
+// begin.
+func (c *Call) cancelQuestions(by CancelledBy) {
 	c.router.mu.Lock()
 	c.over = true
-	waiting := slices.Clone(c.entries)
+	pending := slices.Clone(c.questions) // finish changes the list
 	c.router.mu.Unlock()
-	for _, e := range waiting {
-		e.finish(c.router.cancelled(by, context.Cause(c.ctx)))
+	for _, p := range pending {
+		p.finishCancelled(by, context.Cause(c.ctx))
 	}
 }
 
@@ -154,19 +142,20 @@ func (c *Call) Relate(id protocol.ID) {
 	c.related = id
 }
 
-// Lost says that the way back to the client is gone for good. Questions that are
-// pending fail with err as their cause; the call goes on. A host whose clients
-// can come back and answer does not call it.
+// Lost reports that the stream to the client is lost for good. Pending questions fail
+// with err as their cause; the call goes on. A host whose clients can reconnect and
+// answer does not call it.
 func (c *Call) Lost(err error) {
 	c.router.mu.Lock()
-	waiting := slices.Clone(c.entries)
+	pending := slices.Clone(c.questions) // finish changes the list
 	c.router.mu.Unlock()
-	for _, e := range waiting {
-		e.finish(failed(ReasonStreamLost, protocol.Errorf(protocol.CodeInternalError, "The client's stream was lost"), err))
+	for _, p := range pending {
+		wire := protocol.Errorf(protocol.CodeInternalError, "The client's stream was lost")
+		p.finish(failedOutcome(ReasonStreamLost, wire, err))
 	}
 }
 
-// Origin returns what Begin was told, with the principal filled in.
+// Origin returns the origin that was given to Begin, with the principal filled in.
 func (c *Call) Origin() Origin { return c.origin }
 
 // UpstreamCapabilities are what a gateway may declare to the upstream for this
@@ -180,4 +169,89 @@ func (c *Call) capabilities() protocol.ClientCapabilities {
 		return *c.origin.Capabilities
 	}
 	return c.origin.Session.info.Capabilities
+}
+
+// checkCapabilities refuses what the client of the call has not declared. It is called
+// before the question is read, with an empty kind, and again when its kind is known.
+func (c *Call) checkCapabilities(kind protocol.InputKind) *Error {
+	version := c.origin.Session.info.Version
+	form, url := supportedModes(c.capabilities(), version)
+	if c.via.frames != nil && version.Era() == protocol.Modern {
+		form, url = false, false // servers send no requests there
+	}
+	switch {
+	case !form && !url:
+		return newRefusal(ReasonCapability, protocol.Errorf(
+			protocol.CodeMethodNotFound, "Client does not support elicitation"))
+	case kind == protocol.KindElicitForm && !form:
+		return newRefusal(ReasonMode, protocol.Errorf(
+			protocol.CodeInvalidParams, "Client does not support form elicitation"))
+	case kind == protocol.KindElicitURL && !url:
+		return newRefusal(ReasonMode, protocol.Errorf(
+			protocol.CodeInvalidParams, "Client does not support URL elicitation"))
+	}
+	return nil
+}
+
+// checkUsable refuses a question of a call that is over, or of an upstream's request,
+// ctx, that has ended.
+func (c *Call) checkUsable(ctx context.Context) *Error {
+	c.router.mu.Lock()
+	refused := c.checkUsableLocked()
+	c.router.mu.Unlock()
+	if refused == nil && ctx.Err() != nil {
+		refused = noSessionError(ReasonNoSession, context.Cause(ctx))
+	}
+	return refused
+}
+
+// checkUsableLocked is called with router.mu held.
+func (c *Call) checkUsableLocked() *Error {
+	switch {
+	case c.router.draining:
+		return c.router.shutdownError()
+	case c.over, c.origin.Session.detached:
+		return noSessionError(ReasonNoSession, nil)
+	}
+	return nil
+}
+
+// startSweepLocked starts the timer of reportLeakedCalls with the first call. It runs
+// only while there are calls.
+func (r *Router) startSweepLocked() {
+	switch {
+	case len(r.calls) > 1:
+	case r.sweep == nil:
+		r.sweep = time.AfterFunc(r.opts.SweepInterval, r.reportLeakedCalls)
+	default:
+		r.sweep.Reset(r.opts.SweepInterval)
+	}
+}
+
+// reportLeakedCalls reports calls that were over already at the last sweep and that
+// their host has not ended. It does not end them: that would cut off what the host
+// still does with them.
+func (r *Router) reportLeakedCalls() {
+	var leaked []*Call
+	r.mu.Lock()
+	for c := range r.calls {
+		if c.overBefore {
+			leaked = append(leaked, c)
+		}
+		c.overBefore = c.over || c.origin.Session.detached
+	}
+	if len(r.calls) > 0 && !r.draining {
+		r.sweep.Reset(r.opts.SweepInterval)
+	}
+	r.mu.Unlock()
+	if !r.recordsEvents() {
+		return
+	}
+	for _, c := range leaked {
+		e := Event{
+			Kind: EventLeaked, Time: time.Now(), Upstream: c.upstream, Duration: time.Since(c.began),
+		}
+		c.describeIn(&e)
+		r.emitEvent(&e)
+	}
 }

@@ -10,19 +10,20 @@ import (
 // Pause is an [Origin.PauseClock]. Its methods may be called concurrently.
 type ToolClock struct {
 	mu      sync.Mutex
-	left    time.Duration // while stopped; else as of since
-	since   time.Time
-	pauses  int
+	left    time.Duration // of the limit: now while paused, else at since
+	since   time.Time     // when the clock last started to run
+	pauses  int           // that have not ended
 	timer   *time.Timer
-	stopped bool
+	stopped bool // by cancel
 }
 
-// NewToolClock returns a copy of ctx that ends with
-// [context.DeadlineExceeded] as its cause after limit, and the clock that tells
-// the time. The time between a Pause and its resume does not count. cancel frees
-// what the clock holds, as that of [context.WithCancel] does. A limit of 0 or
-// less has passed at once.
-func NewToolClock(ctx context.Context, limit time.Duration) (_ context.Context, _ *ToolClock, cancel context.CancelFunc) {
+// NewToolClock returns a copy of ctx that ends with [context.DeadlineExceeded] as its
+// cause after limit, and its clock. The time between a Pause and its resume does not
+// count. cancel ends the context and frees its timer. A limit of 0 or less has passed at
+// once.
+func NewToolClock(
+	ctx context.Context, limit time.Duration,
+) (_ context.Context, _ *ToolClock, cancel context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
 	c := &ToolClock{left: limit, since: time.Now()}
 	c.timer = time.AfterFunc(limit, func() {
@@ -51,10 +52,10 @@ func (c *ToolClock) Pause() (resume func()) {
 		c.timer.Stop()
 		c.left -= time.Since(c.since)
 	}
-	return sync.OnceFunc(c.resume)
+	return sync.OnceFunc(c.endPause)
 }
 
-func (c *ToolClock) resume() {
+func (c *ToolClock) endPause() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.pauses--; c.pauses == 0 && !c.stopped {

@@ -2,6 +2,7 @@ package elicitation
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -11,85 +12,160 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
+// Via is how questions reach the client while one of its requests runs. It is made
+// by [Frames] or [Asks]; the zero Via leaves delivery to the host, which then uses
+// [Call.Offer] alone.
+type Via struct {
+	frames FrameDeliverer
+	asker  Asker
+}
+
+// Frames is the Via of hosts that write frames themselves. The router makes the
+// request and owns its id; the client's response goes to [Router.Complete].
+func Frames(d FrameDeliverer) Via { return Via{frames: d} }
+
+// Asks is the Via of hosts whose SDK writes a request and waits for the response
+// in one call.
+func Asks(a Asker) Via { return Via{asker: a} }
+
+// A FrameDeliverer writes messages on the stream of one request of a client, in
+// the order in which it is called.
+type FrameDeliverer interface {
+	// Deliver returns nil once the transport has accepted m: then, and only
+	// then, the question counts as delivered. It gets an elicitation/create
+	// request, or a notification that withdraws one or reports a visit
+	// complete. It should return when ctx ends; one that does not holds up a
+	// goroutine but no question. Calls may overlap.
+	Deliver(ctx context.Context, m protocol.Message) error
+}
+
+// DeliverFunc is a function that is a [FrameDeliverer].
+type DeliverFunc func(ctx context.Context, m protocol.Message) error
+
+// Deliver calls f.
+func (f DeliverFunc) Deliver(ctx context.Context, m protocol.Message) error { return f(ctx, m) }
+
+// An Asker puts a question to the client of one request and waits.
+type Asker interface {
+	// Ask returns the client's result, a JSON object, as it came. It calls
+	// delivered, from any goroutine, when the transport has accepted the
+	// question; one that cannot know does not call it, and the router then
+	// never claims a delivery before the answer proves it.
+	//
+	// An error that is, or wraps, a [*protocol.Error] is the client's own
+	// refusal and goes upstream as it is; any other means that the client
+	// could not be reached.
+	//
+	// The context has the values of the one given to [Router.Begin] and ends
+	// when the question does, whatever ends it. Calls may overlap.
+	Ask(ctx context.Context, q Asked, delivered func()) (json.RawMessage, error)
+}
+
+// A ProgressDeliverer is an [Asker] that also writes progress notifications on the
+// stream of the client's request. The router delivers heartbeats and what
+// [Call.RelayProgress] relays by it; the client of any other Asker gets neither.
+type ProgressDeliverer interface {
+	// DeliverProgress returns nil once the transport has accepted p, whose token is
+	// the client's. The context has the values of the one given to [Router.Begin].
+	// DeliverProgress should return when it ends; one that does not holds up the end
+	// of the call for a second. One call of it ends before the next begins.
+	DeliverProgress(ctx context.Context, p *protocol.Progress) error
+}
+
+// AskFunc is a function that is an [Asker].
+type AskFunc func(ctx context.Context, q Asked, delivered func()) (json.RawMessage, error)
+
+// Ask calls f.
+func (f AskFunc) Ask(ctx context.Context, q Asked, delivered func()) (json.RawMessage, error) {
+	return f(ctx, q, delivered)
+}
+
+// Asked is a question as an [Asker] is to put it.
+type Asked struct {
+	// ID is the router's id of the question, 32 hexadecimal digits, as logs
+	// have it. An SDK gives the request on the wire an id of its own.
+	ID string
+	// Params are the parameters of elicitation/create as the client's revision
+	// spells them. They must not be modified.
+	Params json.RawMessage
+	// Question is the same, decoded: a [*protocol.ElicitForm] or a
+	// [*protocol.ElicitURL].
+	Question protocol.InputRequest
+}
+
 var (
 	errNoVia = errors.New("elicitation call: Begin was given no Via: use Offer")
 	errStuck = errors.New("elicitation: the transport did not take the question in time")
 )
 
-// withdrawTimeout bounds the attempt to tell a client that nobody waits for its
-// answer any more.
+// withdrawTimeout bounds the attempt to tell a client that its answer is no longer
+// needed.
 const withdrawTimeout = time.Second
 
-// begin returns the context of a delivery: the call's values, ending with the
-// question. It reports false when the question has ended already.
-func (e *entry) begin() (context.Context, bool) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(e.call.ctx))
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.state.terminal() {
+// deliveryContext returns the context of a delivery: it has the values of the call's
+// context, and finish cancels it. ok is false when the question has ended already.
+func (p *pendingQuestion) deliveryContext() (_ context.Context, ok bool) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(p.call.ctx))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state.isTerminal() {
 		cancel()
 		return ctx, false
 	}
-	e.abandon = cancel
+	p.cancelDelivery = cancel
 	return ctx, true
 }
 
-// deliver writes the request by the call's frames. It runs on a goroutine of its
-// own, since a transport that is stuck must not keep the upstream waiting
-// longer than the question lasts.
-func (e *entry) deliver(wire *protocol.Request) {
+// deliverByFrames writes the request by the call's frames. It runs on a goroutine of
+// its own, since a transport that is stuck must not keep the upstream waiting longer
+// than the question lasts.
+func (p *pendingQuestion) deliverByFrames(request *protocol.Request) {
 	stack.Grow()
-	ctx, ok := e.begin()
+	ctx, ok := p.deliveryContext()
 	if !ok {
 		return
 	}
-	err := guarded(func() error { return e.call.via.frames.Deliver(ctx, wire) })
+	err := recoverToError(func() error { return p.call.via.frames.Deliver(ctx, request) })
 	if err != nil {
-		e.undelivered(err)
+		p.failDelivery(err)
 		return
 	}
-	if e.delivered() {
-		e.withdrawLate()
+	if p.markDelivered() {
+		p.withdrawLate()
 	}
 }
 
-// withdrawLate takes back a question that went out although nobody waited for it
-// any more.
-func (e *entry) withdrawLate() {
-	sendWithdrawal(e.call.via.frames, withdrawal(e.id, "nobody waits for the answer any more"))
-}
-
-// ask has the call's Asker put the question. It runs on a goroutine of its own
-// for the same reason.
-func (e *entry) ask(wire *protocol.Request) {
+// deliverByAsker has the call's Asker put the question and return the answer. It runs
+// on a goroutine of its own for the same reason.
+func (p *pendingQuestion) deliverByAsker(request *protocol.Request) {
 	stack.Grow()
-	ctx, ok := e.begin()
+	ctx, ok := p.deliveryContext()
 	if !ok {
 		return
 	}
-	asked := Asked{ID: hexID(e.id), Params: wire.Params}
+	asked := Asked{ID: hexID(p.id), Params: request.Params}
 	var raw []byte
-	err := guarded(func() (err error) {
-		if asked.Question, err = protocol.DecodeInputRequest(protocol.MethodElicit, wire.Params); err != nil {
+	err := recoverToError(func() (err error) {
+		asked.Question, err = protocol.DecodeInputRequest(protocol.MethodElicit, request.Params)
+		if err != nil {
 			return err
 		}
-		raw, err = e.call.via.asker.Ask(ctx, asked, func() { e.delivered() })
+		raw, err = p.call.via.asker.Ask(ctx, asked, func() { p.markDelivered() })
 		return err
 	})
 	if err == nil {
-		e.settle(raw)
+		p.finishByReply(p.readResult(raw))
 		return
 	}
 	if wire, ok := protocol.AsError(err); ok {
-		e.refuse(wire)
+		p.finishByReply(p.readError(wire))
 		return
 	}
-	e.undelivered(err)
+	p.failDelivery(err)
 }
 
-// guarded runs code of the host's, on a goroutine where a panic would end the
-// process.
-func guarded(f func() error) (err error) {
+// recoverToError runs code of the host where a panic would end the process.
+func recoverToError(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("elicitation: delivery panicked: %v", p)
@@ -98,25 +174,36 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// withdrawal is the notification that takes a question back, nil when there is
-// nothing to take back. By the router's own frames it is sent here, in the
-// background. e.mu is held, and so is the question's slot.
-func (e *entry) withdrawal(was state, end ending) *protocol.Notification {
-	if end.replied || end.state == stateFailed || e.call.via.asker != nil {
-		return nil // an Asker sees its context end, and says so as its SDK does
+// withdrawLocked withdraws the question from the client, which may still have it open.
+// before is the state that it had until now. It is called while the question holds its
+// slot, so that Shutdown waits for what is sent here.
+//
+// Who sends the notification depends on who delivers the question: the host gets it as
+// the result; an Asker sees its context end; by the router's own frames it is sent in
+// the background, or by withdrawLate when the delivery is still in flight.
+func (p *pendingQuestion) withdrawLocked(before state, out outcome) *protocol.Notification {
+	if out.replied || out.state == stateFailed || p.call.via.asker != nil {
+		return nil
 	}
-	n := withdrawal(e.id, end.explanation())
-	if !e.byRouter {
+	n := withdrawalNotification(p.id, out.withdrawalReason())
+	if !p.routerDelivers {
 		return n
 	}
-	if was == stateDelivered {
-		e.withdrawn = true
-		e.router.sending.Go(func() { sendWithdrawal(e.call.via.frames, n) })
+	if before == stateDelivered {
+		p.withdrawalSent = true
+		p.router.withdrawals.Go(func() { sendWithdrawal(p.call.via.frames, n) })
 	}
-	return nil // else whoever delivers sends it, if the question goes out after all
+	return nil
 }
 
-func withdrawal(id protocol.ID, reason string) *protocol.Notification {
+// withdrawLate withdraws a question whose delivery was in flight when it ended, and
+// succeeded after all.
+func (p *pendingQuestion) withdrawLate() {
+	n := withdrawalNotification(p.id, "nobody waits for the answer any more")
+	sendWithdrawal(p.call.via.frames, n)
+}
+
+func withdrawalNotification(id protocol.ID, reason string) *protocol.Notification {
 	params, err := jsonx.Encode(protocol.Cancelled{RequestID: id, Reason: reason})
 	if err != nil {
 		return nil // cannot be: an id and a constant
@@ -124,23 +211,24 @@ func withdrawal(id protocol.ID, reason string) *protocol.Notification {
 	return &protocol.Notification{Method: protocol.NotifyCancelled, Params: params}
 }
 
+// sendWithdrawal ignores errors: a client that is gone need not be told.
 func sendWithdrawal(frames FrameDeliverer, n *protocol.Notification) {
 	if n == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 	defer cancel()
-	_ = guarded(func() error { return frames.Deliver(ctx, n) }) // a client that is gone need not be told
+	_ = recoverToError(func() error { return frames.Deliver(ctx, n) })
 }
 
-// explanation tells the client why its answer is not needed.
-func (end ending) explanation() string {
+// withdrawalReason tells the client why its answer is not needed.
+func (out outcome) withdrawalReason() string {
 	switch {
-	case end.state == stateTimedOut:
+	case out.state == stateTimedOut:
 		return "the question timed out"
-	case end.err != nil && end.err.By == ByUpstream:
+	case out.err != nil && out.err.By == ByUpstream:
 		return "the server withdrew the question"
-	case end.err != nil && end.err.By == ByShutdown:
+	case out.err != nil && out.err.By == ByShutdown:
 		return "the gateway is shutting down"
 	}
 	return "the request that asked has ended"

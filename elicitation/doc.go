@@ -4,16 +4,19 @@
 // A gateway stands between clients and upstream servers. While it serves a
 // client's tools/call by calling a tool upstream, the upstream may send
 // elicitation/create: the person behind that client, and nobody else, is to be
-// asked. A [Router] keeps the books for that. The gateway tells it which sessions
-// there are, which call upstream is made for which request of which client, and
-// hands it the frames that come in.
+// asked. A [Router] finds that client. The gateway registers with it the sessions of
+// its clients and the calls that it makes upstream for their requests, and hands it the
+// frames that come in.
 //
 //	router, err := elicitation.New(&elicitation.Options{Logger: logger, Registerer: registry})
-//	session, err := router.Attach(elicitation.SessionInfo{ID: id, Principal: who, Capabilities: declared})
+//	session, err := router.Attach(elicitation.SessionInfo{
+//		ID: id, Principal: who, Capabilities: declared,
+//	})
 //	defer session.Detach()
 //
 //	// For each request that is passed on:
-//	call, err := router.Begin(ctx, elicitation.Origin{Session: session}, elicitation.Frames(stream), upstream)
+//	origin := elicitation.Origin{Session: session}
+//	call, err := router.Begin(ctx, origin, elicitation.Frames(stream), upstream)
 //	defer call.End()
 //
 //	// When the upstream asks:
@@ -32,23 +35,23 @@
 // [Router.Exclusive].
 //
 // An upstream of revision 2025-11-25 may answer the call itself with error -32042
-// and say later that a visit is over: [Call.URLRequired] and
-// [Router.ElicitationCompleted] take both to the right client.
+// and notify later that the person has finished at the URL: [Call.URLRequired] and
+// [Router.ElicitationCompleted] pass both on to the right client.
 //
 // # What is guaranteed
 //
-//   - A question goes to the client of one call. When it cannot be told which,
-//     it is refused ([ErrAmbiguousOrigin]).
+//   - A question goes to the client of one call. When more than one call could have
+//     caused it, it is refused ([ErrAmbiguousOrigin]).
 //   - Nothing is sent to a client that has not declared the mode: -32601 when it
 //     has not declared elicitation at all, -32602 when not this mode. An empty
 //     elicitation object means form mode.
 //   - Ids on the client's side are 128 random bits of the router's. A reply
 //     counts only from the session and the principal that was asked; all others
-//     leave the question as it is. [Disposition] says what a reply was.
-//   - A question has one outcome, whatever arrives at the same moment, and with
-//     it goes one log entry, one count, and its slot.
-//   - A router that is full refuses and says when to try again. It never drops
-//     what is pending.
+//     leave the question as it is. [Disposition] says what became of a reply.
+//   - A question has one outcome, whatever arrives at the same moment. It is logged
+//     once and counted once, and frees the question's slot.
+//   - A router that is full refuses questions and says when to try again. It never
+//     drops pending ones.
 //   - Of the client's result only the action, the content of an accept, and
 //     _meta are passed on, decoded strictly and encoded anew; of _meta, in both
 //     directions, not what the protocol reserves for one connection. Content that
@@ -57,18 +60,17 @@
 //
 // # While a person thinks
 //
-// The client's request waits while a question of its call is open. Middleware that
-// watches for that hears of it, as package roundtrip says. A question that nobody
-// answers ends after [Options].Timeout; progress on the question starts that anew,
-// up to [Options].MaxTimeout.
+// The client's request waits while a question of its call is pending. Middleware can
+// watch for that: see package roundtrip. A question without an answer ends after
+// [Options].Timeout; progress on the question restarts the timeout, up to
+// [Options].MaxTimeout.
 //
 // Where [Origin] names a ProgressToken the client gets heartbeats on it
 // ([Options].Heartbeat): progress with the upstream's last value and an ever smaller
 // fraction, until the last question is answered, and none after [Call.End]. They go
-// out by [Frames], or by an [Asker] that is a [ProgressDeliverer]. Values must rise
-// whoever reports them, so the host passes what the upstream reports to
-// [Call.RelayProgress], and sends no progress on that token itself. Heartbeats extend
-// no question.
+// out by [Frames], or by an [Asker] that is a [ProgressDeliverer]. The values on a token
+// must rise, so the host passes the upstream's progress to [Call.RelayProgress] and sends
+// none on that token itself. Heartbeats do not extend a question.
 //
 // # Limits
 //
@@ -82,9 +84,10 @@
 // With [Options.Logger] each event is one entry named elicitation.created,
 // elicitation.delivered, elicitation.completed, elicitation.timeout,
 // elicitation.error, elicitation.cancelled or elicitation.rejected, with the
-// fields event, which repeats that name, request_id, upstream_session, downstream_session, message, action and
-// duration_ms, and where they say more mode, call_id, reason, by, code, violation
-// and error. elicitation.leaked tells of a call whose host forgot [Call.End].
+// fields event, which repeats that name, request_id, upstream_session,
+// downstream_session, message, action and duration_ms, and where they apply mode,
+// call_id, reason, by, code, violation and error. elicitation.leaked reports a call
+// whose host forgot [Call.End].
 // message is the text of the question, escaped and cut at 256 characters unless
 // a [Redactor] replaces it. Answers and URLs are in no log, metric or error.
 //
@@ -104,11 +107,11 @@
 // # Replicas
 //
 // Routers of several replicas that share a [Bus] find each other's questions: a
-// reply may arrive at any of them. Without one a router is alone.
+// reply may arrive at any of them. Without a bus a router knows its own alone.
 //
 // # Concurrency and contexts
 //
-// Everything may be used by any number of goroutines. The context given to
-// [Router.Begin] is the client's request, the one given to [Call.Elicit] the
-// upstream's; the question ends with whichever ends first.
+// All types are safe for concurrent use. The context given to [Router.Begin] is that of
+// the client's request, the one given to [Call.Elicit] that of the upstream's; the
+// question ends with whichever ends first.
 package elicitation

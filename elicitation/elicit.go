@@ -14,44 +14,47 @@ type ElicitOptions struct {
 	// UpstreamID is the id of the upstream's request, by which
 	// [Router.CancelUpstream] finds the question. Zero: it cannot be found.
 	UpstreamID protocol.ID
-	// Related is the id of the call upstream that the question belongs to,
-	// where the transport tells: the stream that it came on. CallID is the same
-	// in the host's terms. [Router.ElicitFrom] alone uses them. Zero: not known.
+	// Related is the id of the call upstream that the question belongs to, where
+	// the transport knows it from the stream. CallID is the same in the host's
+	// terms. [Router.ElicitFrom] alone uses them. Zero: not known.
 	Related protocol.ID
 	CallID  string
 	// Timeout is how long the client may take to answer, 0: Options.Timeout.
 	// More than Options.MaxTimeout counts as that.
 	Timeout time.Duration
 	// Progress gets what the client reports about the question, with the
-	// upstream's own progress token, if the upstream gave one. Nil: nobody
-	// listens. It must return promptly.
+	// upstream's own progress token, if the upstream gave one; nil drops it. It must
+	// return promptly.
 	Progress func(p *protocol.Progress)
 }
 
 // Elicit puts a question of the upstream to the client of this call, and to no
 // other, and waits for the answer. params are the parameters of
 // elicitation/create as they came. The result is the client's, decoded; its
-// content is unchanged but for [ValidateEnforce]. What the upstream is to get is [protocol.ElicitResult]
-// as JSON, never the client's own bytes: a decoder that folds case could read a
-// decline in them as an accept.
+// content is unchanged but for [ValidateEnforce]. What the upstream is to get is
+// [protocol.ElicitResult] as JSON, never the client's own bytes: a decoder that
+// folds case could read a decline in them as an accept.
 //
 // ctx is the upstream's request: when it ends, the question is withdrawn. The
 // error is an [*Error].
-func (c *Call) Elicit(ctx context.Context, params json.RawMessage, opts *ElicitOptions) (*protocol.ElicitResult, error) {
+func (c *Call) Elicit(
+	ctx context.Context, params json.RawMessage, opts *ElicitOptions,
+) (*protocol.ElicitResult, error) {
 	if c.via == (Via{}) {
-		return nil, c.refuse(params, failure(ReasonDelivery, "The client cannot be reached", errNoVia))
+		refused := newFailure(ReasonDelivery, "The client cannot be reached", errNoVia)
+		return nil, c.rejectQuestion(params, refused)
 	}
-	answers := make(chan Outcome, 1)
-	e, wire, err := c.offer(ctx, params, opts, func(o Outcome) { answers <- o })
+	outcomes := make(chan Outcome, 1)
+	p, request, err := c.openQuestion(ctx, params, opts, func(o Outcome) { outcomes <- o })
 	if err != nil {
 		return nil, err
 	}
 	if c.via.frames != nil {
-		go e.deliver(wire)
+		go p.deliverByFrames(request)
 	} else {
-		go e.ask(wire)
+		go p.deliverByAsker(request)
 	}
-	o := <-answers
+	o := <-outcomes
 	if o.Err != nil {
 		return nil, o.Err
 	}
@@ -63,10 +66,110 @@ func (c *Call) Elicit(ctx context.Context, params json.RawMessage, opts *ElicitO
 // the one call in flight on that connection. A related request id or a call id
 // in opts must match that of a call; when more than one remains, the question is
 // refused with [ErrAmbiguousOrigin]: it is never put to a client by guess.
-func (r *Router) ElicitFrom(ctx context.Context, upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions) (*protocol.ElicitResult, error) {
-	c, err := r.origin(upstream, params, opts)
+func (r *Router) ElicitFrom(
+	ctx context.Context, upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions,
+) (*protocol.ElicitResult, error) {
+	c, err := r.findCall(upstream, params, opts)
 	if err != nil {
 		return nil, err
 	}
 	return c.Elicit(ctx, params, opts)
+}
+
+// An Outcome is how a question ended. Exactly one of Result and Err is set.
+type Outcome struct {
+	// Result is the client's answer.
+	Result *protocol.ElicitResult
+	// Err says why there is none. It is an [*Error].
+	Err error
+	// Withdraw, if not nil, is a notification that the host sends to the client, on
+	// the stream of the question: its answer is no longer needed.
+	Withdraw *protocol.Notification
+}
+
+// Response returns the response to the upstream's request with the given id.
+func (o Outcome) Response(id protocol.ID) *protocol.Response {
+	if wire, ok := protocol.AsError(o.Err); ok {
+		return &protocol.Response{ID: id, Error: wire}
+	}
+	if o.Result != nil {
+		if result, err := o.Result.MarshalJSON(); err == nil {
+			return &protocol.Response{ID: id, Result: result}
+		}
+	}
+	// Not an outcome of a router's.
+	wire := protocol.Errorf(protocol.CodeInternalError, "internal error")
+	return &protocol.Response{ID: id, Error: wire}
+}
+
+// An Offered is a question that the host delivers itself. All methods may be
+// called concurrently.
+type Offered struct {
+	question *pendingQuestion
+	request  *protocol.Request
+}
+
+// Offer is [Call.Elicit] for hosts that shuffle frames: it returns at once with
+// the request to be sent to the client, and no goroutine waits. done is called
+// once, with the outcome, from whichever goroutine brings it about: [Router.Complete],
+// a timer, the end of a context; it should return promptly. It may be nil.
+//
+// The host calls [Offered.Delivered] or [Offered.Failed] when the transport has
+// taken the request or refused it. The error is an [*Error]; done is not called
+// then.
+func (c *Call) Offer(
+	ctx context.Context, params json.RawMessage, opts *ElicitOptions, done func(Outcome),
+) (*Offered, error) {
+	if done == nil {
+		done = func(Outcome) {}
+	}
+	p, request, err := c.openQuestion(ctx, params, opts, done)
+	if err != nil {
+		return nil, err
+	}
+	return &Offered{question: p, request: request}, nil
+}
+
+// OfferFrom is to [Call.Offer] what [Router.ElicitFrom] is to [Call.Elicit].
+func (r *Router) OfferFrom(
+	ctx context.Context, upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions,
+	done func(Outcome),
+) (*Offered, error) {
+	c, err := r.findCall(upstream, params, opts)
+	if err != nil {
+		return nil, err
+	}
+	return c.Offer(ctx, params, opts, done)
+}
+
+// Request is the request for the client. Its id is the router's.
+func (o *Offered) Request() *protocol.Request { return o.request }
+
+// Call is the call whose client is asked.
+func (o *Offered) Call() *Call { return o.question.call }
+
+// Delivered says that the transport has taken the request.
+func (o *Offered) Delivered() {
+	if p := o.question; p.markDelivered() && p.routerDelivers {
+		go p.withdrawLate() // finish leaves it to whoever delivers
+	}
+}
+
+// Failed says that the transport did not take the request. The question ends
+// with err as its cause.
+func (o *Offered) Failed(err error) { o.question.failDelivery(err) }
+
+// Cancel withdraws the question on behalf of the upstream.
+func (o *Offered) Cancel() { o.question.finishCancelled(ByUpstream, nil) }
+
+// CancelUpstream withdraws the question that the upstream asked on a connection
+// with the given id (ElicitOptions.UpstreamID), because the upstream cancelled
+// it. It reports whether there was one. The upstream gets no response to a
+// request that it has cancelled; the outcome is for the host alone.
+func (r *Router) CancelUpstream(upstream UpstreamKey, id protocol.ID) bool {
+	if id.IsZero() || upstream == "" {
+		return false
+	}
+	p := r.findQuestion(upstream, id)
+	return p != nil && p.finishCancelled(ByUpstream, nil)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -43,111 +42,6 @@ func TestElicit(t *testing.T) {
 				t.Errorf("completed{%s} is %v, want 1", test.action, n)
 			}
 		})
-	}
-}
-
-// The names of the fields are part of the contract.
-func TestLogFields(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(r.answers(s, yes)), "up")
-	defer call.End()
-	if _, err := call.Elicit(t.Context(), form("Deploy\nto prod?"), nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := call.Elicit(t.Context(), nil, nil); err == nil {
-		t.Error("nothing was asked, and that was not refused")
-	}
-	var id any
-	for _, e := range r.logs.All() {
-		f := e.ContextMap()
-		for _, name := range []string{"request_id", "upstream_session", "downstream_session", "message", "action", "duration_ms"} {
-			if _, ok := f[name]; !ok {
-				t.Errorf("%s has no field %s", e.Message, name)
-			}
-		}
-		if f["upstream_session"] != "up" || f["downstream_session"] != "s1" {
-			t.Errorf("%s names the sessions %v and %v", e.Message, f["upstream_session"], f["downstream_session"])
-		}
-		switch e.Message {
-		case "elicitation.rejected":
-			if f["reason"] != "invalid_question" || f["code"] != int64(-32602) {
-				t.Errorf("rejected for %v, %v", f["reason"], f["code"])
-			}
-			continue
-		case "elicitation.created":
-			id = f["request_id"]
-		case "elicitation.completed":
-			if f["action"] != "accept" {
-				t.Errorf("action is %v", f["action"])
-			}
-		}
-		if f["request_id"] != id || len(id.(string)) != 32 {
-			t.Errorf("%s has the id %v, want %v", e.Message, f["request_id"], id)
-		}
-		if f["message"] != `Deploy\nto prod?` {
-			t.Errorf("%s has the message %q", e.Message, f["message"])
-		}
-	}
-	r.wantEvents("created delivered completed rejected")
-}
-
-// What the upstream wrote reaches the client, and what is between the gateway
-// and the upstream does not.
-func TestParamsOnTheWayDown(t *testing.T) {
-	const sent = `{ "message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","x-hint":[1]}}},` +
-		`"x-new":{"k":1e2},"task":{"ttl":5},"elicitationId":"e","mode":"form",` +
-		`"_meta":{"progressToken":7,"example.com/k":1,"io.modelcontextprotocol/related-task":{"taskId":"t"}}}`
-	for _, test := range []struct {
-		version protocol.Version
-		want    string
-	}{
-		{protocol.V20251125, `{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","x-hint":[1]}}},` +
-			`"x-new":{"k":1e2},"mode":"form","_meta":{"example.com/k":1,"progressToken":ID}}`},
-		{protocol.V20250618, `{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","x-hint":[1]}}},` +
-			`"x-new":{"k":1e2},"_meta":{"example.com/k":1,"progressToken":ID}}`},
-	} {
-		t.Run(string(test.version), func(t *testing.T) {
-			r := newRig(t, elicitation.Options{})
-			s := r.attach(elicitation.SessionInfo{ID: "s1", Version: test.version})
-			sc := r.answers(s, `{"action":"accept","content":{"a":"x"}}`)
-			sc.version = string(test.version)
-			call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
-			defer call.End()
-			if _, err := call.Elicit(t.Context(), json.RawMessage(sent), nil); err != nil {
-				t.Fatal(err)
-			}
-			q := sc.requests()[0]
-			want := strings.ReplaceAll(test.want, "ID", q.ID.String())
-			if string(q.Params) != want || q.Method != "elicitation/create" {
-				t.Errorf("client got\n %s\nwant\n %s", q.Params, want)
-			}
-		})
-	}
-}
-
-// A URL keeps its elicitationId to the upstream's own connection.
-func TestElicitationIDIsReplaced(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	s := r.attach(elicitation.SessionInfo{ID: "s1"})
-	sc := r.answers(s, `{"action":"accept"}`)
-	var ids []string
-	for _, up := range []elicitation.UpstreamKey{"a", "b"} {
-		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), up)
-		if _, err := call.Elicit(t.Context(), visit("Sign in", "https://id.example/start", "1"), nil); err != nil {
-			t.Fatal(err)
-		}
-		call.End()
-	}
-	for _, q := range sc.requests() {
-		ask, err := protocol.DecodeInputRequest(q.Method, q.Params)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, ask.(*protocol.ElicitURL).ElicitationID)
-	}
-	if len(ids) != 2 || ids[0] == ids[1] || slices.Contains(ids, "1") {
-		t.Errorf("elicitationIds are %q, want two new ones", ids)
 	}
 }
 

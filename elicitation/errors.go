@@ -4,7 +4,16 @@ import (
 	"errors"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// Messages that hosts and upstreams may rely on.
+const (
+	// MessageNoSession is the text of the refusal when no client can be asked.
+	MessageNoSession = "No client session available"
+	// MessageTimeout is the text of the error when nobody answered in time.
+	MessageTimeout = "Elicitation timed out"
 )
 
 // A Reason says why a question was refused or failed. It is the label of the
@@ -68,9 +77,22 @@ var (
 	ErrCancelled       = errors.New("elicitation: cancelled")
 )
 
-// An Error says why a question has no answer. Its text is what the upstream is
-// to be told; [protocol.AsError] finds it in the form for the wire. [errors.Is]
-// tells the kinds apart.
+// The errors of a [Bus].
+var (
+	// ErrUnclaimed says that nobody owns the key: it never was claimed, was
+	// released, or its owner died and the claim has been freed since.
+	ErrUnclaimed = errors.New("elicitation bus: nobody owns the key")
+	// ErrOwnerGone says that the replica that owns the key is no longer there.
+	ErrOwnerGone = errors.New("elicitation bus: the replica that owns the key is gone")
+	// ErrClaimed says that another replica owns the key.
+	ErrClaimed = errors.New("elicitation bus: another replica owns the key")
+	// ErrBusClosed says that this replica has left the bus.
+	ErrBusClosed = errors.New("elicitation bus: closed")
+)
+
+// An Error says why a question has no answer. Its text is the message for the
+// upstream; [protocol.AsError] returns the error for the wire, and [errors.Is]
+// matches the kinds.
 type Error struct {
 	Reason Reason
 	// By is set when Reason is [ReasonCancelled].
@@ -79,12 +101,12 @@ type Error struct {
 	RequestID string
 	// RetryAfter is when it makes sense to ask again; 0 when it does not.
 	RetryAfter time.Duration
-	// Wire is what the upstream is to be told. It holds nothing of Err.
+	// Wire is the error for the upstream. It holds nothing of Err.
 	Wire *protocol.Error
 	// Err is the cause, for the host alone; it may be nil.
 	Err error
 
-	limit string // which is reached
+	limit string // the name of the one that is reached
 }
 
 // Error returns the message for the upstream.
@@ -93,7 +115,7 @@ func (e *Error) Error() string { return e.Wire.Message }
 // Unwrap returns the error for the wire, the kinds, and the cause.
 func (e *Error) Unwrap() []error {
 	all := append(make([]error, 0, 4), e.Wire)
-	if kind := e.kind(); kind != nil {
+	if kind := e.errorKind(); kind != nil {
 		all = append(all, kind)
 	}
 	if e.By == BySession {
@@ -108,7 +130,7 @@ func (e *Error) Unwrap() []error {
 	return all
 }
 
-func (e *Error) kind() error {
+func (e *Error) errorKind() error {
 	switch e.Reason {
 	case ReasonNoSession:
 		return ErrNoSession
@@ -138,10 +160,50 @@ func (e *Error) kind() error {
 	return nil
 }
 
-// Messages that hosts and upstreams may rely on.
-const (
-	// MessageNoSession is the text of the refusal when there is nobody to ask.
-	MessageNoSession = "No client session available"
-	// MessageTimeout is the text of the error when nobody answered in time.
-	MessageTimeout = "Elicitation timed out"
-)
+// logCause is what a log may say about the cause of a refusal. A cause that quotes the
+// question may not be there: it could be a URL.
+func (e *Error) logCause() string {
+	if e.limit != "" {
+		return "limit: " + e.limit
+	}
+	if e.Err == nil {
+		return ""
+	}
+	switch e.Reason {
+	case ReasonURLPolicy, ReasonBus, ReasonAmbiguous, ReasonDelivery:
+		return escapeForLog(hideURLSecrets(e.Err.Error()))
+	}
+	return ""
+}
+
+func newRefusal(reason Reason, wire *protocol.Error) *Error {
+	return &Error{Reason: reason, Wire: wire}
+}
+
+func newFailure(reason Reason, message string, err error) *Error {
+	wire := protocol.Errorf(protocol.CodeInternalError, "%s", message)
+	return &Error{Reason: reason, Wire: wire, Err: err}
+}
+
+// noSessionError refuses a question that no client can be asked.
+func noSessionError(reason Reason, err error) *Error {
+	wire := protocol.Errorf(protocol.CodeMethodNotFound, MessageNoSession)
+	return &Error{Reason: reason, Wire: wire, Err: err}
+}
+
+// invalidQuestionError refuses what an upstream sent. The upstream gets the text of err.
+func invalidQuestionError(reason Reason, err error) *Error {
+	wire := protocol.Errorf(protocol.CodeInvalidParams, "Invalid elicitation request: %v", err)
+	return &Error{Reason: reason, Wire: wire, Err: err}
+}
+
+// retryLaterError refuses what may be accepted after some time. limit names the limit
+// that is reached, if it is one.
+func retryLaterError(reason Reason, message, limit string, after time.Duration) *Error {
+	wire := quota.Refuse(quota.Limit(limit), after, "%s", message)
+	return &Error{Reason: reason, RetryAfter: after, Wire: wire, limit: limit}
+}
+
+func (r *Router) shutdownError() *Error {
+	return retryLaterError(ReasonShutdown, "The gateway is shutting down", "", r.opts.RetryAfter)
+}

@@ -1,13 +1,8 @@
 package elicitation
 
 import (
-	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"io"
-	"net"
-	"os"
-	"syscall"
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -26,13 +21,13 @@ const (
 	EventTimeout   EventKind = "elicitation.timeout"
 	EventError     EventKind = "elicitation.error"
 	EventCancelled EventKind = "elicitation.cancelled"
-	// EventRejected tells of a question that was turned away: it never existed.
+	// EventRejected reports a question that was refused: it never existed.
 	EventRejected EventKind = "elicitation.rejected"
-	// EventLeaked tells of a call that is over and that its host has not ended.
+	// EventLeaked reports a call that is over and that its host has not ended.
 	EventLeaked EventKind = "elicitation.leaked"
 )
 
-// An Event tells what happened to a question. It never holds answers or URLs.
+// An Event reports what happened to a question. It never holds answers or URLs.
 type Event struct {
 	Kind EventKind
 	Time time.Time
@@ -77,21 +72,22 @@ type AuditSink interface {
 	Audit(e Event)
 }
 
-// recording tells whether anybody wants events.
-func (r *Router) recording() bool { return r.opts.Logger != nil || r.opts.Audit != nil }
+// recordsEvents reports whether the host wants events. Without it no text is redacted
+// and no Event is made.
+func (r *Router) recordsEvents() bool { return r.opts.Logger != nil || r.opts.Audit != nil }
 
-func (r *Router) emit(e *Event) {
+func (r *Router) emitEvent(e *Event) {
 	if r.opts.Logger != nil {
-		r.sheltered("logger", func() { writeLog(r.opts.Logger, e) })
+		r.callHost("logger", func() { writeLog(r.opts.Logger, e) })
 	}
 	if r.opts.Audit != nil {
-		r.sheltered("audit sink", func() { r.opts.Audit.Audit(*e) })
+		r.callHost("audit sink", func() { r.opts.Audit.Audit(*e) })
 	}
 }
 
-// sheltered runs code of the host's where a panic would leave a question without
-// its end, locked, or would end the process from a timer. The panic is logged.
-func (r *Router) sheltered(what string, f func()) {
+// callHost runs code of the host where a panic would leave a question locked or without
+// its end, or would end the process from a timer. The panic is logged.
+func (r *Router) callHost(what string, f func()) {
 	defer func() {
 		p := recover()
 		if p == nil || r.opts.Logger == nil {
@@ -99,80 +95,69 @@ func (r *Router) sheltered(what string, f func()) {
 		}
 		defer func() { _ = recover() }() // it may be the logger that panics
 		kind := fmt.Sprintf("%T", p)     // the text may hold an answer
-		r.opts.Logger.Error("elicitation: "+what+" panicked", zap.String("error", kind), zap.Stack("stack"))
+		message := "elicitation: " + what + " panicked"
+		r.opts.Logger.Error(message, zap.String("error", kind), zap.Stack("stack"))
 	}()
 	f()
 }
 
-// quoting makes fit for logs what a transport says of a question that it could not
-// take: it may quote it.
-func (r *Router) quoting(err error) (text string) {
-	r.sheltered("redactor", func() { text = r.redacted(withoutQuery(err.Error())) })
-	return text
+// describeIn fills in what an event has of its call.
+func (c *Call) describeIn(e *Event) {
+	e.Session, e.Principal = c.origin.Session.logName, c.origin.Principal
+	e.CallID, e.Request = c.origin.CallID, c.origin.Request
 }
 
-// describe fills in what a call knows.
-func (c *Call) describe(e *Event) {
-	e.Session, e.Principal, e.CallID, e.Request = c.origin.Session.log, c.origin.Principal, c.origin.CallID, c.origin.Request
-}
-
-// event tells of a change of state. e.mu is held.
-func (e *entry) event(kind EventKind, end *ending) {
-	if !e.router.recording() {
+// emitStateLocked emits the event of a change of state, with the outcome if the state is
+// terminal.
+func (p *pendingQuestion) emitStateLocked(kind EventKind, out *outcome) {
+	if !p.router.recordsEvents() {
 		return
 	}
-	ev := Event{
-		Kind: kind, Time: time.Now(), RequestID: hexID(e.id), Upstream: e.call.upstream, Mode: e.kind, Message: e.message,
+	e := Event{
+		Kind: kind, Time: time.Now(), RequestID: hexID(p.id), Upstream: p.call.upstream,
+		Mode: p.kind, Message: p.message,
 	}
-	ev.Duration = ev.Time.Sub(e.created)
-	e.call.describe(&ev)
-	if end != nil {
-		ev.Violation = logged(end.detail)
-		if end.result != nil {
-			ev.Action = end.result.Action
-		}
-		if err := end.err; err != nil {
-			ev.By, ev.Code = err.By, err.Wire.Code
-			if end.state == stateFailed {
-				ev.Reason = err.Reason
-			}
-			ev.Err = e.explainFailure(err)
-		}
+	e.Duration = e.Time.Sub(p.created)
+	p.call.describeIn(&e)
+	if out != nil {
+		p.describeOutcome(out, &e)
 	}
-	e.router.emit(&ev)
+	p.router.emitEvent(&e)
 }
 
-// explainFailure says what caused the end of a question, fit for logs.
-func (e *entry) explainFailure(err *Error) string {
-	switch {
-	case err.Err == nil:
-		return ""
-	case err.Reason == ReasonDelivery && e.call.via.asker != nil:
-		return kindOf(err.Err) // an SDK's error may quote the answer that it could not read
-	case err.Reason == ReasonDelivery, err.Reason == ReasonStreamLost:
-		return e.router.quoting(err.Err)
-	case err.Reason == ReasonInvalidReply:
-		return logged(err.Err.Error()) // a text of ours that quotes nothing
+func (p *pendingQuestion) describeOutcome(out *outcome, e *Event) {
+	e.Violation = escapeForLog(out.detail)
+	if out.result != nil {
+		e.Action = out.result.Action
 	}
-	return ""
+	if out.err == nil {
+		return
+	}
+	e.By, e.Code = out.err.By, out.err.Wire.Code
+	if out.state == stateFailed {
+		e.Reason = out.err.Reason
+	}
+	e.Err = p.explainFailure(out.err)
 }
 
-// kindOf describes an error without its text: as one that everybody knows, by the
-// operating system's number, or else by the type of what lies at its root.
-func kindOf(err error) string {
-	for _, known := range [...]error{
-		errStuck, context.DeadlineExceeded, context.Canceled, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe,
-		net.ErrClosed, os.ErrDeadlineExceeded,
-	} {
-		if errors.Is(err, known) {
-			return known.Error()
-		}
+// rejectQuestion records that a question was refused before it existed, and returns the
+// refusal.
+func (c *Call) rejectQuestion(params json.RawMessage, refused *Error) error {
+	e := Event{Upstream: c.upstream}
+	c.describeIn(&e)
+	return c.router.recordRejection(refused, e, params)
+}
+
+// recordRejection counts and logs a refusal, and returns it. Every refusal passes here
+// once. e says where it happened, as far as is known.
+func (r *Router) recordRejection(refused *Error, e Event, params json.RawMessage) error {
+	r.metrics.countRejected(refused.Reason)
+	if !r.recordsEvents() {
+		return refused
 	}
-	if number, ok := errors.AsType[syscall.Errno](err); ok {
-		return number.Error()
-	}
-	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(inner) {
-		err = inner
-	}
-	return fmt.Sprintf("error of type %T", err)
+	e.Kind, e.Time, e.Reason = EventRejected, time.Now(), refused.Reason
+	e.Code, e.Err = refused.Wire.Code, refused.logCause()
+	e.Message = r.redactMessage(peekMessage(params))
+	r.emitEvent(&e)
+	return refused
 }

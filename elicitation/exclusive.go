@@ -6,17 +6,18 @@ import (
 	"sync"
 )
 
-// maxQueue is how many calls may wait for one connection. Beyond it, a call
-// would wait for longer than anybody does.
-const maxQueue = 100
+// maxWaitingTurns is how many calls may wait for one connection. Beyond it, a call
+// would wait for longer than any client does.
+const maxWaitingTurns = 100
 
-// A queue lets one call at a time use a connection. It is guarded by router.mu.
-type queue struct {
+// A turnQueue gives a connection to one call at a time, in the order of arrival. It is
+// guarded by router.mu.
+type turnQueue struct {
 	held    bool
 	waiting []chan struct{} // each is closed when its turn has come
 }
 
-// Exclusive waits until nobody else holds the connection and then holds it until
+// Exclusive waits until no other call holds the connection and then holds it until
 // release is called: with one call in flight at a time [Router.ElicitFrom] always
 // knows whom to ask. Turns come in the order of arrival. The error is that of
 // ctx, or an [*Error] that is [ErrCapacity] when too many wait already, or
@@ -34,61 +35,74 @@ type queue struct {
 //	}
 //	defer release()
 //	call, err := router.Begin(ctx, origin, via, upstream)
-func (r *Router) Exclusive(ctx context.Context, upstream UpstreamKey) (release func(), err error) {
+func (r *Router) Exclusive(
+	ctx context.Context, upstream UpstreamKey,
+) (release func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	release = sync.OnceFunc(func() { r.passOn(upstream) })
-	r.mu.Lock()
-	if r.draining {
-		r.mu.Unlock()
-		return nil, r.refuseTurn(upstream, r.shuttingDown())
+	turn, refused := r.queueTurn(upstream)
+	if refused != nil {
+		return nil, r.recordRejection(refused, Event{Upstream: upstream}, nil)
 	}
-	q := &r.upstreamAt(upstream).queue
-	if !q.held {
-		q.held = true
-		r.mu.Unlock()
-		return release, nil
-	}
-	if len(q.waiting) >= maxQueue {
-		r.mu.Unlock()
-		return nil, r.refuseTurn(upstream, later(ReasonCapacity, "Too many calls wait for the connection", "queue", r.opts.RetryAfter))
-	}
-	turn := make(chan struct{})
-	q.waiting = append(q.waiting, turn)
-	r.mu.Unlock()
+	release = sync.OnceFunc(func() { r.passTurn(upstream) })
 	select {
 	case <-turn:
 		return release, nil
 	case <-ctx.Done():
 	}
-	r.mu.Lock()
-	before := len(q.waiting)
-	q.waiting = slices.DeleteFunc(q.waiting, func(other chan struct{}) bool { return other == turn })
-	gone := len(q.waiting) < before
-	r.mu.Unlock()
-	if !gone { // the turn came at the same moment
+	if !r.leaveQueue(upstream, turn) { // the turn came at the same moment
 		release()
 	}
 	return nil, context.Cause(ctx)
 }
 
-// refuseTurn records that a call does not get the connection, as a question that
-// was turned away: it cannot be asked. r.mu is not held.
-func (r *Router) refuseTurn(upstream UpstreamKey, err *Error) error {
-	return r.rejected(err, Event{Upstream: upstream}, nil)
-}
-
-// passOn gives the connection to whoever has waited longest.
-func (r *Router) passOn(upstream UpstreamKey) {
+// queueTurn returns a channel that is closed when the caller's turn has come, at once
+// where nobody holds the connection.
+func (r *Router) queueTurn(upstream UpstreamKey) (turn chan struct{}, refused *Error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	q := &r.upstreams[upstream].queue
-	if len(q.waiting) == 0 {
-		q.held = false
-		r.dropUpstream(upstream)
+	if r.draining {
+		return nil, r.shutdownError()
+	}
+	turns := &r.findOrAddUpstreamLocked(upstream).turns
+	turn = make(chan struct{})
+	switch {
+	case !turns.held:
+		turns.held = true
+		close(turn)
+	case len(turns.waiting) >= maxWaitingTurns:
+		const message = "Too many calls wait for the connection"
+		return nil, retryLaterError(ReasonCapacity, message, "queue", r.opts.RetryAfter)
+	default:
+		turns.waiting = append(turns.waiting, turn)
+	}
+	return turn, nil
+}
+
+// leaveQueue gives up a turn that has not come. It reports false if it has.
+func (r *Router) leaveQueue(upstream UpstreamKey, turn chan struct{}) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	turns := &r.upstreams[upstream].turns // it is held, so the connection is in the table
+	i := slices.Index(turns.waiting, turn)
+	if i < 0 {
+		return false
+	}
+	turns.waiting = slices.Delete(turns.waiting, i, i+1)
+	return true
+}
+
+// passTurn gives the connection to the call that has waited longest.
+func (r *Router) passTurn(upstream UpstreamKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	turns := &r.upstreams[upstream].turns
+	if len(turns.waiting) == 0 {
+		turns.held = false
+		r.dropIdleUpstreamLocked(upstream)
 		return
 	}
-	close(q.waiting[0])
-	q.waiting = slices.Delete(q.waiting, 0, 1)
+	close(turns.waiting[0])
+	turns.waiting = slices.Delete(turns.waiting, 0, 1)
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/rondo-mcp/rondo/internal/form"
+	"github.com/rondo-mcp/rondo/internal/recent"
 )
 
 const (
@@ -17,24 +18,31 @@ const (
 	maxFormBytes = 4 << 10
 )
 
-// forms are parsed forms by the bytes of their schema. The zero value is empty.
-type forms struct {
+// A formCache keeps parsed forms by the bytes of their schema. All methods may be
+// called concurrently.
+type formCache struct {
 	mu     sync.Mutex
-	parsed map[string]*form.Form
-	ring   []string
-	next   int
+	parsed *recent.Map[string, *form.Form]
 }
 
-// known returns the form if it is kept.
-func (c *forms) known(schema []byte) *form.Form {
+func newFormCache() *formCache {
+	return &formCache{parsed: recent.New[string, *form.Form](maxForms, 0)}
+}
+
+// findForm returns the form of a schema if it is kept, else nil.
+func (c *formCache) findForm(schema []byte) *form.Form {
+	if len(schema) > maxFormBytes {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.parsed[string(schema)]
+	f, _ := c.parsed.Get(string(schema))
+	return f
 }
 
-// parse returns the form of a schema, and keeps it.
-func (c *forms) parse(schema []byte) (*form.Form, error) {
-	if f := c.known(schema); f != nil {
+// parseForm returns the form of a schema, and keeps it.
+func (c *formCache) parseForm(schema []byte) (*form.Form, error) {
+	if f := c.findForm(schema); f != nil {
 		return f, nil
 	}
 	f, err := form.ParsePeer(schema)
@@ -46,52 +54,39 @@ func (c *forms) parse(schema []byte) (*form.Form, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.parsed == nil {
-		c.parsed = make(map[string]*form.Form)
-	}
-	key := string(schema)
-	if c.parsed[key] != nil {
-		return f, nil
-	}
-	c.parsed[key] = f
-	if len(c.ring) < maxForms {
-		c.ring = append(c.ring, key)
-		return f, nil
-	}
-	delete(c.parsed, c.ring[c.next])
-	c.ring[c.next] = key
-	c.next = (c.next + 1) % maxForms
+	c.parsed.Put(string(schema), f)
 	return f, nil
 }
 
-// An answerCheck is what an entry needs to look at accepted content: the form
-// where it has been parsed before, else a copy of its schema. The zero value
-// looks at nothing.
+// An answerCheck is what a pending question keeps to validate accepted content: the
+// form if it was in the cache, else a copy of its schema, which is parsed when the
+// answer comes. The zero value validates nothing.
 type answerCheck struct {
 	form   *form.Form
 	schema json.RawMessage
 }
 
-// checkFor keeps of a question what its answer will be held against.
-func (r *Router) checkFor(q *question) answerCheck {
+func (r *Router) answerCheckFor(q *question) answerCheck {
 	if r.opts.Validation == ValidateOff || q.schema == nil {
 		return answerCheck{}
 	}
-	if f := r.forms.known(q.schema); f != nil {
+	if f := r.forms.findForm(q.schema); f != nil {
 		return answerCheck{form: f}
 	}
 	return answerCheck{schema: bytes.Clone(q.schema)}
 }
 
-func (a answerCheck) none() bool { return a.form == nil && a.schema == nil }
+func (a answerCheck) isEmpty() bool { return a.form == nil && a.schema == nil }
 
-// check holds accepted content against the form and returns what of it the form
-// has. The error names a field of the form and no value.
-func (r *Router) check(a answerCheck, content json.RawMessage) (json.RawMessage, error) {
+// checkContent validates accepted content against the form and returns the members
+// that the form has. The error names a field of the form and no value.
+func (c *formCache) checkContent(
+	a answerCheck, content json.RawMessage,
+) (json.RawMessage, error) {
 	f := a.form
 	if f == nil {
 		var err error
-		if f, err = r.forms.parse(a.schema); err != nil {
+		if f, err = c.parseForm(a.schema); err != nil {
 			return nil, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/internal/wiretest"
 	"github.com/rondo-mcp/rondo/protocol"
 	"go.uber.org/zap"
@@ -88,7 +89,7 @@ func form(message string) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`{"mode":"form","message":%q,"requestedSchema":%s}`, message, schema))
 }
 
-func visit(message, url, id string) json.RawMessage {
+func urlQuestion(message, url, id string) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`{"mode":"url","message":%q,"url":%q,"elicitationId":%q}`, message, url, id))
 }
 
@@ -270,4 +271,52 @@ func refused(t testing.TB, err, kind error, code int64, message string) {
 	if wire.Code != code || wire.Message != message {
 		t.Errorf("upstream is told %d %q, want %d %q", wire.Code, wire.Message, code, message)
 	}
+}
+
+func contains(s, part string) bool { return strings.Contains(s, part) }
+
+// offered puts one question to a session of alice's.
+func (r *rig) offered() (*elicitation.Session, *elicitation.Offered, *elicitation.Outcome) {
+	r.Helper()
+	s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+	r.Cleanup(call.End)
+	outcome := &elicitation.Outcome{}
+	offered, err := call.Offer(r.Context(), form("Deploy?"), nil, func(o elicitation.Outcome) { *outcome = o })
+	if err != nil {
+		r.Fatal(err)
+	}
+	return s, offered, outcome
+}
+
+func (r *rig) complete(from elicitation.From, reply *protocol.Response, want elicitation.Disposition) {
+	r.Helper()
+	if d, err := r.Complete(r.Context(), from, reply); d != want || err != nil {
+		r.Errorf("reply is %v, %v, want %v", d, err, want)
+	}
+}
+
+type auditFunc func(elicitation.Event)
+
+func (f auditFunc) Audit(e elicitation.Event) { f(e) }
+
+// offerAnother is one more question for a session.
+func (r *rig) offerAnother(s *elicitation.Session) (*elicitation.Call, *elicitation.Offered, *elicitation.Outcome) {
+	r.Helper()
+	outcome := &elicitation.Outcome{}
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "more")
+	r.Cleanup(call.End)
+	offered, err := call.Offer(r.Context(), form("m"), nil, func(o elicitation.Outcome) { *outcome = o })
+	if err != nil {
+		r.Fatal(err)
+	}
+	return call, offered, outcome
+}
+
+func progress(id protocol.ID, n float64) *protocol.Notification {
+	params, err := jsonx.Encode(protocol.Progress{Token: id, Progress: n})
+	if err != nil {
+		panic(err)
+	}
+	return &protocol.Notification{Method: protocol.NotifyProgress, Params: params}
 }

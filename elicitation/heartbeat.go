@@ -11,35 +11,37 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// heartbeatGrace is how long the end of a wait, and of a call, is held up by a
-// transport that is at a progress notification and does not watch its context.
+// heartbeatGrace is how long the end of a wait, and of a call, is held up by a transport
+// that delivers a progress notification and does not watch its context.
 const heartbeatGrace = time.Second
 
-// reports are the progress notifications on the token of a client's request: those
-// of the upstream, and heartbeats while a person is asked.
-type reports struct {
-	out     ProgressDeliverer // nil: the client wants no progress, or cannot get any
-	token   protocol.ProgressToken
-	sending chan struct{} // full while one is delivered, for they must leave in order
-	values  heartbeat.Sequence
+// A progressWriter writes progress notifications on the token of a client's request:
+// those that the upstream reports, and heartbeats while a question is pending.
+type progressWriter struct {
+	out   ProgressDeliverer // nil: the client wants no progress, or cannot get any
+	token protocol.ProgressToken
+	// sending is a mutex that can be waited for with a context: full while a
+	// notification is delivered. Values rise, so they must leave in order.
+	sending chan struct{}
+	values  heartbeat.Sequence // guarded by sending
 
-	mu     sync.Mutex
-	open   int // questions
-	timer  *heartbeat.Timer
-	cancel context.CancelFunc // of what is relayed at the moment
-	over   bool
+	mu          sync.Mutex
+	waits       int // questions that are pending
+	timer       *heartbeat.Timer
+	cancelRelay context.CancelFunc // of the RelayProgress in flight
+	closed      bool
 }
 
-func (r *reports) init(via Via, token protocol.ProgressToken) {
+func (w *progressWriter) setVia(via Via, token protocol.ProgressToken) {
 	if token.IsZero() {
 		return
 	}
 	if via.frames != nil {
-		r.out = progressFrames{via.frames}
+		w.out = progressFrames{via.frames}
 	} else if out, ok := via.asker.(ProgressDeliverer); ok {
-		r.out = out
+		w.out = out
 	}
-	r.token, r.sending = token, make(chan struct{}, 1)
+	w.token, w.sending = token, make(chan struct{}, 1)
 }
 
 // progressFrames delivers progress as frames.
@@ -55,108 +57,107 @@ func (d progressFrames) DeliverProgress(ctx context.Context, p *protocol.Progres
 	return d.frames.Deliver(ctx, n)
 }
 
-// beginWaiting counts one more question, the first of which has heartbeats
-// delivered.
+// beginWaiting counts one more pending question. Heartbeats start with the first.
 func (c *Call) beginWaiting() {
-	r, interval := &c.reports, c.router.opts.Heartbeat
-	if r.out == nil || interval < 0 {
+	w, interval := &c.progress, c.router.opts.Heartbeat
+	if w.out == nil || interval < 0 {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.open++; r.open == 1 && !r.over {
-		ctx := context.WithoutCancel(c.ctx) // its end ends the questions, and they the heartbeats
-		r.timer = heartbeat.Start(ctx, interval, heartbeat.Detach(heartbeatGrace, r.beat))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.waits++; w.waits == 1 && !w.closed {
+		// The end of the call's context ends the questions, and they the heartbeats.
+		ctx := context.WithoutCancel(c.ctx)
+		beat := heartbeat.Detach(heartbeatGrace, w.sendHeartbeat)
+		w.timer = heartbeat.Start(ctx, interval, beat)
 	}
 }
 
-// endWaiting ends what beginWaiting began: no heartbeat begins after it. The caller
-// stops the timer, nil for none, which waits for one that has begun.
+// endWaiting undoes beginWaiting: after the last question no heartbeat begins. The
+// caller stops the timer, nil for none; Stop waits for a heartbeat in flight.
 func (c *Call) endWaiting() (last *heartbeat.Timer) {
-	r := &c.reports
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.open > 0 { // else none are wanted
-		if r.open--; r.open == 0 {
-			last, r.timer = r.timer, nil
+	w := &c.progress
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.waits > 0 { // beginWaiting counts only where heartbeats are wanted
+		if w.waits--; w.waits == 0 {
+			last, w.timer = w.timer, nil
 		}
 	}
 	return last
 }
 
-func (r *reports) isWaiting() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.open > 0
+func (w *progressWriter) isWaiting() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.waits > 0
 }
 
-// close lets nothing more out. It waits for what is being delivered, since the
-// client's result may follow at once.
-func (r *reports) close() {
-	if r.out == nil {
+// close lets nothing more out. It waits for a delivery in flight, since the client's
+// result may follow at once, and cancels one that takes longer than heartbeatGrace.
+func (w *progressWriter) close() {
+	if w.out == nil {
 		return
 	}
-	r.mu.Lock()
-	last := r.timer
-	r.over, r.timer = true, nil
-	r.mu.Unlock()
+	w.mu.Lock()
+	last := w.timer
+	w.closed, w.timer = true, nil
+	w.mu.Unlock()
 	last.Stop()
 	timer := time.NewTimer(heartbeatGrace)
 	defer timer.Stop()
 	select {
-	case r.sending <- struct{}{}:
-		<-r.sending
+	case w.sending <- struct{}{}:
+		<-w.sending
+		return
 	case <-timer.C:
-		r.cancelRelay()
 	}
-}
-
-func (r *reports) cancelRelay() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.cancel != nil {
-		r.cancel()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cancelRelay != nil {
+		w.cancelRelay()
 	}
 }
 
 // lockSending waits for its turn to deliver. It reports false when ctx has ended or
-// nothing may be delivered any more, else the caller calls unlockSending.
-func (r *reports) lockSending(ctx context.Context) bool {
+// the writer is closed; otherwise the caller calls unlockSending.
+func (w *progressWriter) lockSending(ctx context.Context) bool {
 	select {
-	case r.sending <- struct{}{}:
+	case w.sending <- struct{}{}:
 	case <-ctx.Done():
 		return false
 	}
-	r.mu.Lock()
-	over := r.over
-	r.mu.Unlock()
-	if over || ctx.Err() != nil {
-		r.unlockSending()
+	w.mu.Lock()
+	closed := w.closed
+	w.mu.Unlock()
+	if closed || ctx.Err() != nil {
+		w.unlockSending()
 		return false
 	}
 	return true
 }
 
-func (r *reports) unlockSending() { <-r.sending }
+func (w *progressWriter) unlockSending() { <-w.sending }
 
-// beat delivers a heartbeat.
-func (r *reports) beat(ctx context.Context) {
-	if !r.lockSending(ctx) {
+// sendHeartbeat delivers a heartbeat. The timer calls it. Errors are ignored: the
+// transport notices by itself that a client is gone.
+func (w *progressWriter) sendHeartbeat(ctx context.Context) {
+	if !w.lockSending(ctx) {
 		return
 	}
-	defer r.unlockSending()
-	if !r.isWaiting() {
+	defer w.unlockSending()
+	if !w.isWaiting() {
 		return
 	}
-	value, total, ok := r.values.Beat()
+	value, total, ok := w.values.Beat()
 	if !ok {
 		return
 	}
-	p := protocol.Progress{Token: r.token, Progress: value, Message: heartbeat.Message}
+	p := protocol.Progress{Token: w.token, Progress: value, Message: heartbeat.Message}
 	if total != 0 {
 		p.Total = &total
 	}
-	_ = r.out.DeliverProgress(ctx, &p) // a client that is gone finds out by itself
+	_ = w.out.DeliverProgress(ctx, &p)
 }
 
 var errNoProgress = errors.New(
@@ -174,35 +175,36 @@ var errNoProgress = errors.New(
 // It waits for the transport until ctx ends. The error is that of the transport, or
 // says that the call has no token.
 func (c *Call) RelayProgress(ctx context.Context, p *protocol.Progress) error {
-	r := &c.reports
-	if r.out == nil {
+	w := &c.progress
+	if w.out == nil {
 		return errNoProgress
 	}
-	// The context given to Begin holds the stream.
+	// The stream belongs to the context given to Begin, so the delivery has its values;
+	// it ends with either context.
 	delivery, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	if !r.lockSending(delivery) {
+	if !w.lockSending(delivery) {
 		return ctx.Err()
 	}
-	defer r.unlockSending()
-	r.setCancel(cancel)
-	defer r.setCancel(nil)
+	defer w.unlockSending()
+	w.setCancelRelay(cancel)
+	defer w.setCancelRelay(nil)
 	total := 0.0
 	if p.Total != nil {
 		total = *p.Total
 	}
-	value, ok := r.values.Relay(p.Progress, total)
+	value, ok := w.values.Relay(p.Progress, total)
 	if !ok {
 		return nil
 	}
 	relayed := *p
-	relayed.Token, relayed.Progress = r.token, value
-	return guarded(func() error { return r.out.DeliverProgress(delivery, &relayed) })
+	relayed.Token, relayed.Progress = w.token, value
+	return recoverToError(func() error { return w.out.DeliverProgress(delivery, &relayed) })
 }
 
-func (r *reports) setCancel(cancel context.CancelFunc) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.cancel = cancel
+func (w *progressWriter) setCancelRelay(cancel context.CancelFunc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cancelRelay = cancel
 }

@@ -23,17 +23,20 @@ type hubClaim struct {
 // NewHub returns a hub without replicas.
 func NewHub() *Hub { return &Hub{claims: make(map[string]hubClaim)} }
 
-// Bus returns the end of one more replica. The claims of a replica whose end is
-// closed are freed as they are met; until then they are [ErrOwnerGone].
+// Bus returns the end of one more replica. The claims of a replica whose end is closed
+// are freed when another replica claims the key; until then Send returns [ErrOwnerGone].
 func (h *Hub) Bus() Bus { return &hubBus{hub: h} }
 
 type hubBus struct {
 	hub    *Hub
-	answer func(ctx context.Context, key string, message []byte) []byte // guarded by hub.mu
-	closed bool                                                         // guarded by hub.mu
+	answer busHandler // guarded by hub.mu
+	closed bool       // guarded by hub.mu
 }
 
-func (b *hubBus) Listen(answer func(ctx context.Context, key string, message []byte) []byte) error {
+// A busHandler is the function that the router gives to Listen.
+type busHandler = func(ctx context.Context, key string, message []byte) []byte
+
+func (b *hubBus) Listen(answer busHandler) error {
 	b.hub.mu.Lock()
 	defer b.hub.mu.Unlock()
 	switch {
@@ -58,14 +61,16 @@ func (b *hubBus) Claim(ctx context.Context, key string, ttl time.Duration) error
 		return ErrBusClosed
 	}
 	now := time.Now()
-	if c, ok := b.hub.claims[key]; ok && c.owner != b && c.live(now) {
+	if c, ok := b.hub.claims[key]; ok && c.owner != b && c.isLiveLocked(now) {
 		return ErrClaimed
 	}
 	b.hub.claims[key] = hubClaim{owner: b, expires: now.Add(ttl)}
 	return nil
 }
 
-func (c hubClaim) live(now time.Time) bool { return !c.owner.closed && now.Before(c.expires) }
+func (c hubClaim) isLiveLocked(now time.Time) bool {
+	return !c.owner.closed && now.Before(c.expires)
+}
 
 func (b *hubBus) Release(key string) {
 	b.hub.mu.Lock()
@@ -80,9 +85,10 @@ func (b *hubBus) Send(ctx context.Context, key string, message []byte) ([]byte, 
 		return nil, err
 	}
 	if len(message) > MaxBusMessage {
-		return nil, fmt.Errorf("elicitation hub: message of %d bytes, more than %d", len(message), MaxBusMessage)
+		return nil, fmt.Errorf(
+			"elicitation hub: message of %d bytes, more than %d", len(message), MaxBusMessage)
 	}
-	answer, err := b.owner(key)
+	answer, err := b.findOwner(key)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +99,8 @@ func (b *hubBus) Send(ctx context.Context, key string, message []byte) ([]byte, 
 	return reply, nil
 }
 
-func (b *hubBus) owner(key string) (func(context.Context, string, []byte) []byte, error) {
+// findOwner returns the handler of the replica that has claimed key.
+func (b *hubBus) findOwner(key string) (busHandler, error) {
 	b.hub.mu.Lock()
 	defer b.hub.mu.Unlock()
 	if b.closed {
@@ -105,7 +112,7 @@ func (b *hubBus) owner(key string) (func(context.Context, string, []byte) []byte
 		return nil, ErrUnclaimed
 	case c.owner.closed || c.owner.answer == nil:
 		return nil, ErrOwnerGone
-	case !c.live(time.Now()):
+	case !c.isLiveLocked(time.Now()):
 		delete(b.hub.claims, key)
 		return nil, ErrUnclaimed
 	}
@@ -119,8 +126,8 @@ func (b *hubBus) Close() error {
 		return nil
 	}
 	b.closed = true
-	// Claims stay behind for a while as those of a dead replica do, so that a
-	// late reply learns what happened; expired ones make room.
+	// Claims stay until they expire, as those of a dead replica do, so that Send
+	// returns ErrOwnerGone for a late reply. Expired ones are dropped.
 	now := time.Now()
 	for key, c := range b.hub.claims {
 		if !now.Before(c.expires) {

@@ -2,26 +2,32 @@ package elicitation
 
 import "github.com/rondo-mcp/rondo/internal/quota"
 
-// slots count the questions that are pending. A router that is full refuses; it
-// never drops what is pending.
+// slots count the questions that are pending. A full router refuses questions; it never
+// drops pending ones.
 type slots struct {
 	questions *quota.Pool[Principal]   // in all and by principal
 	sessions  *quota.Pool[*Session]    // by session alone
-	upstreams *quota.Pool[UpstreamKey] // by connection alone; a call's own one is not bound
+	upstreams *quota.Pool[UpstreamKey] // by connection alone; the zero key has no limit
 }
 
 func newSlots(o *Options) slots {
 	limit := func(n int) int64 { return int64(max(n, -1)) }
 	return slots{
-		questions: quota.New(quota.Options[Principal]{Total: limit(o.MaxPending), Share: limit(o.MaxPerPrincipal)}),
-		sessions:  quota.New(quota.Options[*Session]{Total: -1, Share: limit(o.MaxPerSession)}),
-		upstreams: quota.New(quota.Options[UpstreamKey]{Total: -1, Share: limit(o.MaxPerUpstream)}),
+		questions: quota.New(quota.Options[Principal]{
+			Total: limit(o.MaxPending), Share: limit(o.MaxPerPrincipal),
+		}),
+		sessions: quota.New(quota.Options[*Session]{
+			Total: -1, Share: limit(o.MaxPerSession),
+		}),
+		upstreams: quota.New(quota.Options[UpstreamKey]{
+			Total: -1, Share: limit(o.MaxPerUpstream),
+		}),
 	}
 }
 
-// takeFor takes a slot for one question of a call, or names the limit that is
-// reached.
-func (s *slots) takeFor(c *Call) (limit string) {
+// takeForCall counts one question of a call, or returns the name of the limit that is
+// reached and counts nothing.
+func (s *slots) takeForCall(c *Call) (limit string) {
 	p := c.origin.Principal
 	switch s.questions.Take(p, 1) {
 	case quota.Total:
@@ -41,33 +47,34 @@ func (s *slots) takeFor(c *Call) (limit string) {
 	return ""
 }
 
-func (s *slots) giveFor(c *Call) {
+func (s *slots) giveBackForCall(c *Call) {
 	s.questions.Give(c.origin.Principal, 1)
 	s.sessions.Give(c.origin.Session, 1)
 	s.upstreams.Give(c.upstream, 1)
 }
 
-// pending is how many questions there are.
-func (s *slots) pending() int { return int(s.questions.Used()) }
+func (s *slots) countPending() int { return int(s.questions.Used()) }
 
-// takeSlot takes a slot for one question of a call, or says why there is none.
+// takeSlot takes a slot for one question of a call, or refuses it.
 func (r *Router) takeSlot(c *Call) *Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := c.usable(); err != nil {
-		return err
+	if refused := c.checkUsableLocked(); refused != nil {
+		return refused
 	}
-	if limit := r.slots.takeFor(c); limit != "" {
-		return later(ReasonCapacity, "Too many elicitations are pending", limit, r.opts.RetryAfter)
+	if limit := r.slots.takeForCall(c); limit != "" {
+		const message = "Too many elicitations are pending"
+		return retryLaterError(ReasonCapacity, message, limit, r.opts.RetryAfter)
 	}
-	r.upstreamAt(c.upstream) // stays until the slot is given back
+	r.findOrAddUpstreamLocked(c.upstream) // stays until the slot is given back
 	return nil
 }
 
+// freeSlotLocked gives back the slot of one question of a call.
 func (r *Router) freeSlotLocked(c *Call) {
-	r.slots.giveFor(c)
-	r.dropUpstream(c.upstream)
-	if r.draining && r.slots.pending() == 0 {
-		r.drained()
+	r.slots.giveBackForCall(c)
+	r.dropIdleUpstreamLocked(c.upstream)
+	if r.draining && r.slots.countPending() == 0 {
+		r.signalIdleLocked()
 	}
 }

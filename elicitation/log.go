@@ -5,11 +5,11 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// writeLog writes the entry of an event. Its message is the event's name, and so
-// is the field event: where the encoder calls the message of an entry "message",
-// the field of that name hides it. The first seven fields are always there.
+// writeLog writes the log entry of an event. Its message is the event's name, and so is
+// the field event: where the encoder calls the message of an entry "message", the field
+// of that name hides it. The first seven fields are always there.
 func writeLog(logger *zap.Logger, e *Event) {
-	entry := logger.Check(e.level(), string(e.Kind))
+	entry := logger.Check(e.logLevel(), string(e.Kind))
 	if entry == nil {
 		return
 	}
@@ -17,7 +17,7 @@ func writeLog(logger *zap.Logger, e *Event) {
 	fields = append(fields,
 		zap.String("event", string(e.Kind)),
 		zap.String("request_id", e.RequestID),
-		zap.String("upstream_session", logged(string(e.Upstream))),
+		zap.String("upstream_session", escapeForLog(string(e.Upstream))),
 		zap.String("downstream_session", e.Session),
 		zap.String("message", e.Message),
 		zap.String("action", string(e.Action)),
@@ -25,7 +25,7 @@ func writeLog(logger *zap.Logger, e *Event) {
 	)
 	for _, f := range [...]struct{ name, value string }{
 		{"mode", string(e.Mode)},
-		{"call_id", logged(e.CallID)},
+		{"call_id", escapeForLog(e.CallID)},
 		{"reason", string(e.Reason)},
 		{"by", string(e.By)},
 		{"violation", e.Violation},
@@ -41,9 +41,9 @@ func writeLog(logger *zap.Logger, e *Event) {
 	entry.Write(fields...)
 }
 
-// level is info for what goes as it should, and a warning for what somebody may
-// have to look at.
-func (e *Event) level() zapcore.Level {
+// logLevel is info for the normal course, and a warning for what an operator may have to
+// look at.
+func (e *Event) logLevel() zapcore.Level {
 	switch {
 	case e.Violation != "":
 		return zapcore.WarnLevel

@@ -9,8 +9,8 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// metrics are the counters of one or more routers. They are one collector and
-// not many, so that each scrape is a snapshot in which
+// metrics are the counters of one or more routers. They are one collector, so that each
+// scrape is a snapshot in which
 //
 //	requests = completed + timeouts + errors + cancelled + pending
 //
@@ -83,53 +83,60 @@ func newMetrics() *metrics {
 			seriesPending:   desc("pending", "Elicitations that wait for their end."),
 			seriesErrors:    desc("errors_total", "Elicitations that failed.", "reason"),
 			seriesCancelled: desc("cancelled_total", "Elicitations that were withdrawn.", "by"),
-			seriesRejected:  desc("rejected_total", "Elicitations that were refused and never created.", "reason"),
+			seriesRejected: desc("rejected_total",
+				"Elicitations that were refused and never created.", "reason"),
 		},
 	}
 	// All series are there from the beginning, so that the first increase shows.
-	for _, a := range [...]protocol.ElicitAction{protocol.ActionAccept, protocol.ActionDecline, protocol.ActionCancel} {
+	for _, a := range [...]protocol.ElicitAction{
+		protocol.ActionAccept, protocol.ActionDecline, protocol.ActionCancel,
+	} {
 		m.completed[a] = 0
 	}
-	for _, reason := range [...]Reason{ReasonDelivery, ReasonStreamLost, ReasonClientError, ReasonInvalidReply, ReasonInvalidContent} {
+	for _, reason := range [...]Reason{
+		ReasonDelivery, ReasonStreamLost, ReasonClientError, ReasonInvalidReply,
+		ReasonInvalidContent,
+	} {
 		m.errors[reason] = 0
 	}
 	for _, by := range [...]CancelledBy{ByUpstream, ByClient, ByCall, BySession, ByShutdown} {
 		m.cancels[by] = 0
 	}
 	for _, reason := range [...]Reason{
-		ReasonNoSession, ReasonAmbiguous, ReasonCapability, ReasonMode, ReasonInvalidQuestion, ReasonTooLarge,
-		ReasonURLPolicy, ReasonCapacity, ReasonShutdown, ReasonBus, ReasonDelivery,
+		ReasonNoSession, ReasonAmbiguous, ReasonCapability, ReasonMode, ReasonInvalidQuestion,
+		ReasonTooLarge, ReasonURLPolicy, ReasonCapacity, ReasonShutdown, ReasonBus,
+		ReasonDelivery,
 	} {
 		m.refusals[reason] = 0
 	}
 	return m
 }
 
-func (m *metrics) created() {
+func (m *metrics) countCreated() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.requests++
 	m.pending++
 }
 
-func (m *metrics) ended(end ending, took time.Duration) {
+func (m *metrics) countEnded(out outcome, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pending--
-	switch end.state {
+	switch out.state {
 	case stateCompleted:
-		m.completed[end.result.Action]++
+		m.completed[out.result.Action]++
 	case stateTimedOut:
 		m.timeouts++
 	case stateCancelled:
-		m.cancels[end.err.By]++
+		m.cancels[out.err.By]++
 	default:
-		m.errors[end.err.Reason]++
+		m.errors[out.err.Reason]++
 	}
 	m.durations.Observe(took.Seconds())
 }
 
-func (m *metrics) rejected(reason Reason) {
+func (m *metrics) countRejected(reason Reason) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refusals[reason]++
@@ -151,8 +158,8 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	m.durations.Collect(out)
 }
 
-// snapshot is all counters at one moment. The lock is not held while they are
-// handed to whoever collects.
+// snapshot returns all counters at one moment. mu is not held while Collect hands them
+// over.
 func (m *metrics) snapshot() []prometheus.Metric {
 	m.mu.Lock()
 	defer m.mu.Unlock()

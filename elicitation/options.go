@@ -3,6 +3,7 @@ package elicitation
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -74,7 +75,7 @@ type Options struct {
 	// the questions go out by [Frames] or by an Asker that is a [ProgressDeliverer];
 	// the first goes out after two seconds at most. 0: 15 s, negative: none are sent.
 	Heartbeat time.Duration
-	// SweepInterval is how often calls are looked for whose host forgot End, 0:
+	// SweepInterval is the time between two searches for calls without End, 0:
 	// [DefaultSweepInterval].
 	SweepInterval time.Duration
 
@@ -85,7 +86,7 @@ type Options struct {
 	// of it once a session with a principal has been attached, beside what their
 	// sessions and upstreams may have.
 	MaxPending, MaxPerPrincipal, MaxPerSession, MaxPerUpstream int
-	// RetryAfter is what a refused upstream is told, 0: [DefaultRetryAfter].
+	// RetryAfter is when a refused upstream may ask again, 0: [DefaultRetryAfter].
 	RetryAfter time.Duration
 
 	// MaxSchemaBytes, MaxSchemaDepth and MaxContentBytes bound what goes
@@ -102,7 +103,7 @@ type Options struct {
 	// such as javascript are refused whatever it says. Calls may overlap.
 	URLPolicy func(ctx context.Context, visit URLVisit) error
 	// Redactor makes the text of a question fit for logs and audit. Nil leaves
-	// it as it is. What it returns is escaped and cut in any case.
+	// it as it is. The text that it returns is escaped and cut in any case.
 	Redactor Redactor
 
 	// Logger gets one entry for each event, nil: none.
@@ -113,7 +114,7 @@ type Options struct {
 	// Audit gets each event as a value, nil: none.
 	Audit AuditSink
 
-	// Bus connects this router with those of other replicas, nil: it is alone.
+	// Bus connects this router with those of other replicas, nil: there are none.
 	Bus Bus
 }
 
@@ -127,13 +128,29 @@ const (
 	// ValidateOff does not look at content.
 	ValidateOff
 	// ValidateEnforce ends the question with an error, refuses forms whose schema
-	// cannot be checked, and passes on what has been checked and nothing else:
-	// members that the form does not have are left out, and defaults filled in.
+	// cannot be checked, and passes on only what has been validated: members that
+	// the form does not have are left out, and defaults filled in.
 	ValidateEnforce
 )
 
 // withDefaults returns o with its defaults filled in.
 func (o Options) withDefaults() (Options, error) {
+	if err := o.fillDurations(); err != nil {
+		return o, err
+	}
+	if err := o.fillLimits(); err != nil {
+		return o, err
+	}
+	if o.Validation < ValidateWarn || o.Validation > ValidateEnforce {
+		return o, fmt.Errorf("elicitation options: Validation %d is unknown", o.Validation)
+	}
+	if o.URLPolicy == nil {
+		o.URLPolicy = DefaultURLPolicy
+	}
+	return o, nil
+}
+
+func (o *Options) fillDurations() error {
 	for _, d := range []struct {
 		name  string
 		value *time.Duration
@@ -146,7 +163,7 @@ func (o Options) withDefaults() (Options, error) {
 		{"RetryAfter", &o.RetryAfter, DefaultRetryAfter},
 	} {
 		if *d.value < 0 {
-			return o, fmt.Errorf("elicitation options: %s is negative", d.name)
+			return fmt.Errorf("elicitation options: %s is negative", d.name)
 		}
 		if *d.value == 0 {
 			*d.value = d.zero
@@ -156,8 +173,13 @@ func (o Options) withDefaults() (Options, error) {
 		o.Heartbeat = heartbeat.DefaultInterval
 	}
 	if o.MaxTimeout < o.Timeout {
-		return o, fmt.Errorf("elicitation options: MaxTimeout %v is less than Timeout %v", o.MaxTimeout, o.Timeout)
+		return fmt.Errorf("elicitation options: MaxTimeout %v is less than Timeout %v",
+			o.MaxTimeout, o.Timeout)
 	}
+	return nil
+}
+
+func (o *Options) fillLimits() error {
 	for _, n := range []struct {
 		name      string
 		value     *int
@@ -173,23 +195,76 @@ func (o Options) withDefaults() (Options, error) {
 		{"MaxContentBytes", &o.MaxContentBytes, DefaultMaxContentBytes, false},
 	} {
 		if *n.value < 0 && !n.unlimited {
-			return o, fmt.Errorf("elicitation options: %s is negative", n.name)
+			return fmt.Errorf("elicitation options: %s is negative", n.name)
 		}
 		if *n.value > maxLimit && !n.unlimited {
-			return o, fmt.Errorf("elicitation options: %s is more than %d", n.name, maxLimit)
+			return fmt.Errorf("elicitation options: %s is more than %d", n.name, maxLimit)
 		}
 		if *n.value == 0 {
 			*n.value = n.zero
 		}
 	}
 	if most := MaxBusMessage - 4*maxOutsideSchema; o.Bus != nil && o.MaxContentBytes > most {
-		return o, fmt.Errorf("elicitation options: MaxContentBytes is more than %d, which the Bus can carry", most)
+		return fmt.Errorf(
+			"elicitation options: MaxContentBytes is more than %d, which the Bus can carry", most)
 	}
-	if o.Validation < ValidateWarn || o.Validation > ValidateEnforce {
-		return o, fmt.Errorf("elicitation options: Validation %d is unknown", o.Validation)
+	return nil
+}
+
+// The environment variables that [OptionsFromEnv] reads.
+const (
+	// EnvTimeout sets Options.Timeout.
+	EnvTimeout = "ELICITATION_TIMEOUT"
+	// EnvMaxConcurrent sets Options.MaxPending.
+	EnvMaxConcurrent = "ELICITATION_MAX_CONCURRENT"
+	// EnvCleanupInterval sets Options.SweepInterval.
+	EnvCleanupInterval = "ELICITATION_CLEANUP_INTERVAL"
+)
+
+// OptionsFromEnv returns options with what the environment sets; everything else
+// is left at its zero value. lookup is [os.LookupEnv], or a stand-in. Durations
+// are written as Go writes them ("90s", "2m") or as whole seconds ("90");
+// numbers in decimal. An empty value counts as unset. A value that cannot be
+// used, zero and negative ones included, is an error that names the variable.
+func OptionsFromEnv(lookup func(key string) (string, bool)) (Options, error) {
+	var o Options
+	for _, d := range []struct {
+		key   string
+		value *time.Duration
+	}{{EnvTimeout, &o.Timeout}, {EnvCleanupInterval, &o.SweepInterval}} {
+		text, _ := lookup(d.key)
+		if text == "" {
+			continue
+		}
+		v, err := parseDuration(text)
+		if err != nil {
+			return Options{}, fmt.Errorf("elicitation options: %s: %w", d.key, err)
+		}
+		*d.value = v
 	}
-	if o.URLPolicy == nil {
-		o.URLPolicy = DefaultURLPolicy
+	if text, _ := lookup(EnvMaxConcurrent); text != "" {
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || n <= 0 {
+			return Options{}, fmt.Errorf("elicitation options: %s: must be a number above 0, got %q",
+				EnvMaxConcurrent, text)
+		}
+		o.MaxPending = int(n)
 	}
 	return o, nil
+}
+
+// maxEnvSeconds keeps a number of seconds within what a duration can hold.
+const maxEnvSeconds = 1 << 31
+
+func parseDuration(text string) (time.Duration, error) {
+	var d time.Duration
+	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil && seconds < maxEnvSeconds {
+		d = time.Duration(seconds) * time.Second
+	} else if d, err = time.ParseDuration(text); err != nil {
+		return 0, fmt.Errorf(`must be a duration such as "90s" or "2m", got %q`, text)
+	}
+	if d <= 0 {
+		return 0, fmt.Errorf("must be above 0, got %q", text)
+	}
+	return d, nil
 }

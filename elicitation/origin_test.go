@@ -3,8 +3,7 @@ package elicitation_test
 import (
 	"context"
 	"errors"
-	"strings"
-	"sync"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,8 +11,6 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/protocol"
 )
-
-func contains(s, part string) bool { return strings.Contains(s, part) }
 
 func TestElicitFrom(t *testing.T) {
 	one, two := protocol.IntID(1), protocol.StringID("1")
@@ -97,155 +94,103 @@ func TestOfferFrom(t *testing.T) {
 	}
 }
 
-// Calls that queue for one connection run one at a time, in order, so that what
-// is asked on it is never ambiguous.
-func TestExclusive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, elicitation.Options{})
-		s := r.attach(elicitation.SessionInfo{ID: "s1"})
-		sc := r.answers(s, yes)
-		var order []int
-		for i := range 10 {
-			time.Sleep(time.Second)
-			go func() {
-				release, err := r.Exclusive(t.Context(), "up")
-				if err != nil {
+// What an upstream asks for a client that has left is not put to whoever else is
+// on the connection: the call counts until its host has ended it.
+func TestOriginOfACallThatIsOver(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		leave func(cancel func(), s *elicitation.Session)
+	}{
+		{"request cancelled", func(cancel func(), _ *elicitation.Session) { cancel() }},
+		{"session gone", func(_ func(), s *elicitation.Session) { s.Detach() }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, elicitation.Options{})
+				s1 := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
+				s2 := r.attach(elicitation.SessionInfo{ID: "s2", Principal: bob()})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				first := r.beginIn(ctx, elicitation.Origin{Session: s1, Related: protocol.IntID(1)}, elicitation.Frames(r.answers(s1, yes)), "up")
+				sc := r.answers(s2, yes)
+				second := r.begin(elicitation.Origin{Session: s2, Related: protocol.IntID(2)}, elicitation.Frames(sc), "up")
+				test.leave(cancel, s1)
+				synctest.Wait()
+				_, err := r.ElicitFrom(t.Context(), "up", form("for alice"), nil)
+				refused(t, err, elicitation.ErrAmbiguousOrigin, -32601, "No client session available")
+				_, err = r.ElicitFrom(t.Context(), "up", form("for alice"), &elicitation.ElicitOptions{Related: protocol.IntID(1)})
+				refused(t, err, elicitation.ErrNoSession, -32601, "No client session available")
+				if n := len(sc.requests()); n != 0 {
+					t.Fatalf("bob was asked %d times", n)
+				}
+				if _, err := r.ElicitFrom(t.Context(), "up", form("for bob"), &elicitation.ElicitOptions{Related: protocol.IntID(2)}); err != nil {
 					t.Error(err)
-					return
 				}
-				defer release()
-				call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
-				defer call.End()
-				time.Sleep(time.Minute)
-				order = append(order, i)
-				if _, err := r.ElicitFrom(t.Context(), "up", form("m"), nil); err != nil {
-					t.Errorf("call %d: %v", i, err)
-				}
-			}()
-		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		for i, n := range order {
-			if i != n {
-				t.Fatalf("order is %v", order)
-			}
-		}
-		if len(order) != 10 {
-			t.Errorf("%d calls ran", len(order))
-		}
-	})
-}
-
-func TestExclusiveGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, elicitation.Options{})
-		release, err := r.Exclusive(t.Context(), "up")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if other, err := r.Exclusive(t.Context(), "elsewhere"); err != nil {
-			t.Fatal(err)
-		} else {
-			other()
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := r.Exclusive(ctx, "up"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("error is %v", err)
-		}
-		if _, err := r.Exclusive(ctx, "up"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("with a context that has ended: %v", err)
-		}
-		long, stop := context.WithCancel(t.Context())
-		for range 100 {
-			go r.Exclusive(long, "up")
-		}
-		synctest.Wait()
-		_, err = r.Exclusive(t.Context(), "up")
-		refused(t, err, elicitation.ErrCapacity, protocol.CodeBusy, "Too many calls wait for the connection")
-		if e, ok := errors.AsType[*elicitation.Error](err); !ok || e.RetryAfter != elicitation.DefaultRetryAfter || !strings.Contains(string(e.Wire.Data), `"retryAfterMs":5000`) {
-			t.Errorf("the refusal %v does not tell when to come back", err)
-		}
-		r.wantEvents("rejected")
-		if f := r.logs.All()[0].ContextMap(); f["upstream_session"] != "up" || f["reason"] != "capacity" || f["error"] != "limit: queue" {
-			t.Errorf("the log has %v", f)
-		}
-		if n := r.value("elicitation_rejected_total", "reason", "capacity"); n != 1 {
-			t.Errorf("%v refusals are counted, want 1", n)
-		}
-		stop()
-		synctest.Wait()
-		release()
-		release()
-		if release, err = r.Exclusive(t.Context(), "up"); err != nil {
-			t.Error(err)
-		}
-		release()
-	})
-}
-
-// An endingContext ends at the moment at which somebody waits for its end.
-type endingContext struct {
-	context.Context
-	end func()
-}
-
-func (c endingContext) Done() <-chan struct{} {
-	c.end()
-	return c.Context.Done()
-}
-
-// A turn that comes at the very moment at which its owner gives up is passed on.
-func TestExclusiveTurnOfWhoGivesUp(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	gaveUp := 0
-	for range 40 { // which of the two is seen first is left to chance
-		release, err := r.Exclusive(t.Context(), "up")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		own, err := r.Exclusive(endingContext{ctx, func() { release(); cancel() }}, "up")
-		if err == nil {
-			own()
-			continue
-		}
-		if gaveUp++; !errors.Is(err, context.Canceled) {
-			t.Errorf("error is %v", err)
-		}
-		soon, stop := context.WithTimeout(t.Context(), 10*time.Second)
-		next, err := r.Exclusive(soon, "up")
-		if stop(); err != nil {
-			t.Fatalf("the connection is held by nobody: %v", err)
-		}
-		next()
-	}
-	if gaveUp == 0 {
-		t.Error("nobody gave up")
-	}
-}
-
-// Turns that come while their owners give up are passed on, not lost.
-func TestExclusiveUnderPressure(t *testing.T) {
-	r := newRig(t, elicitation.Options{})
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() {
-			for n := range 200 {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i*n%37)*time.Microsecond)
-				if release, err := r.Exclusive(ctx, "up"); err == nil {
-					release()
-				}
-				cancel()
-			}
+				first.End()
+				second.End()
+			})
 		})
 	}
-	wg.Wait()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	release, err := r.Exclusive(ctx, "up")
-	if err != nil {
-		t.Fatal(err)
+}
+
+// What an upstream asks about a call that was given up and has ended is not put
+// to the client of the next call on the connection, even where calls take turns.
+func TestQuestionOfAnAbortedCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, elicitation.Options{})
+		turn := func(ctx context.Context, who elicitation.Principal, related protocol.ID) (*screen, func()) {
+			release, err := r.Exclusive(t.Context(), "up")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := r.attach(elicitation.SessionInfo{Principal: who})
+			sc := r.answers(s, yes)
+			call := r.beginIn(ctx, elicitation.Origin{Session: s, Related: related}, elicitation.Frames(sc), "up")
+			return sc, func() { call.End(); release() }
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		_, end := turn(ctx, alice(), protocol.IntID(1))
+		cancel()
+		end()
+		sc, end := turn(t.Context(), bob(), protocol.IntID(2))
+		_, err := r.ElicitFrom(t.Context(), "up", form("for alice"), nil)
+		refused(t, err, elicitation.ErrAmbiguousOrigin, -32601, "No client session available")
+		if n := len(sc.requests()); n != 0 {
+			t.Fatalf("bob was asked %d times", n)
+		}
+		if _, err := r.ElicitFrom(t.Context(), "up", form("for bob"), &elicitation.ElicitOptions{Related: protocol.IntID(2)}); err != nil {
+			t.Error(err)
+		}
+		end()
+		time.Sleep(elicitation.DefaultMaxTimeout)
+		_, end = turn(t.Context(), bob(), protocol.IntID(3))
+		if _, err := r.ElicitFrom(t.Context(), "up", form("for bob"), nil); err != nil {
+			t.Error(err)
+		}
+		end()
+		r.settled()
+	})
+}
+
+// Connections on which calls were given up are remembered in bounded memory, the
+// latest of them.
+func TestAbortedCallsAreRememberedInBoundedMemory(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	s := r.attach(elicitation.SessionInfo{ID: "s1"})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for i := range 5000 {
+		r.beginIn(ctx, elicitation.Origin{Session: s}, elicitation.Via{}, elicitation.UpstreamKey(fmt.Sprint("up ", i))).End()
 	}
-	release()
+	for _, test := range []struct {
+		up   elicitation.UpstreamKey
+		want bool
+	}{{"up 0", false}, {"up 4999", true}} {
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, test.up)
+		_, err := r.OfferFrom(t.Context(), test.up, form("m"), nil, func(elicitation.Outcome) {})
+		if errors.Is(err, elicitation.ErrAmbiguousOrigin) != test.want {
+			t.Errorf("%s: error is %v", test.up, err)
+		}
+		call.End()
+	}
 }

@@ -2,6 +2,7 @@ package elicitation
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -10,32 +11,35 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A question is what an upstream asks, read and checked. It aliases params.
+// A question is the parameters of elicitation/create, decoded and checked. It aliases
+// params, and lives only until the request for the client is encoded.
 type question struct {
 	params  json.RawMessage
 	kind    protocol.InputKind
 	message string
 	schema  json.RawMessage // of a form
-	url, id string          // of a visit; id is the upstream's elicitationId
+	url     string          // of URL mode
+	id      string          // of URL mode: the upstream's elicitationId
 	meta    protocol.Meta
 	token   protocol.ProgressToken
 }
 
-// parseQuestion reads the parameters of elicitation/create.
-func (r *Router) parseQuestion(params json.RawMessage) (*question, *Error) {
-	o := &r.opts
-	if len(params) > o.MaxSchemaBytes+maxOutsideSchema {
-		return nil, invalidQuestion(ReasonTooLarge, fmt.Errorf("larger than %d bytes", o.MaxSchemaBytes+maxOutsideSchema))
+// parseQuestion reads the parameters of elicitation/create within the limits of o.
+func parseQuestion(params json.RawMessage, o *Options) (*question, *Error) {
+	if limit := o.MaxSchemaBytes + maxOutsideSchema; len(params) > limit {
+		err := fmt.Errorf("larger than %d bytes", limit)
+		return nil, invalidQuestionError(ReasonTooLarge, err)
 	}
 	if err := jsonx.Check(params); err != nil {
-		return nil, invalidQuestion(ReasonInvalidQuestion, err)
+		return nil, invalidQuestionError(ReasonInvalidQuestion, err)
 	}
 	if jsonx.KindOf(params) != jsonx.Object {
-		return nil, invalidQuestion(ReasonInvalidQuestion, fmt.Errorf("params must be an object"))
+		err := errors.New("params must be an object")
+		return nil, invalidQuestionError(ReasonInvalidQuestion, err)
 	}
 	decoded, err := protocol.DecodeInputRequest(protocol.MethodElicit, params)
 	if err != nil {
-		return nil, invalidQuestion(ReasonInvalidQuestion, err)
+		return nil, invalidQuestionError(ReasonInvalidQuestion, err)
 	}
 	q := &question{params: params, kind: decoded.Kind()}
 	switch d := decoded.(type) {
@@ -44,34 +48,35 @@ func (r *Router) parseQuestion(params json.RawMessage) (*question, *Error) {
 	case *protocol.ElicitURL:
 		q.message, q.url, q.id, q.meta = d.Message, d.URL, d.ElicitationID, d.Meta
 	}
-	if q.token, err = progressToken(json.RawMessage(q.meta)); err != nil {
-		return nil, invalidQuestion(ReasonInvalidQuestion, err)
+	if q.token, err = readProgressToken(json.RawMessage(q.meta)); err != nil {
+		return nil, invalidQuestionError(ReasonInvalidQuestion, err)
 	}
-	return q, r.checkSchema(q)
+	return q, nil
 }
 
-// checkSchema holds a form against the limits, and where content is to be
-// enforced against the grammar, too.
-func (r *Router) checkSchema(q *question) *Error {
-	o := &r.opts
+// checkSchema checks a form against the limits. Where content is enforced the schema
+// must also follow the grammar of forms, or answers could not be validated.
+func (q *question) checkSchema(o *Options, forms *formCache) *Error {
 	if q.kind != protocol.KindElicitForm {
 		return nil
 	}
 	if len(q.schema) > o.MaxSchemaBytes {
-		return invalidQuestion(ReasonTooLarge, fmt.Errorf("requestedSchema: larger than %d bytes", o.MaxSchemaBytes))
+		err := fmt.Errorf("requestedSchema: larger than %d bytes", o.MaxSchemaBytes)
+		return invalidQuestionError(ReasonTooLarge, err)
 	}
-	if depth(q.schema) > o.MaxSchemaDepth {
-		return invalidQuestion(ReasonTooLarge, fmt.Errorf("requestedSchema: nested deeper than %d", o.MaxSchemaDepth))
+	if jsonDepth(q.schema) > o.MaxSchemaDepth {
+		err := fmt.Errorf("requestedSchema: nested deeper than %d", o.MaxSchemaDepth)
+		return invalidQuestionError(ReasonTooLarge, err)
 	}
 	if o.Validation == ValidateEnforce {
-		if _, err := r.forms.parse(q.schema); err != nil {
-			return invalidQuestion(ReasonInvalidQuestion, err)
+		if _, err := forms.parseForm(q.schema); err != nil {
+			return invalidQuestionError(ReasonInvalidQuestion, err)
 		}
 	}
 	return nil
 }
 
-func progressToken(meta json.RawMessage) (token protocol.ProgressToken, err error) {
+func readProgressToken(meta json.RawMessage) (token protocol.ProgressToken, err error) {
 	if meta == nil {
 		return token, nil
 	}
@@ -84,74 +89,50 @@ func progressToken(meta json.RawMessage) (token protocol.ProgressToken, err erro
 	return token, err
 }
 
-// depth is how deep raw, checked JSON, nests: {} is 1.
-func depth(raw []byte) int {
-	deepest, now, text := 0, 0, false
+// jsonDepth returns how deep checked JSON nests: {} is 1.
+func jsonDepth(raw []byte) int {
+	deepest, depth, inString := 0, 0, false
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
-		case text && c == '\\':
+		case inString && c == '\\':
 			i++
 		case c == '"':
-			text = !text
-		case text:
+			inString = !inString
+		case inString:
 		case c == '{' || c == '[':
-			now++
-			deepest = max(deepest, now)
+			depth++
+			deepest = max(deepest, depth)
 		case c == '}' || c == ']':
-			now--
+			depth--
 		}
 	}
 	return deepest
 }
 
-// paramsFor spells the question for a client of revision v. What the upstream
+// encodeParams encodes the question for a client of revision v. What the upstream
 // wrote is passed on as it is, members that this package does not know included,
-// except that the progress token is token, the elicitationId is visitID, and
+// except that the progress token is token, the elicitationId is elicitationID, and
 // what revision v or the mode does not have is left out.
-func (q *question) paramsFor(v protocol.Version, token protocol.ID, visitID string) (json.RawMessage, error) {
+func (q *question) encodeParams(
+	v protocol.Version, token protocol.ID, elicitationID string,
+) (json.RawMessage, error) {
 	dst := append(make([]byte, 0, len(q.params)+128), '{')
 	err := jsonx.Members(q.params, func(key, value []byte) error {
-		switch string(key) {
-		case "_meta", "elicitationId":
-			return nil // written below
-		case "task":
-			return nil // no task is declared, so it is to be ignored
-		case "mode":
-			if v < protocol.V20251125 {
-				return nil
-			}
-		case "url":
-			if q.kind != protocol.KindElicitURL {
-				return nil // has passed no policy
-			}
-		case "requestedSchema":
-			if q.kind != protocol.KindElicitForm {
-				return nil // has passed no limits
-			}
-			if v < protocol.V20251125 {
-				down, err := form.DowngradeTo20250618(value)
-				if err == nil {
-					value = down
-				} // else the client gets it as it is: it may know more than its revision
-			}
-		case "message":
-		default:
-			if misspelled(key) {
-				return fmt.Errorf("%q differs from a member of elicitation/create in case alone", key)
-			}
+		value, keep, err := q.relayedMember(v, key, value)
+		if keep && err == nil {
+			dst = append(jsonx.AppendTextBytes(dst, key), ':')
+			dst = append(jsonx.AppendCompact(dst, value), ',')
 		}
-		dst = append(jsonx.AppendTextBytes(dst, key), ':')
-		dst = append(jsonx.AppendCompact(dst, value), ',')
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if q.kind == protocol.KindElicitURL && visitID != "" && v.Era() == protocol.Legacy {
-		dst = append(jsonx.AppendText(append(dst, `"elicitationId":`...), visitID), ',')
+	if q.kind == protocol.KindElicitURL && elicitationID != "" && v.Era() == protocol.Legacy {
+		dst = append(jsonx.AppendText(append(dst, `"elicitationId":`...), elicitationID), ',')
 	}
 	dst = append(dst, `"_meta":{`...)
-	if dst, err = appendMeta(dst, q.meta); err != nil {
+	if dst, err = appendRelayedMeta(dst, q.meta); err != nil {
 		return nil, err
 	}
 	dst = append(dst, `"progressToken":`...)
@@ -159,13 +140,89 @@ func (q *question) paramsFor(v protocol.Version, token protocol.ID, visitID stri
 	return append(dst, '}', '}'), nil
 }
 
-// misspelled tells whether a client that ignores case, as many do, could take the
-// member for one that this package has checked.
-func misspelled(key []byte) bool {
-	for _, name := range [...]string{"mode", "message", "requestedSchema", "url", "elicitationId", "_meta", "task"} {
+// relayedMember returns the value of a member of the parameters as the client gets it,
+// and whether it gets it. What this package has not checked, for example a url in form
+// mode, is left out: a client might act on it.
+func (q *question) relayedMember(
+	v protocol.Version, key, value []byte,
+) (relayed []byte, keep bool, err error) {
+	switch string(key) {
+	case "_meta", "elicitationId":
+		return nil, false, nil // encodeParams appends its own
+	case "task":
+		return nil, false, nil // the gateway declares no tasks, so it is to be ignored
+	case "mode":
+		return value, v >= protocol.V20251125, nil
+	case "url":
+		return value, q.kind == protocol.KindElicitURL, nil
+	case "requestedSchema":
+		if q.kind == protocol.KindElicitForm && v < protocol.V20251125 {
+			if downgraded, err := form.DowngradeTo20250618(value); err == nil {
+				return downgraded, true, nil
+			} // else it is not downgraded: the client may know more than its revision
+		}
+		return value, q.kind == protocol.KindElicitForm, nil
+	case "message":
+		return value, true, nil
+	}
+	if misspellsMember(key) {
+		return nil, false, fmt.Errorf(
+			"%q differs from a member of elicitation/create in case alone", key)
+	}
+	return value, true, nil
+}
+
+// misspellsMember reports whether a client that ignores case, as many do, could take
+// the member for one that this package has checked.
+func misspellsMember(key []byte) bool {
+	for _, name := range [...]string{
+		"mode", "message", "requestedSchema", "url", "elicitationId", "_meta", "task",
+	} {
 		if strings.EqualFold(string(key), name) {
 			return true
 		}
 	}
 	return false
+}
+
+// reservedMeta begins the keys of _meta that belong to one connection and mean
+// nothing, or the wrong thing, on another.
+const reservedMeta = "io.modelcontextprotocol/"
+
+// isConnectionMeta reports whether a key of _meta belongs to the connection that it
+// came on, also for a peer that ignores case.
+func isConnectionMeta(key string) bool {
+	return strings.EqualFold(key, protocol.MetaProgressToken) ||
+		len(key) >= len(reservedMeta) && strings.EqualFold(key[:len(reservedMeta)], reservedMeta)
+}
+
+// appendRelayedMeta appends the members of meta that are passed on to the other side,
+// each followed by a comma.
+func appendRelayedMeta(dst []byte, meta protocol.Meta) ([]byte, error) {
+	if meta == nil {
+		return dst, nil
+	}
+	err := jsonx.Members(json.RawMessage(meta), func(key, value []byte) error {
+		if isConnectionMeta(string(key)) {
+			return nil
+		}
+		dst = append(jsonx.AppendTextBytes(dst, key), ':')
+		dst = append(jsonx.AppendCompact(dst, value), ',')
+		return nil
+	})
+	return dst, err
+}
+
+// relayedMeta returns the part of an answer's meta that is passed on, nil for nothing.
+// It aliases nothing of meta.
+func relayedMeta(meta protocol.Meta) (protocol.Meta, error) {
+	if meta == nil {
+		return nil, nil
+	}
+	dst, err := appendRelayedMeta(append(make([]byte, 0, len(meta)), '{'), meta)
+	if err != nil || len(dst) == 1 {
+		return nil, err
+	}
+	dst[len(dst)-1] = '}' // the last comma
+	return protocol.Meta(dst), nil
 }

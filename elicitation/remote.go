@@ -5,29 +5,30 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// What replicas say to each other. The keys are "q." and the id of a question,
-// and "v." and a digest that stands for a visit to a URL.
+// The keys on the [Bus] are a prefix and the id of a question, or a prefix and a digest
+// that stands for a URL elicitation.
 const (
-	requestPrefix = "q."
-	visitPrefix   = "v."
+	questionKeyPrefix = "q."
+	urlKeyPrefix      = "v."
 )
 
-func requestKey(id protocol.ID) string { return requestPrefix + hexID(id) }
+func questionBusKey(id protocol.ID) string { return questionKeyPrefix + hexID(id) }
 
-func (k visitKey) busKey() string {
+func (k urlKey) busKey() string {
 	sum := sha256.Sum256([]byte(fmt.Sprintf("%d:%s%s", len(k.upstream), k.upstream, k.id)))
-	return visitPrefix + hex.EncodeToString(sum[:16])
+	return urlKeyPrefix + hex.EncodeToString(sum[:16])
 }
 
-// isRequestID reports whether id could be one of a router's: nothing else is
-// asked for on the bus.
-func isRequestID(id protocol.ID) bool {
+// isQuestionID reports whether id could be one of a router's: others are never looked
+// for on the bus.
+func isQuestionID(id protocol.ID) bool {
 	s := id.String()
 	if len(s) != 34 || s[0] != '"' {
 		return false
@@ -47,46 +48,86 @@ type busMessage struct {
 	Issuer  string          `json:"issuer,omitzero"`
 	Subject string          `json:"subject,omitzero"`
 	Frame   json.RawMessage `json:"frame,omitzero"` // what the client or the upstream sent
-	// Upstream and Visit name a visit to a URL.
+	// Upstream and Visit name a URL elicitation.
 	Upstream UpstreamKey `json:"upstream,omitzero"`
 	Visit    string      `json:"visit,omitzero"`
 }
 
-// A busAnswer is what the owner says.
+// A busAnswer is what the owner answers.
 type busAnswer struct {
 	Disposition Disposition `json:"disposition"`
 	Failed      string      `json:"failed,omitzero"`
 }
 
-func (m *busMessage) from() From { return From{m.Session, Principal{m.Issuer, m.Subject}} }
+func newBusMessage(do string, from From, frame []byte) busMessage {
+	return busMessage{
+		Do: do, Session: from.Session, Issuer: from.Principal.Issuer,
+		Subject: from.Principal.Subject, Frame: frame,
+	}
+}
 
-// completeThere hands a reply to the replica that owns the question.
-func (r *Router) completeThere(ctx context.Context, from From, reply *protocol.Response) (Disposition, error) {
+// sender is who sent the frame to the replica that the message comes from.
+func (m *busMessage) sender() From { return From{m.Session, Principal{m.Issuer, m.Subject}} }
+
+// forwardReply hands a reply to the replica that owns the question.
+func (r *Router) forwardReply(
+	ctx context.Context, from From, reply *protocol.Response,
+) (Disposition, error) {
 	frame, err := protocol.AppendMessage(nil, reply)
 	if err != nil || len(frame) > r.opts.MaxContentBytes+2*maxOutsideSchema {
 		return Invalid, nil // only a host that made the response up gets here
 	}
-	a, err := r.send(ctx, requestKey(reply.ID), busMessage{
-		Do: "complete", Session: from.Session, Issuer: from.Principal.Issuer, Subject: from.Principal.Subject, Frame: frame,
-	})
-	if err != nil {
-		return Unknown, err
-	}
-	return a.Disposition, nil
+	a, err := r.sendToOwner(ctx, questionBusKey(reply.ID), newBusMessage("complete", from, frame))
+	return a.Disposition, err
 }
 
-// send asks the owner of key. Nobody owning it is an answer, too.
-func (r *Router) send(ctx context.Context, key string, m busMessage) (busAnswer, error) {
+// forwardProgress hands progress to the replica that owns the question.
+func (r *Router) forwardProgress(
+	ctx context.Context, from From, n *protocol.Notification,
+) (Disposition, error) {
+	key := progressBusKey(n)
+	if key == "" {
+		return Unknown, nil
+	}
+	frame, err := protocol.AppendMessage(nil, n)
+	if err != nil || len(frame) > maxOutsideSchema {
+		return Invalid, nil
+	}
+	a, err := r.sendToOwner(ctx, key, newBusMessage("progress", from, frame))
+	return a.Disposition, err
+}
+
+// progressBusKey returns the key of the question that n is about, "" if of none.
+func progressBusKey(n *protocol.Notification) string {
+	if p, err := decodeProgress(n); err == nil && isQuestionID(p.Token) {
+		return questionBusKey(p.Token)
+	}
+	return ""
+}
+
+// forwardURLCompletion hands the completion of a URL elicitation to the replica that
+// owns it.
+func (r *Router) forwardURLCompletion(ctx context.Context, key urlKey) (Disposition, error) {
+	message := busMessage{Do: "visited", Upstream: key.upstream, Visit: key.id}
+	a, err := r.sendToOwner(ctx, key.busKey(), message)
+	if err == nil && a.Failed != "" {
+		err = fmt.Errorf("elicitation: completion of a visit: %w", ErrDelivery)
+	}
+	return a.Disposition, err
+}
+
+// sendToOwner sends a message to the owner of key. That there is no owner is no error:
+// the disposition is Unknown then.
+func (r *Router) sendToOwner(ctx context.Context, key string, m busMessage) (busAnswer, error) {
 	data, err := jsonx.Encode(m)
 	if err != nil {
 		return busAnswer{}, fmt.Errorf("elicitation bus: %w", err)
 	}
 	raw, err := r.opts.Bus.Send(ctx, key, data)
 	switch {
-	case err == nil:
-	case isUnclaimed(err):
+	case errors.Is(err, ErrUnclaimed):
 		return busAnswer{Disposition: Unknown}, nil
-	default:
+	case err != nil:
 		return busAnswer{}, fmt.Errorf("elicitation bus: %w", err)
 	}
 	var a busAnswer
@@ -96,9 +137,10 @@ func (r *Router) send(ctx context.Context, key string, m busMessage) (busAnswer,
 	return a, nil
 }
 
-// answer is what this replica says to others about what it owns.
-func (r *Router) answer(ctx context.Context, key string, message []byte) []byte {
-	a := r.act(ctx, key, message)
+// answerBusMessage answers a message of another replica about what this one has claimed.
+// The bus calls it.
+func (r *Router) answerBusMessage(ctx context.Context, key string, message []byte) []byte {
+	a := r.handleBusMessage(ctx, key, message)
 	data, err := jsonx.Encode(a)
 	if err != nil {
 		return []byte(`{"disposition":0}`)
@@ -106,30 +148,31 @@ func (r *Router) answer(ctx context.Context, key string, message []byte) []byte 
 	return data
 }
 
-func (r *Router) act(ctx context.Context, key string, message []byte) busAnswer {
+// handleBusMessage does what the message asks for, if that is about key.
+func (r *Router) handleBusMessage(ctx context.Context, key string, message []byte) busAnswer {
 	var m busMessage
 	if err := jsonx.Decode(message, &m); err != nil {
 		return busAnswer{Disposition: Invalid, Failed: "message"}
 	}
 	switch m.Do {
 	case "complete":
-		reply, ok := frameOf[*protocol.Response](m.Frame)
-		if !ok || !isRequestID(reply.ID) || requestKey(reply.ID) != key {
+		reply, ok := decodeFrame[*protocol.Response](m.Frame)
+		if !ok || !isQuestionID(reply.ID) || questionBusKey(reply.ID) != key {
 			return busAnswer{Disposition: Invalid, Failed: "frame"}
 		}
-		return busAnswer{Disposition: r.completeHere(m.from(), reply)}
+		return busAnswer{Disposition: r.completeLocally(m.sender(), reply)}
 	case "progress":
-		n, ok := frameOf[*protocol.Notification](m.Frame)
-		if !ok || progressKey(n) != key {
+		n, ok := decodeFrame[*protocol.Notification](m.Frame)
+		if !ok || progressBusKey(n) != key {
 			return busAnswer{Disposition: Invalid, Failed: "frame"}
 		}
-		return busAnswer{Disposition: r.progressHere(m.from(), n)}
+		return busAnswer{Disposition: r.progressLocally(m.sender(), n)}
 	case "visited":
-		visit := visitKey{m.Upstream, m.Visit}
-		if visit.busKey() != key {
+		u := urlKey{m.Upstream, m.Visit}
+		if u.busKey() != key {
 			return busAnswer{Disposition: Invalid, Failed: "key"}
 		}
-		d, err := r.visitedHere(ctx, visit)
+		d, err := r.completeURLLocally(ctx, u)
 		if err != nil {
 			return busAnswer{Disposition: d, Failed: "delivery"}
 		}
@@ -138,7 +181,7 @@ func (r *Router) act(ctx context.Context, key string, message []byte) busAnswer 
 	return busAnswer{Disposition: Invalid, Failed: "unknown request"}
 }
 
-func frameOf[M protocol.Message](frame []byte) (m M, ok bool) {
+func decodeFrame[M protocol.Message](frame []byte) (m M, ok bool) {
 	decoded, err := protocol.DecodeMessage(frame)
 	if err != nil {
 		return m, false

@@ -10,134 +10,153 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-func (r *Router) complete(ctx context.Context, from From, reply *protocol.Response) (Disposition, error) {
+// A Disposition says what became of a client's reply.
+type Disposition int
+
+// The dispositions. Only Accepted has reached the upstream as an answer.
+const (
+	// Unknown: no question has, or lately had, this id.
+	Unknown Disposition = iota
+	// Accepted: it is the outcome of the question, be it an answer or the
+	// client's error.
+	Accepted
+	// WrongSession: the question was put to another session.
+	WrongSession
+	// WrongPrincipal: the question was put to this session while somebody else
+	// was behind it.
+	WrongPrincipal
+	// Duplicate: the question has been answered.
+	Duplicate
+	// Expired: the question ended otherwise: it timed out, was cancelled, or
+	// failed.
+	Expired
+	// Invalid: it comes from the right client and cannot be used. The question
+	// has ended with an error.
+	Invalid
+)
+
+// String names the disposition.
+func (d Disposition) String() string {
+	switch d {
+	case Unknown:
+		return "unknown"
+	case Accepted:
+		return "accepted"
+	case WrongSession:
+		return "wrong_session"
+	case WrongPrincipal:
+		return "wrong_principal"
+	case Duplicate:
+		return "duplicate"
+	case Expired:
+		return "expired"
+	case Invalid:
+		return "invalid"
+	}
+	return "invalid disposition"
+}
+
+// Complete hands in a response that a client sent. from is where it came from,
+// as the host has authenticated it. Replies that do not end the question, those
+// of strangers above all, leave it as it is. reply is not kept.
+//
+// On a [Bus] the reply is forwarded to the replica that asked. When that fails the error
+// is [ErrOwnerGone], or that of the bus, and the disposition Unknown. Without a bus there
+// is no error.
+func (r *Router) Complete(
+	ctx context.Context, from From, reply *protocol.Response,
+) (Disposition, error) {
 	if reply == nil || reply.ID.IsZero() {
 		return Unknown, nil
 	}
-	d := r.completeHere(from, reply)
-	if d != Unknown || r.opts.Bus == nil || !isRequestID(reply.ID) {
+	d := r.completeLocally(from, reply)
+	if d != Unknown || r.opts.Bus == nil || !isQuestionID(reply.ID) {
 		return d, nil
 	}
-	return r.completeThere(ctx, from, reply)
+	return r.forwardReply(ctx, from, reply)
 }
 
-// completeHere hands a reply to a question of this router.
-func (r *Router) completeHere(from From, reply *protocol.Response) Disposition {
-	e, d := r.owned(from, reply.ID)
-	if e == nil {
+// completeLocally hands a reply to a question of this router.
+func (r *Router) completeLocally(from From, reply *protocol.Response) Disposition {
+	p, d := r.lookUpQuestion(from, reply.ID)
+	if p == nil {
 		return d
 	}
 	if reply.Error != nil {
 		wire := *reply.Error
-		wire.Data = jsonClone(wire.Data)
-		return e.judged(e.refuse(&wire))
+		wire.Data = cloneJSON(wire.Data)
+		return p.finishByReply(p.readError(&wire))
 	}
-	return e.judged(e.settle(reply.Result))
+	return p.finishByReply(p.readResult(reply.Result))
 }
 
-// judged is what a reply was, given whether it ended the question and could be
-// used.
-func (e *entry) judged(won, fit bool) Disposition {
-	if fit {
-		return e.disposition(won, Accepted)
+// Progress hands in a notifications/progress that a client sent. When its token
+// is that of a question, which must have been put to this session and principal,
+// the question's timeout starts anew, within Options.MaxTimeout, and the upstream
+// hears of it through ElicitOptions.Progress. The token of a question is the id
+// of its request.
+//
+// Accepted means just that. Progress about anything else is Unknown, and the
+// host's own business. The error is that of the bus, as for [Router.Complete].
+func (r *Router) Progress(
+	ctx context.Context, from From, n *protocol.Notification,
+) (Disposition, error) {
+	if n == nil || n.Method != protocol.NotifyProgress {
+		return Unknown, nil
 	}
-	return e.disposition(won, Invalid)
+	d := r.progressLocally(from, n)
+	if d != Unknown || r.opts.Bus == nil {
+		return d, nil
+	}
+	return r.forwardProgress(ctx, from, n)
 }
 
-// owned finds the pending question with an id and checks that it was put to the
-// sender; without one it says what the reply is.
-func (r *Router) owned(from From, id protocol.ID) (*entry, Disposition) {
-	r.mu.Lock()
-	e := r.entries[id]
-	was, dead := r.tombs.byID[id]
-	r.mu.Unlock()
+// progressLocally hands progress to a question of this router.
+func (r *Router) progressLocally(from From, n *protocol.Notification) Disposition {
+	progress, err := decodeProgress(n)
+	if err != nil {
+		return Unknown
+	}
+	p, d := r.lookUpQuestion(from, progress.Token)
+	if p == nil {
+		return d
+	}
+	if !p.extendTimeout() {
+		return p.dispositionOfLate()
+	}
+	if p.onProgress != nil {
+		progress.Token = p.upstreamToken
+		p.onProgress(progress)
+	}
+	return Accepted
+}
+
+func decodeProgress(n *protocol.Notification) (*protocol.Progress, error) {
+	p := &protocol.Progress{}
+	err := jsonx.Decode(n.Params, p)
+	return p, err
+}
+
+// finishByReply ends the question with what the client replied, and returns what became
+// of the reply.
+func (p *pendingQuestion) finishByReply(out outcome) Disposition {
 	switch {
-	case e == nil && !dead:
-		return nil, Unknown
-	case e == nil:
-		return nil, was.disposition(from)
-	case e.call.origin.Session.info.ID != from.Session:
-		return nil, WrongSession
-	case e.call.origin.Principal != from.Principal:
-		return nil, WrongPrincipal
+	case !p.finish(out):
+		return p.dispositionOfLate()
+	case out.err != nil && out.err.Reason != ReasonClientError:
+		return Invalid
 	}
-	return e, Unknown
+	return Accepted
 }
 
-// disposition is what a reply was, given whether it ended the question.
-func (e *entry) disposition(won bool, then Disposition) Disposition {
-	if won {
-		return then
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.answered {
+// dispositionOfLate is what becomes of a reply that comes after the end.
+func (p *pendingQuestion) dispositionOfLate() Disposition {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.answered {
 		return Duplicate
 	}
 	return Expired
-}
-
-// refuse ends the question with the client's own error. It reports whether this
-// ended it, and whether the error could be passed on.
-func (e *entry) refuse(wire *protocol.Error) (won, fit bool) {
-	most := e.router.opts.MaxContentBytes
-	if len(wire.Message) > maxOutsideSchema || len(wire.Data) > most {
-		bad := failure(ReasonInvalidReply, "The client's answer is not valid", errLargeError)
-		return e.finish(ending{state: stateFailed, replied: true, err: bad}), false
-	}
-	return e.finish(ending{state: stateFailed, replied: true, err: &Error{Reason: ReasonClientError, Wire: wire}}), true
-}
-
-// settle ends the question with the client's result. It reports whether this
-// ended it, and whether the result could be used.
-func (e *entry) settle(raw []byte) (won, fit bool) {
-	result, detail, bad := e.read(raw)
-	if bad != nil {
-		return e.finish(ending{state: stateFailed, replied: true, err: bad, detail: detail}), false
-	}
-	return e.finish(ending{state: stateCompleted, replied: true, result: result, detail: detail}), true
-}
-
-// read decodes a result and holds its content against the form. detail says what
-// does not fit; it holds no value.
-func (e *entry) read(raw []byte) (result *protocol.ElicitResult, detail string, bad *Error) {
-	o := &e.router.opts
-	invalid := func(reason Reason, err error) *Error {
-		return failure(reason, "The client's answer is not valid", err)
-	}
-	if len(raw) > o.MaxContentBytes+maxOutsideSchema {
-		return nil, "", invalid(ReasonInvalidReply, fmt.Errorf("larger than %d bytes", o.MaxContentBytes+maxOutsideSchema))
-	}
-	if err := jsonx.Check(raw); err != nil {
-		return nil, "", invalid(ReasonInvalidReply, errNotJSON) // err may quote the answer
-	}
-	result, err := protocol.DecodeElicitResult(raw)
-	switch {
-	case err != nil:
-		return nil, "", invalid(ReasonInvalidReply, errNoResult) // likewise
-	case len(result.Content) > o.MaxContentBytes:
-		return nil, "", invalid(ReasonInvalidReply, fmt.Errorf("content: larger than %d bytes", o.MaxContentBytes))
-	}
-	result.Content = jsonClone(result.Content)
-	if result.Meta, err = metaFor(result.Meta); err != nil {
-		return nil, "", invalid(ReasonInvalidReply, errNoResult) // likewise
-	}
-	if e.kind == protocol.KindElicitURL {
-		result.Content = nil // belongs to forms alone
-	}
-	if result.Action != protocol.ActionAccept || e.check.none() {
-		return result, "", nil
-	}
-	checked, err := e.router.check(e.check, result.Content)
-	switch {
-	case err == nil && o.Validation == ValidateEnforce:
-		result.Content = checked
-	case err != nil && o.Validation == ValidateEnforce:
-		return nil, err.Error(), invalid(ReasonInvalidContent, err)
-	case err != nil:
-		return result, err.Error(), nil
-	}
-	return result, "", nil
 }
 
 var (
@@ -146,8 +165,78 @@ var (
 	errLargeError = errors.New("the client's error is too large")
 )
 
-// jsonClone keeps what would otherwise alias a buffer of the host's.
-func jsonClone(raw json.RawMessage) json.RawMessage {
+func invalidReply(reason Reason, err error) *Error {
+	return newFailure(reason, "The client's answer is not valid", err)
+}
+
+// readError returns the outcome of a question that the client answered with an error.
+func (p *pendingQuestion) readError(wire *protocol.Error) outcome {
+	out := outcome{state: stateFailed, replied: true}
+	limit := p.router.opts.MaxContentBytes
+	if len(wire.Message) > maxOutsideSchema || len(wire.Data) > limit {
+		out.err = invalidReply(ReasonInvalidReply, errLargeError)
+	} else {
+		out.err = &Error{Reason: ReasonClientError, Wire: wire}
+	}
+	return out
+}
+
+// readResult returns the outcome of a question that the client answered with a result.
+// Content is validated against the form as Options.Validation says.
+func (p *pendingQuestion) readResult(raw []byte) outcome {
+	result, bad := p.decodeResult(raw)
+	if bad != nil {
+		return outcome{state: stateFailed, replied: true, err: bad}
+	}
+	out := outcome{state: stateCompleted, replied: true, result: result}
+	if result.Action != protocol.ActionAccept || p.check.isEmpty() {
+		return out
+	}
+	checked, err := p.router.forms.checkContent(p.check, result.Content)
+	enforce := p.router.opts.Validation == ValidateEnforce
+	switch {
+	case err == nil && enforce:
+		result.Content = checked
+	case err != nil && enforce:
+		bad := invalidReply(ReasonInvalidContent, err)
+		return outcome{state: stateFailed, replied: true, err: bad, detail: err.Error()}
+	case err != nil:
+		out.detail = err.Error()
+	}
+	return out
+}
+
+// decodeResult decodes a result strictly. The errors of the decoders are replaced by
+// constants, since they may quote the answer.
+func (p *pendingQuestion) decodeResult(raw []byte) (*protocol.ElicitResult, *Error) {
+	limit := p.router.opts.MaxContentBytes
+	if len(raw) > limit+maxOutsideSchema {
+		err := fmt.Errorf("larger than %d bytes", limit+maxOutsideSchema)
+		return nil, invalidReply(ReasonInvalidReply, err)
+	}
+	if err := jsonx.Check(raw); err != nil {
+		return nil, invalidReply(ReasonInvalidReply, errNotJSON)
+	}
+	result, err := protocol.DecodeElicitResult(raw)
+	if err != nil {
+		return nil, invalidReply(ReasonInvalidReply, errNoResult)
+	}
+	if len(result.Content) > limit {
+		err := fmt.Errorf("content: larger than %d bytes", limit)
+		return nil, invalidReply(ReasonInvalidReply, err)
+	}
+	if result.Meta, err = relayedMeta(result.Meta); err != nil {
+		return nil, invalidReply(ReasonInvalidReply, errNoResult)
+	}
+	if p.kind == protocol.KindElicitURL {
+		result.Content = nil // belongs to forms alone
+	}
+	result.Content = cloneJSON(result.Content)
+	return result, nil
+}
+
+// cloneJSON copies JSON that may alias a buffer of the host.
+func cloneJSON(raw json.RawMessage) json.RawMessage {
 	if raw == nil {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package elicitation_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -11,27 +12,6 @@ import (
 	"github.com/rondo-mcp/rondo/elicitation"
 	"github.com/rondo-mcp/rondo/protocol"
 )
-
-// offered puts one question to a session of alice's.
-func (r *rig) offered() (*elicitation.Session, *elicitation.Offered, *elicitation.Outcome) {
-	r.Helper()
-	s := r.attach(elicitation.SessionInfo{ID: "s1", Principal: alice()})
-	call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
-	r.Cleanup(call.End)
-	outcome := &elicitation.Outcome{}
-	offered, err := call.Offer(r.Context(), form("Deploy?"), nil, func(o elicitation.Outcome) { *outcome = o })
-	if err != nil {
-		r.Fatal(err)
-	}
-	return s, offered, outcome
-}
-
-func (r *rig) complete(from elicitation.From, reply *protocol.Response, want elicitation.Disposition) {
-	r.Helper()
-	if d, err := r.Complete(r.Context(), from, reply); d != want || err != nil {
-		r.Errorf("reply is %v, %v, want %v", d, err, want)
-	}
-}
 
 // Strangers change nothing; the owner's answer counts after all of them.
 func TestRepliesOfStrangers(t *testing.T) {
@@ -156,7 +136,7 @@ func TestLateReply(t *testing.T) {
 }
 
 // Tombstones are bounded: the oldest reply becomes an unknown one.
-func TestTombstonesAreBounded(t *testing.T) {
+func TestEndedQuestionsAreRememberedInBoundedMemory(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s, offered, _ := r.offered()
 	first := offered.Request().ID
@@ -253,5 +233,54 @@ func TestDispositionsHaveNames(t *testing.T) {
 		if got := d.String(); got != want {
 			t.Errorf("%d is %q, want %q", d, got, want)
 		}
+	}
+}
+
+// What of _meta speaks of the client's connection does not go upstream with its
+// answer, however it is spelled.
+func TestMetaOfAnswers(t *testing.T) {
+	for _, test := range []struct{ name, meta, want string }{
+		{"the person's", `{"k":1,"example.com/k":{"a":[1e400]}}`, `,"_meta":{"k":1,"example.com/k":{"a":[1e400]}}`},
+		{"first is reserved", `{"io.modelcontextprotocol/related-task":{"taskId":"t"},"k":1}`, `,"_meta":{"k":1}`},
+		{"last is reserved", `{"k":1,"io.modelcontextprotocol/serverInfo":{}}`, `,"_meta":{"k":1}`},
+		{"all are reserved", `{"io.modelcontextprotocol/a":1,"io.modelcontextprotocol/":2}`, ``},
+		{"in another case", `{"IO.ModelContextProtocol/protocolVersion":"x"}`, ``},
+		{"a token", `{"progressToken":"t","ProgressToken":1}`, ``},
+		{"no prefix", `{"io.modelcontextprotocol":1}`, `,"_meta":{"io.modelcontextprotocol":1}`},
+		{"empty", `{}`, ``},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, elicitation.Options{})
+			s, offered, outcome := r.offered()
+			r.complete(s.From(), result(offered.Request().ID, `{"_meta":`+test.meta+`,"action":"accept","content":{"ok":true}}`), elicitation.Accepted)
+			up := outcome.Response(protocol.IntID(1))
+			if got, want := string(up.Result), `{"action":"accept","content":{"ok":true}`+test.want+`}`; got != want {
+				t.Errorf("upstream gets %s, want %s", got, want)
+			}
+			r.settled()
+		})
+	}
+}
+
+// A client's error is bounded as its answer is.
+func TestClientErrorTooLarge(t *testing.T) {
+	long := strings.Repeat("x", 2<<20)
+	for name, wire := range map[string]*protocol.Error{
+		"message": {Code: -32000, Message: long},
+		"data":    {Code: -32000, Message: "m", Data: json.RawMessage(`"` + long + `"`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, elicitation.Options{})
+			s, offered, outcome := r.offered()
+			r.complete(s.From(), &protocol.Response{ID: offered.Request().ID, Error: wire}, elicitation.Invalid)
+			refused(t, outcome.Err, elicitation.ErrInvalidReply, -32603, "The client's answer is not valid")
+
+			asks := elicitation.AskFunc(func(context.Context, elicitation.Asked, func()) (json.RawMessage, error) { return nil, wire })
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.Asks(asks), "asks")
+			_, err := call.Elicit(t.Context(), form("m"), nil)
+			refused(t, err, elicitation.ErrInvalidReply, -32603, "The client's answer is not valid")
+			call.End()
+			r.settled()
+		})
 	}
 }

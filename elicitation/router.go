@@ -1,41 +1,71 @@
 package elicitation
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/recent"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // A Router takes questions of upstream servers to the clients whose calls caused
 // them and brings the answers back. All methods may be called concurrently.
+//
+// It is the table of all sessions, calls, pending questions and URL elicitations. The
+// file of each of these types has what happens to it.
 type Router struct {
 	opts    Options
 	metrics *metrics
-	forms   forms
+	forms   *formCache
 	slots   slots
 
-	mu        sync.Mutex // guards what follows, and what is said to be
+	mu        sync.Mutex // guards what follows, and fields that say so; locked after p.mu
 	sessions  map[string]*Session
-	upstreams map[UpstreamKey]*upstream
-	entries   map[protocol.ID]*entry
-	visits    map[visitKey]*visit
-	tombs     tombstones
-	abandoned abandoned
+	upstreams map[UpstreamKey]*upstreamConn
+	questions map[protocol.ID]*pendingQuestion
+	urls      map[urlKey]*urlElicitation
 	calls     map[*Call]struct{} // begun and not ended
-	draining  bool
-	idle      chan struct{} // closed when draining and nothing is pending
-	sweep     *time.Timer
+	// ended are the questions that ended last, so that a late reply can be told from
+	// one that was made up.
+	ended *recent.Map[protocol.ID, endedQuestion]
+	// abortedCalls are the connections on which a call ended because its context did.
+	// The upstream may take its time to notice, and what it asks until then is not for
+	// the client of the next call.
+	abortedCalls *recent.Map[UpstreamKey, struct{}]
+	draining     bool
+	idle         chan struct{} // closed when draining and nothing is pending
+	sweep        *time.Timer
 
-	sending sync.WaitGroup // withdrawals on their way
+	withdrawals sync.WaitGroup // in flight
 }
 
-// An upstream is what the router knows of one connection.
-type upstream struct {
+const (
+	// maxEndedQuestions is how many questions that have ended are remembered: twenty
+	// times what is pending by default.
+	maxEndedQuestions = 2048
+	// maxAbortedCalls is how many connections with an aborted call are remembered.
+	// Connections that serve one call each come and go and need no memory: it is for
+	// the few that calls share.
+	maxAbortedCalls = 2048
+)
+
+// An upstreamConn is one connection to an upstream server while something uses it.
+type upstreamConn struct {
 	calls []*Call
-	queue queue // for Exclusive
+	turns turnQueue // for Exclusive
+}
+
+// An endedQuestion is what is remembered of a question that has ended.
+type endedQuestion struct {
+	session   string
+	principal Principal
+	answered  bool
 }
 
 // New returns a router. It is an error when an option is out of range, a metric's
@@ -51,77 +81,309 @@ func New(opts *Options) (*Router, error) {
 		return nil, err
 	}
 	r := &Router{
-		opts: o, sessions: make(map[string]*Session), upstreams: make(map[UpstreamKey]*upstream),
-		slots: newSlots(&o), entries: make(map[protocol.ID]*entry), visits: make(map[visitKey]*visit),
-		calls: make(map[*Call]struct{}), idle: make(chan struct{}),
+		opts: o, forms: newFormCache(), slots: newSlots(&o),
+		sessions:     make(map[string]*Session),
+		upstreams:    make(map[UpstreamKey]*upstreamConn),
+		questions:    make(map[protocol.ID]*pendingQuestion),
+		urls:         make(map[urlKey]*urlElicitation),
+		calls:        make(map[*Call]struct{}),
+		ended:        recent.New[protocol.ID, endedQuestion](maxEndedQuestions, 0),
+		abortedCalls: recent.New[UpstreamKey, struct{}](maxAbortedCalls, o.MaxTimeout),
+		idle:         make(chan struct{}),
 	}
 	if r.metrics, err = registerMetrics(o.Registerer); err != nil {
 		return nil, fmt.Errorf("elicitation options: Registerer: %w", err)
 	}
 	if o.Bus != nil {
-		if err := o.Bus.Listen(r.answer); err != nil {
+		if err := o.Bus.Listen(r.answerBusMessage); err != nil {
 			return nil, fmt.Errorf("elicitation options: Bus: %w", err)
 		}
 	}
 	return r, nil
 }
 
-// upstreamAt returns what is known of a connection. r.mu is held.
-func (r *Router) upstreamAt(key UpstreamKey) *upstream {
+func (r *Router) findOrAddUpstreamLocked(key UpstreamKey) *upstreamConn {
 	u := r.upstreams[key]
 	if u == nil {
-		u = &upstream{}
+		u = &upstreamConn{}
 		r.upstreams[key] = u
 	}
 	return u
 }
 
-// dropUpstream forgets a connection that nothing uses. r.mu is held.
-func (r *Router) dropUpstream(key UpstreamKey) {
-	if u := r.upstreams[key]; u != nil && len(u.calls) == 0 && r.slots.upstreams.UsedBy(key) == 0 && !u.queue.held {
+// dropIdleUpstreamLocked forgets a connection that no call, question or turn uses.
+func (r *Router) dropIdleUpstreamLocked(key UpstreamKey) {
+	u := r.upstreams[key]
+	if u == nil || len(u.calls) > 0 || u.turns.held {
+		return
+	}
+	if r.slots.upstreams.UsedBy(key) == 0 {
 		delete(r.upstreams, key)
 	}
 }
 
-// publish makes an entry known, unless its call is over by now. Its slot has
-// been taken before.
-func (r *Router) publish(e *entry) *Error {
+// removeSession removes a session and returns its pending questions. No further ones
+// begin. It may be called again.
+func (r *Router) removeSession(s *Session) (pending []*pendingQuestion) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := e.call.usable(); err != nil {
+	if s.detached {
+		return nil
+	}
+	s.detached = true
+	delete(r.sessions, s.info.ID)
+	for _, u := range s.urls.All() {
+		r.forgetURLLocked(u)
+	}
+	for c := range s.calls {
+		pending = append(pending, c.questions...)
+	}
+	return pending
+}
+
+func (r *Router) insertCallLocked(c *Call) {
+	c.origin.Session.calls[c] = struct{}{}
+	if c.upstream != "" {
+		u := r.findOrAddUpstreamLocked(c.upstream)
+		u.calls = append(u.calls, c)
+	}
+	r.calls[c] = struct{}{}
+	r.startSweepLocked()
+}
+
+func (r *Router) removeCallLocked(c *Call) {
+	delete(c.origin.Session.calls, c)
+	delete(r.calls, c)
+	if len(r.calls) == 0 {
+		r.sweep.Stop()
+	}
+	if u := r.upstreams[c.upstream]; u != nil {
+		u.calls = slices.DeleteFunc(u.calls, func(other *Call) bool { return other == c })
+		r.dropIdleUpstreamLocked(c.upstream)
+	}
+}
+
+// insertQuestion stores a question, which holds a slot, unless its call is over by now.
+// The question's mu is held.
+func (r *Router) insertQuestion(p *pendingQuestion) *Error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := p.call.checkUsableLocked(); err != nil {
 		return err
 	}
-	if e.visit != nil {
-		if err := r.keepVisit(e.visit); err != nil {
+	if p.url != nil {
+		if err := r.rememberURLLocked(p.url); err != nil {
 			return err
 		}
 	}
-	r.entries[e.id] = e
-	e.call.entries = append(e.call.entries, e)
+	r.questions[p.id] = p
+	p.call.questions = append(p.call.questions, p)
 	return nil
 }
 
-// unpublish removes an entry that has ended, leaves a tombstone and frees the
-// slot. e.mu is held.
-func (r *Router) unpublish(e *entry, end ending) {
+// removeQuestion removes a question that has ended, remembers that it existed, and frees
+// its slot. The question's mu is held.
+func (r *Router) removeQuestion(p *pendingQuestion, out outcome) {
+	c := p.call
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.entries, e.id)
-	e.call.entries = slices.DeleteFunc(e.call.entries, func(other *entry) bool { return other == e })
-	r.tombs.add(e.id, tomb{e.call.origin.Session.info.ID, e.call.origin.Principal, end.replied})
-	if e.visit != nil && !end.visiting() {
-		r.forgetVisit(e.visit)
+	delete(r.questions, p.id)
+	c.questions = slices.DeleteFunc(c.questions, func(other *pendingQuestion) bool {
+		return other == p
+	})
+	r.ended.Put(p.id, endedQuestion{c.origin.Session.info.ID, c.origin.Principal, out.replied})
+	if p.url != nil && !out.mayVisit() {
+		r.forgetURLLocked(p.url)
 	}
-	r.freeSlotLocked(e.call)
+	r.freeSlotLocked(c)
 }
 
-// usable tells whether a call may ask. r.mu is held.
-func (c *Call) usable() *Error {
+// lookUpQuestion returns the pending question with an id if it was put to the sender,
+// else what becomes of the reply.
+func (r *Router) lookUpQuestion(from From, id protocol.ID) (*pendingQuestion, Disposition) {
+	r.mu.Lock()
+	p := r.questions[id]
+	was, remembered := r.ended.Get(id)
+	r.mu.Unlock()
 	switch {
-	case c.router.draining:
-		return c.router.shuttingDown()
-	case c.over, c.origin.Session.detached:
-		return noSession(ReasonNoSession, nil)
+	case p == nil && !remembered:
+		return nil, Unknown
+	case p == nil:
+		return nil, was.dispositionOf(from)
+	case p.call.origin.Session.info.ID != from.Session:
+		return nil, WrongSession
+	case p.call.origin.Principal != from.Principal:
+		return nil, WrongPrincipal
 	}
-	return nil
+	return p, Unknown
+}
+
+// dispositionOf is what becomes of a reply to a question that has ended.
+func (q endedQuestion) dispositionOf(from From) Disposition {
+	switch {
+	case q.session != from.Session:
+		return WrongSession
+	case q.principal != from.Principal:
+		return WrongPrincipal
+	case q.answered:
+		return Duplicate
+	}
+	return Expired
+}
+
+// findQuestion returns the pending question that an upstream asked on a connection with
+// the given id, nil if there is none.
+func (r *Router) findQuestion(upstream UpstreamKey, id protocol.ID) *pendingQuestion {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	u := r.upstreams[upstream]
+	if u == nil {
+		return nil
+	}
+	var found *pendingQuestion
+	for _, c := range u.calls {
+		for _, p := range c.questions {
+			if p.upstreamID == id {
+				found = p // the last one, should an upstream use an id again
+			}
+		}
+	}
+	return found
+}
+
+// errAbortedCall is why a question with one call on its connection is refused.
+var errAbortedCall = errors.New(
+	"a call that was given up on this connection could have caused it")
+
+// findCall returns the one call in flight on a connection that can have caused a
+// question. A call that is over counts until its host has ended it: the upstream may
+// still work on it, and its questions are not for another client on the connection.
+func (r *Router) findCall(
+	upstream UpstreamKey, params json.RawMessage, opts *ElicitOptions,
+) (*Call, error) {
+	if opts == nil {
+		opts = &ElicitOptions{}
+	}
+	r.mu.Lock()
+	found, refused := r.findCallLocked(upstream, opts)
+	r.mu.Unlock()
+	if refused != nil {
+		event := Event{Upstream: upstream, CallID: opts.CallID}
+		return nil, r.recordRejection(refused, event, params)
+	}
+	return found, nil
+}
+
+func (r *Router) findCallLocked(upstream UpstreamKey, opts *ElicitOptions) (*Call, *Error) {
+	var found []*Call
+	if u := r.upstreams[upstream]; u != nil { // no call is at ""
+		for _, c := range u.calls {
+			if c.matchesLocked(opts) {
+				found = append(found, c)
+			}
+		}
+	}
+	named := opts.CallID != "" || !opts.Related.IsZero()
+	_, aborted := r.abortedCalls.Get(upstream)
+	switch {
+	case len(found) == 1 && found[0].checkUsableLocked() == nil:
+		if aborted && !named {
+			return nil, noSessionError(ReasonAmbiguous, errAbortedCall)
+		}
+		return found[0], nil
+	case r.draining:
+		return nil, r.shutdownError()
+	case len(found) < 2:
+		return nil, noSessionError(ReasonNoSession, nil)
+	}
+	err := fmt.Errorf("%d calls could have caused it", len(found))
+	return nil, noSessionError(ReasonAmbiguous, err)
+}
+
+// matchesLocked reports whether the call agrees with what is known of a question's
+// origin. router.mu is held.
+func (c *Call) matchesLocked(opts *ElicitOptions) bool {
+	return (opts.CallID == "" || opts.CallID == c.origin.CallID) &&
+		(opts.Related.IsZero() || opts.Related == c.related)
+}
+
+// Shutdown takes no more sessions, calls or questions, and waits for the
+// questions that are pending. When ctx ends first they are cancelled, and their
+// clients told; the error is then the cause of ctx. It returns a few seconds after
+// ctx has ended, whatever a transport, an audit sink or a callback is busy with. It
+// may be called again. The bus is left open: who opened it closes it.
+func (r *Router) Shutdown(ctx context.Context) error {
+	r.mu.Lock()
+	if !r.draining {
+		r.draining = true
+		if r.sweep != nil {
+			r.sweep.Stop()
+		}
+		if r.slots.countPending() == 0 {
+			r.signalIdleLocked()
+		}
+	}
+	r.mu.Unlock()
+	var err error
+	var ending sync.WaitGroup
+	select {
+	case <-r.idle:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+		r.cancelPending(&ending)
+	}
+	r.forgetAllURLs()
+	r.waitForWithdrawals(&ending)
+	return err
+}
+
+// signalIdleLocked reports to Shutdown that nothing is pending. It may be called again.
+func (r *Router) signalIdleLocked() {
+	select {
+	case <-r.idle:
+	default:
+		close(r.idle)
+	}
+}
+
+// cancelPending cancels all questions concurrently, so that none waits for the callback
+// or the audit of another. ending counts those that have not ended yet.
+func (r *Router) cancelPending(ending *sync.WaitGroup) {
+	r.mu.Lock()
+	pending := slices.Collect(maps.Values(r.questions))
+	r.mu.Unlock()
+	for _, p := range pending {
+		ending.Go(func() {
+			r.callHost("callback", func() { p.finishCancelled(ByShutdown, nil) })
+		})
+	}
+}
+
+// waitForWithdrawals waits until no question is pending or ending, and the clients have
+// been notified of those that were withdrawn. It gives up after the time that both may
+// take: a transport that ignores its context, or code of the host that does not return,
+// must not hold up the shutdown.
+func (r *Router) waitForWithdrawals(ending *sync.WaitGroup) {
+	limit := time.NewTimer(busTimeout + withdrawTimeout)
+	defer limit.Stop()
+	select {
+	case <-r.idle:
+	case <-limit.C:
+		return
+	}
+	sent := make(chan struct{})
+	go func() {
+		ending.Wait()
+		r.withdrawals.Wait()
+		close(sent)
+	}()
+	select {
+	case <-sent:
+	case <-limit.C:
+	}
+}
+
+// Pending is how many questions are pending.
+func (r *Router) Pending() int {
+	return r.slots.countPending()
 }

@@ -3,8 +3,8 @@ package elicitation
 import (
 	"errors"
 	"fmt"
-	"slices"
 
+	"github.com/rondo-mcp/rondo/internal/recent"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -24,28 +24,28 @@ type SessionInfo struct {
 	Principal Principal
 	// Capabilities are what the client declared.
 	Capabilities protocol.ClientCapabilities
-	// Version is the revision that the session speaks, "": 2025-11-25. It
-	// decides how questions are spelled. Since 2026-07-28 servers send no requests:
-	// [Frames] takes no question to a client of it.
+	// Version is the revision that the session speaks, "": 2025-11-25. Questions are
+	// encoded for it. From 2026-07-28 on servers send no requests, so [Frames] cannot
+	// deliver questions, and they are refused.
 	Version protocol.Version
 	// LogName stands for the session in logs and audit, "": ID. Set it where
 	// knowing the id is enough to use the session.
 	LogName string
 	// Notify carries notifications that belong to no request, such as the
-	// completion of a visit to a URL. Nil: there is no such stream.
+	// completion of a URL elicitation. Nil: there is no such stream.
 	Notify FrameDeliverer
 }
 
-// A Session is a client that is connected. All methods may be called
+// A Session is a connected client, from Attach to Detach. All methods may be called
 // concurrently.
 type Session struct {
-	router *Router
-	info   SessionInfo
-	log    string
+	router  *Router
+	info    SessionInfo
+	logName string
 
 	// Guarded by router.mu.
 	calls    map[*Call]struct{}
-	visits   []*visit
+	urls     *recent.Map[urlKey, *urlElicitation]
 	detached bool
 }
 
@@ -59,13 +59,17 @@ func (r *Router) Attach(info SessionInfo) (*Session, error) {
 		info.Version = protocol.V20251125
 	}
 	if !info.Version.Known() {
-		return nil, fmt.Errorf("elicitation session: Version %q is not a revision", logged(string(info.Version)))
+		version := escapeForLog(string(info.Version))
+		return nil, fmt.Errorf("elicitation session: Version %q is not a revision", version)
 	}
-	s := &Session{router: r, info: info, calls: make(map[*Call]struct{})}
-	if s.log = info.LogName; s.log == "" {
-		s.log = info.ID
+	s := &Session{
+		router: r, info: info, logName: info.LogName, calls: make(map[*Call]struct{}),
+		urls: recent.New[urlKey, *urlElicitation](maxURLsPerSession, 0),
 	}
-	s.log = logged(s.log)
+	if s.logName == "" {
+		s.logName = info.ID
+	}
+	s.logName = escapeForLog(s.logName)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -75,7 +79,8 @@ func (r *Router) Attach(info SessionInfo) (*Session, error) {
 		return nil, errors.New("elicitation session: the id is attached already")
 	}
 	if !info.Principal.Anonymous() {
-		r.slots.questions.ReserveForAuthenticated() // before it asks, anonymous callers may have left no room
+		// Before it asks, anonymous callers may have left no room.
+		r.slots.questions.ReserveForAuthenticated()
 	}
 	r.sessions[info.ID] = s
 	return s, nil
@@ -85,24 +90,8 @@ func (r *Router) Attach(info SessionInfo) (*Session, error) {
 // [MessageNoSession]; so does every later one of calls that are still in flight.
 // It may be called again.
 func (s *Session) Detach() {
-	r := s.router
-	r.mu.Lock()
-	if s.detached {
-		r.mu.Unlock()
-		return
-	}
-	s.detached = true
-	delete(r.sessions, s.info.ID)
-	for _, v := range slices.Clone(s.visits) { // forgetVisit takes each out of the list
-		r.forgetVisit(v)
-	}
-	var waiting []*entry
-	for c := range s.calls {
-		waiting = append(waiting, c.entries...)
-	}
-	r.mu.Unlock()
-	for _, e := range waiting {
-		e.finish(r.cancelled(BySession, nil))
+	for _, p := range s.router.removeSession(s) {
+		p.finishCancelled(BySession, nil)
 	}
 }
 
@@ -117,6 +106,28 @@ func (s *Session) From() From { return From{Session: s.info.ID, Principal: s.inf
 // else.
 func (s *Session) UpstreamCapabilities() protocol.ClientCapabilities {
 	return upstreamCapabilities(s.info.Capabilities, s.info.Version)
+}
+
+// supportedModes returns the modes of elicitation that a client can be asked in. URL
+// mode begins with revision 2025-11-25, whatever a client declares; elicitation as a
+// whole with 2025-06-18.
+func supportedModes(c protocol.ClientCapabilities, v protocol.Version) (form, url bool) {
+	if c.Elicitation == nil || v < protocol.V20250618 {
+		return false, false
+	}
+	return c.Elicitation.Form, c.Elicitation.URL && v >= protocol.V20251125
+}
+
+func upstreamCapabilities(
+	c protocol.ClientCapabilities, v protocol.Version,
+) protocol.ClientCapabilities {
+	form, url := supportedModes(c, v)
+	if !form && !url {
+		return protocol.ClientCapabilities{}
+	}
+	return protocol.ClientCapabilities{
+		Elicitation: &protocol.ElicitationCapability{Form: form, URL: url},
+	}
 }
 
 // From is the session and principal that a message came from, as the host has

@@ -70,3 +70,61 @@ func TestShutdownWithStuckHost(t *testing.T) {
 		})
 	}
 }
+
+func TestShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, elicitation.Options{})
+		s, offered, outcome := r.offered()
+		offered.Delivered()
+		done := make(chan error)
+		go func() { done <- r.Shutdown(t.Context()) }()
+		synctest.Wait()
+		if _, err := r.Attach(elicitation.SessionInfo{}); !errors.Is(err, elicitation.ErrShutdown) {
+			t.Errorf("Attach: %v", err)
+		}
+		if _, err := r.Begin(t.Context(), elicitation.Origin{Session: s}, elicitation.Via{}, "up"); !errors.Is(err, elicitation.ErrShutdown) {
+			t.Errorf("Begin: %v", err)
+		}
+		_, err := offered.Call().Offer(t.Context(), form("m"), nil, nil)
+		refused(t, err, elicitation.ErrShutdown, protocol.CodeBusy, "The gateway is shutting down")
+		_, err = r.ElicitFrom(t.Context(), "up", form("m"), nil)
+		refused(t, err, elicitation.ErrShutdown, protocol.CodeBusy, "The gateway is shutting down")
+		_, err = r.Exclusive(t.Context(), "up")
+		refused(t, err, elicitation.ErrShutdown, protocol.CodeBusy, "The gateway is shutting down")
+		// What was pending may still be answered.
+		r.complete(s.From(), result(offered.Request().ID, yes), elicitation.Accepted)
+		if err := <-done; err != nil || outcome.Result == nil {
+			t.Errorf("Shutdown: %v, outcome %+v", err, outcome)
+		}
+		if err := r.Shutdown(t.Context()); err != nil {
+			t.Errorf("again: %v", err)
+		}
+		r.settled()
+	})
+}
+
+// A transport that is deaf to its context does not hold up a shutdown for good.
+func TestShutdownWithDeafTransport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, elicitation.Options{})
+		s := r.attach(elicitation.SessionInfo{ID: "s1"})
+		deaf := elicitation.DeliverFunc(func(_ context.Context, m protocol.Message) error {
+			if _, ok := m.(*protocol.Notification); ok {
+				time.Sleep(time.Hour)
+			}
+			return nil
+		})
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(deaf), "up")
+		defer call.End()
+		go call.Elicit(t.Context(), form("m"), nil)
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		began := time.Now()
+		if err := r.Shutdown(ctx); !errors.Is(err, context.Canceled) || time.Since(began) > 5*time.Second {
+			t.Errorf("Shutdown: %v after %v", err, time.Since(began))
+		}
+		r.settled()
+		time.Sleep(2 * time.Hour)
+	})
+}

@@ -98,7 +98,7 @@ func soak(t *testing.T, long context.Context, router *elicitation.Router, from, 
 		}
 		params := json.RawMessage(fmt.Sprintf(`{"message":"m","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean","title":"%d"}}}}`, i))
 		if i%2 == 1 {
-			params = visit("m", "https://id.example/", fmt.Sprint(i))
+			params = urlQuestion("m", "https://id.example/", fmt.Sprint(i))
 		}
 		_, err = call.Elicit(ctx, params, nil)
 		if (err == nil) != (i%4 < 2) {

@@ -1,21 +1,93 @@
 package elicitation
 
 import (
+	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/rondo-mcp/rondo/internal/jsonx"
 )
 
+// explainFailure returns what caused the end of a question, fit for logs.
+func (p *pendingQuestion) explainFailure(err *Error) string {
+	switch {
+	case err.Err == nil:
+		return ""
+	case err.Reason == ReasonDelivery && p.call.via.asker != nil:
+		// An SDK's error may quote the answer that it could not read.
+		return describeErrorKind(err.Err)
+	case err.Reason == ReasonDelivery, err.Reason == ReasonStreamLost:
+		return p.router.redactTransportError(err.Err)
+	case err.Reason == ReasonInvalidReply:
+		return escapeForLog(err.Err.Error()) // a text of ours that quotes nothing
+	}
+	return ""
+}
+
+// describeErrorKind describes an error without its text: as one that everybody knows,
+// by the operating system's number, or else by the type of what lies at its root.
+func describeErrorKind(err error) string {
+	for _, known := range [...]error{
+		errStuck, context.DeadlineExceeded, context.Canceled, io.EOF, io.ErrUnexpectedEOF,
+		io.ErrClosedPipe, net.ErrClosed, os.ErrDeadlineExceeded,
+	} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
+	if number, ok := errors.AsType[syscall.Errno](err); ok {
+		return number.Error()
+	}
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(inner) {
+		err = inner
+	}
+	return fmt.Sprintf("error of type %T", err)
+}
+
+// A Redactor makes the text of a question fit for logs and audit, and that of an
+// error that may quote a question. It must be safe for concurrent use, return
+// promptly and not use the router.
+type Redactor func(message string) string
+
+// HashMessages is a [Redactor] that gives the length of a text, in bytes, and the
+// beginning of its SHA-256 digest: enough to see that two questions are the same.
+// A digest does not hide a text that can be guessed.
+func HashMessages(message string) string {
+	sum := sha256.Sum256([]byte(message))
+	return fmt.Sprintf("len=%d sha256=%x", len(message), sum[:8])
+}
+
+// redactMessage makes the text of a question fit for logs and audit.
+func (r *Router) redactMessage(message string) string {
+	if r.opts.Redactor != nil {
+		message = r.opts.Redactor(message)
+	}
+	return escapeForLog(message)
+}
+
+// redactTransportError makes the error of a transport fit for logs. It may quote the
+// question that the transport did not take.
+func (r *Router) redactTransportError(err error) (text string) {
+	r.callHost("redactor", func() { text = r.redactMessage(hideURLSecrets(err.Error())) })
+	return text
+}
+
 // maxText is how much of a text that a peer has chosen is logged, in characters.
 const maxText = 256
 
-// logged makes a text fit for a log: what does not print is escaped, so that it
-// forges no lines and hides no others, and at most maxText characters are kept.
-func logged(s string) string {
-	if len(s) <= maxText && plain(s) {
+// escapeForLog makes a text fit for a log: characters that do not print are escaped, so
+// that the text cannot forge lines or hide others, and at most maxText are kept.
+func escapeForLog(s string) string {
+	if len(s) <= maxText && isPrintable(s) {
 		return s
 	}
 	var b strings.Builder
@@ -42,7 +114,7 @@ func logged(s string) string {
 	return b.String()
 }
 
-func plain(s string) bool {
+func isPrintable(s string) bool {
 	for _, r := range s {
 		if r == utf8.RuneError || !strconv.IsPrint(r) {
 			return false
@@ -51,9 +123,9 @@ func plain(s string) bool {
 	return true
 }
 
-// withoutQuery cuts a text where the query or fragment of a URI could begin, and
-// hides what stands before an @: that is where secrets are put.
-func withoutQuery(s string) string {
+// hideURLSecrets hides the parts of a URL in which secrets are put: it cuts the text where
+// a query or fragment could begin, and hides what precedes an @.
+func hideURLSecrets(s string) string {
 	if i := strings.IndexAny(s, "?#"); i >= 0 {
 		s = s[:i+1] + "…"
 	}
@@ -65,8 +137,8 @@ func withoutQuery(s string) string {
 	return s
 }
 
-// peekMessage is the text of a question that was turned away, as far as it can
-// be read.
+// peekMessage returns the message of refused parameters, "" if they cannot be read. It
+// reads no more than a question may have by default.
 func peekMessage(params json.RawMessage) string {
 	if len(params) > DefaultMaxSchemaBytes+maxOutsideSchema || jsonx.Check(params) != nil {
 		return ""

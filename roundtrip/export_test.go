@@ -21,7 +21,7 @@ const MaxUnsolicited = maxUnsolicited
 func (f *Funnel) StatelessCallers() int {
 	f.stateless.mu.Lock()
 	defer f.stateless.mu.Unlock()
-	return len(f.stateless.entries)
+	return f.stateless.counts.Len()
 }
 
 // Bytes returns what the recorded outcomes take.

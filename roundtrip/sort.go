@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"sync"
 	"time"
+
+	"github.com/rondo-mcp/rondo/internal/recent"
 )
 
 // A Dropped answer came with a request and was not used.
@@ -144,7 +146,7 @@ func (r *run) clientLosesState(c *claims) bool {
 		}
 		return false
 	case r.prior == nil:
-		c.roundsIgnored = r.funnel.stateless.countRetry(r.callerKey(), time.Now())
+		c.roundsIgnored = r.funnel.stateless.countRetry(r.callerKey())
 	default:
 		c.roundsIgnored = r.prior.roundsIgnored + 1
 	}
@@ -155,13 +157,8 @@ func (r *run) clientLosesState(c *claims) bool {
 // It is the only memory that a funnel has of its clients. Only misbehaving clients get an
 // entry, and entries are bounded in number and age.
 type statelessRetries struct {
-	mu      sync.Mutex
-	entries map[[32]byte]statelessCaller
-}
-
-type statelessCaller struct {
-	retries int
-	seen    time.Time
+	mu     sync.Mutex
+	counts *recent.Map[[32]byte, int] // by callerKey
 }
 
 const (
@@ -170,43 +167,23 @@ const (
 )
 
 // countRetry counts one more request of a caller and returns how many there were.
-func (t *statelessRetries) countRetry(key [32]byte, now time.Time) int {
+func (t *statelessRetries) countRetry(key [32]byte) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := t.entries[key]
-	if now.Sub(l.seen) > statelessCallerTTL {
-		l.retries = 0
+	if t.counts == nil {
+		t.counts = recent.New[[32]byte, int](maxStatelessCallers, statelessCallerTTL)
 	}
-	if t.entries == nil {
-		t.entries = map[[32]byte]statelessCaller{}
-	}
-	if len(t.entries) >= maxStatelessCallers {
-		t.evictLocked(now)
-	}
-	l.retries, l.seen = l.retries+1, now
-	t.entries[key] = l
-	return l.retries
-}
-
-// evictLocked removes the expired entries, or any one if none has expired.
-func (t *statelessRetries) evictLocked(now time.Time) {
-	var victim [32]byte
-	for key, l := range t.entries {
-		if now.Sub(l.seen) > statelessCallerTTL {
-			delete(t.entries, key)
-		}
-		victim = key
-	}
-	if len(t.entries) >= maxStatelessCallers {
-		delete(t.entries, victim)
-	}
+	n, _ := t.counts.Get(key)
+	n++
+	t.counts.Put(key, n)
+	return n
 }
 
 // forgetCaller removes the entry of a caller that came back with its state.
 func (t *statelessRetries) forgetCaller(key [32]byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.entries, key)
+	t.counts.Delete(key)
 }
 
 // callerKey identifies a caller and its request.

@@ -7,8 +7,8 @@
 //		})
 //	}
 //
-// Lengths of time are real ones, so that it also serves where a network is
-// involved; "at once" is taken to be [AtOnce].
+// The tests use the real clock, so that they also serve where a network is involved.
+// Where the contract says "at once" they allow [AtOnce].
 package bustest
 
 import (
@@ -34,18 +34,17 @@ const (
 	longTTL = time.Hour
 )
 
-// A Killer is a Bus that can be cut off as the death of its process would:
-// nothing is released and nobody is told. Implementations that have it get the
-// tests for that, too.
+// A Killer is a Bus that can be cut off as by the death of its process: it releases
+// nothing and notifies nobody. Implementations that have Kill get the tests of that, too.
 type Killer interface {
 	elicitation.Bus
 	// Kill cuts the bus off at once and for good.
 	Kill()
 }
 
-// RunBus runs the tests. open returns the ends of two replicas on a bus that
-// nobody else uses; it is called once for each test and cleans up with
-// t.Cleanup. A Bus may still be open then.
+// RunBus runs the tests. open returns the ends of two replicas on a bus of their own; it
+// is called once for each test and cleans up with t.Cleanup. The test may have closed a
+// Bus by then or not.
 func RunBus(t *testing.T, open func(t *testing.T) (a, b elicitation.Bus)) {
 	for _, test := range []struct {
 		name string
@@ -54,19 +53,19 @@ func RunBus(t *testing.T, open func(t *testing.T) (a, b elicitation.Bus)) {
 		{"claim and send", claimAndSend},
 		{"send to oneself", sendToOneself},
 		{"nobody owns it", nobodyOwnsIt},
-		{"released", released},
+		{"released", releaseFreesTheKey},
 		{"claimed twice", claimedTwice},
-		{"ttl", ttl},
-		{"closed owner", closedOwner},
-		{"closed", closed},
+		{"ttl", claimEndsWithItsTTL},
+		{"closed owner", claimsOfAClosedOwner},
+		{"closed", methodsAfterClose},
 		{"large messages", largeMessages},
-		{"concurrent", concurrent},
+		{"concurrent", concurrentUse},
 		{"cancelled send", cancelledSend},
 		{"killed owner", killedOwner},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			first, second := open(t)
-			a, b := listen(t, "a", first), listen(t, "b", second)
+			a, b := newReplica(t, "a", first), newReplica(t, "b", second)
 			test.run(t, a, b)
 		})
 	}
@@ -79,7 +78,7 @@ type replica struct {
 	slow chan struct{} // messages that begin with "slow" wait for it to close
 }
 
-func listen(t *testing.T, name string, bus elicitation.Bus) *replica {
+func newReplica(t *testing.T, name string, bus elicitation.Bus) *replica {
 	t.Helper()
 	r := &replica{Bus: bus, name: name, slow: make(chan struct{})}
 	err := bus.Listen(func(ctx context.Context, key string, message []byte) []byte {
@@ -105,23 +104,23 @@ func (r *replica) answerTo(key string, message []byte) string {
 	return r.name + " " + key + " " + string(message)
 }
 
-func deadline(t *testing.T) context.Context {
+func leaseContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), Lease)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-func (r *replica) claim(t *testing.T, key string, ttl time.Duration) {
+func (r *replica) mustClaim(t *testing.T, key string, ttl time.Duration) {
 	t.Helper()
-	if err := r.Claim(deadline(t), key, ttl); err != nil {
+	if err := r.Claim(leaseContext(t), key, ttl); err != nil {
 		t.Fatalf("%s: Claim(%q): %v", r.name, key, err)
 	}
 }
 
-// ask wants the owner's answer.
-func (r *replica) ask(t *testing.T, owner *replica, key, message string) {
+// wantAnswer sends a message and fails the test unless the owner answers it.
+func (r *replica) wantAnswer(t *testing.T, owner *replica, key, message string) {
 	t.Helper()
-	got, err := r.Send(deadline(t), key, []byte(message))
+	got, err := r.Send(leaseContext(t), key, []byte(message))
 	if err != nil {
 		t.Fatalf("%s: Send(%q): %v", r.name, key, err)
 	}
@@ -130,11 +129,12 @@ func (r *replica) ask(t *testing.T, owner *replica, key, message string) {
 	}
 }
 
-// wantErr wants one of some errors, at once.
-func (r *replica) wantErr(t *testing.T, key string, want ...error) {
+// wantSendError sends a message and fails the test unless that returns one of some errors
+// at once.
+func (r *replica) wantSendError(t *testing.T, key string, want ...error) {
 	t.Helper()
 	began := time.Now()
-	got, err := r.Send(deadline(t), key, []byte("anybody there?"))
+	got, err := r.Send(leaseContext(t), key, []byte("anybody there?"))
 	if took := time.Since(began); took > AtOnce {
 		t.Errorf("%s: Send(%q) took %v to fail, want at most %v", r.name, key, took, AtOnce)
 	}
@@ -143,11 +143,12 @@ func (r *replica) wantErr(t *testing.T, key string, want ...error) {
 			return
 		}
 	}
-	t.Errorf("%s: Send(%q) returned %q, %v; want an error that is one of %q", r.name, key, got, err, want)
+	t.Errorf("%s: Send(%q) returned %q, %v; want an error that is one of %q",
+		r.name, key, got, err, want)
 }
 
-// within wants check to succeed before limit has passed.
-func within(t *testing.T, limit time.Duration, what string, check func() bool) {
+// waitUntil fails the test unless check succeeds before limit has passed.
+func waitUntil(t *testing.T, limit time.Duration, what string, check func() bool) {
 	t.Helper()
 	for end := time.Now().Add(limit); !check(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -157,106 +158,106 @@ func within(t *testing.T, limit time.Duration, what string, check func() bool) {
 }
 
 func claimAndSend(t *testing.T, a, b *replica) {
-	a.claim(t, "q.1", longTTL)
-	b.claim(t, "q.2", longTTL)
-	b.ask(t, a, "q.1", "hello")
-	a.ask(t, b, "q.2", "")
-	b.ask(t, a, "q.1", "{\"again\":\x00}")
+	a.mustClaim(t, "q.1", longTTL)
+	b.mustClaim(t, "q.2", longTTL)
+	b.wantAnswer(t, a, "q.1", "hello")
+	a.wantAnswer(t, b, "q.2", "")
+	b.wantAnswer(t, a, "q.1", "{\"again\":\x00}")
 	long := "v." + strings.Repeat("f", 62) // the longest key
-	a.claim(t, long, longTTL)
-	b.ask(t, a, long, "long")
+	a.mustClaim(t, long, longTTL)
+	b.wantAnswer(t, a, long, "long")
 }
 
 func sendToOneself(t *testing.T, a, _ *replica) {
-	a.claim(t, "q.1", longTTL)
-	a.ask(t, a, "q.1", "me")
+	a.mustClaim(t, "q.1", longTTL)
+	a.wantAnswer(t, a, "q.1", "me")
 }
 
 func nobodyOwnsIt(t *testing.T, a, b *replica) {
-	b.wantErr(t, "q.never", elicitation.ErrUnclaimed)
+	b.wantSendError(t, "q.never", elicitation.ErrUnclaimed)
 	a.Release("q.never") // ignored
 }
 
-func released(t *testing.T, a, b *replica) {
-	a.claim(t, "q.1", longTTL)
+func releaseFreesTheKey(t *testing.T, a, b *replica) {
+	a.mustClaim(t, "q.1", longTTL)
 	b.Release("q.1") // not b's
-	b.ask(t, a, "q.1", "still here")
+	b.wantAnswer(t, a, "q.1", "still here")
 	a.Release("q.1")
-	within(t, AtOnce, "the key is free after Release", func() bool {
-		_, err := b.Send(deadline(t), "q.1", nil)
+	waitUntil(t, AtOnce, "the key is free after Release", func() bool {
+		_, err := b.Send(leaseContext(t), "q.1", nil)
 		return errors.Is(err, elicitation.ErrUnclaimed)
 	})
 }
 
 func claimedTwice(t *testing.T, a, b *replica) {
-	a.claim(t, "q.1", longTTL)
-	if err := b.Claim(deadline(t), "q.1", longTTL); !errors.Is(err, elicitation.ErrClaimed) {
+	a.mustClaim(t, "q.1", longTTL)
+	if err := b.Claim(leaseContext(t), "q.1", longTTL); !errors.Is(err, elicitation.ErrClaimed) {
 		t.Errorf("Claim of another's key: %v, want ErrClaimed", err)
 	}
-	b.ask(t, a, "q.1", "mine")
+	b.wantAnswer(t, a, "q.1", "mine")
 }
 
-func ttl(t *testing.T, a, b *replica) {
-	a.claim(t, "q.1", time.Second)
-	b.ask(t, a, "q.1", "in time")
-	within(t, Lease, "the claim ends with its ttl", func() bool {
-		_, err := b.Send(deadline(t), "q.1", nil)
+func claimEndsWithItsTTL(t *testing.T, a, b *replica) {
+	a.mustClaim(t, "q.1", time.Second)
+	b.wantAnswer(t, a, "q.1", "in time")
+	waitUntil(t, Lease, "the claim ends with its ttl", func() bool {
+		_, err := b.Send(leaseContext(t), "q.1", nil)
 		return errors.Is(err, elicitation.ErrUnclaimed)
 	})
 }
 
-func closedOwner(t *testing.T, a, b *replica) {
-	a.claim(t, "q.1", longTTL)
-	b.ask(t, a, "q.1", "before")
+func claimsOfAClosedOwner(t *testing.T, a, b *replica) {
+	a.mustClaim(t, "q.1", longTTL)
+	b.wantAnswer(t, a, "q.1", "before")
 	if err := a.Close(); err != nil {
 		t.Fatalf("Close: %v", err)
 	}
-	b.wantErr(t, "q.1", elicitation.ErrOwnerGone, elicitation.ErrUnclaimed)
-	within(t, Lease, "the claims of a closed replica are free", func() bool {
-		return b.Claim(deadline(t), "q.1", longTTL) == nil
+	b.wantSendError(t, "q.1", elicitation.ErrOwnerGone, elicitation.ErrUnclaimed)
+	waitUntil(t, Lease, "the claims of a closed replica are free", func() bool {
+		return b.Claim(leaseContext(t), "q.1", longTTL) == nil
 	})
-	b.ask(t, b, "q.1", "mine now")
+	b.wantAnswer(t, b, "q.1", "mine now")
 }
 
-func closed(t *testing.T, a, b *replica) {
-	b.claim(t, "q.1", longTTL)
+func methodsAfterClose(t *testing.T, a, b *replica) {
+	b.mustClaim(t, "q.1", longTTL)
 	for range 2 {
 		if err := a.Close(); err != nil {
 			t.Fatalf("Close: %v", err)
 		}
 	}
-	if err := a.Claim(deadline(t), "q.2", longTTL); !errors.Is(err, elicitation.ErrBusClosed) {
+	if err := a.Claim(leaseContext(t), "q.2", longTTL); !errors.Is(err, elicitation.ErrBusClosed) {
 		t.Errorf("Claim after Close: %v, want ErrBusClosed", err)
 	}
-	a.wantErr(t, "q.1", elicitation.ErrBusClosed)
+	a.wantSendError(t, "q.1", elicitation.ErrBusClosed)
 	a.Release("q.1")
-	b.ask(t, b, "q.1", "unharmed")
+	b.wantAnswer(t, b, "q.1", "unharmed")
 }
 
 func largeMessages(t *testing.T, a, b *replica) {
-	a.claim(t, "q.1", longTTL)
+	a.mustClaim(t, "q.1", longTTL)
 	// The answer repeats the message after a name and a key.
-	b.ask(t, a, "q.1", strings.Repeat("x", elicitation.MaxBusMessage-len("a q.1 ")))
-	_, err := b.Send(deadline(t), "q.1", make([]byte, elicitation.MaxBusMessage+1))
-	if err == nil || errors.Is(err, elicitation.ErrUnclaimed) || errors.Is(err, elicitation.ErrOwnerGone) {
+	b.wantAnswer(t, a, "q.1", strings.Repeat("x", elicitation.MaxBusMessage-len("a q.1 ")))
+	_, err := b.Send(leaseContext(t), "q.1", make([]byte, elicitation.MaxBusMessage+1))
+	if isDefinite(err) {
 		t.Errorf("Send of more than MaxBusMessage: %v, want an error of its own", err)
 	}
 }
 
-func concurrent(t *testing.T, a, b *replica) {
+func concurrentUse(t *testing.T, a, b *replica) {
 	ends := []*replica{a, b}
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {
 			owner, other := ends[i%2], ends[1-i%2]
 			key := fmt.Sprintf("q.%d", i)
-			if err := owner.Claim(deadline(t), key, longTTL); err != nil {
+			if err := owner.Claim(leaseContext(t), key, longTTL); err != nil {
 				t.Errorf("Claim(%q): %v", key, err)
 				return
 			}
 			for n := range 5 {
 				message := fmt.Sprintf("message %d", n)
-				got, err := other.Send(deadline(t), key, []byte(message))
+				got, err := other.Send(leaseContext(t), key, []byte(message))
 				if want := owner.answerTo(key, []byte(message)); err != nil || string(got) != want {
 					t.Errorf("Send(%q): %q, %v; want %q", key, got, err, want)
 				}
@@ -267,15 +268,23 @@ func concurrent(t *testing.T, a, b *replica) {
 	wg.Wait()
 }
 
+// isDefinite reports whether Send returned no error, or one that says that the message
+// was not handled.
+func isDefinite(err error) bool {
+	return err == nil || errors.Is(err, elicitation.ErrUnclaimed) ||
+		errors.Is(err, elicitation.ErrOwnerGone)
+}
+
 func cancelledSend(t *testing.T, a, b *replica) {
 	defer close(a.slow)
-	a.claim(t, "q.1", longTTL)
+	a.mustClaim(t, "q.1", longTTL)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	began := time.Now()
 	_, err := b.Send(ctx, "q.1", []byte("slow"))
-	if err == nil || errors.Is(err, elicitation.ErrUnclaimed) || errors.Is(err, elicitation.ErrOwnerGone) {
-		t.Errorf("Send whose context ended: %v, want an error that leaves open whether it was handled", err)
+	if isDefinite(err) {
+		const want = "an error that leaves open whether it was handled"
+		t.Errorf("Send whose context ended: %v, want %s", err, want)
 	}
 	if took := time.Since(began); took > AtOnce {
 		t.Errorf("Send took %v to notice that its context had ended", took)
@@ -287,11 +296,11 @@ func killedOwner(t *testing.T, a, b *replica) {
 	if !ok {
 		t.Skipf("%T has no Kill", a.Bus)
 	}
-	a.claim(t, "q.1", longTTL)
-	b.ask(t, a, "q.1", "before")
+	a.mustClaim(t, "q.1", longTTL)
+	b.wantAnswer(t, a, "q.1", "before")
 	killer.Kill()
-	b.wantErr(t, "q.1", elicitation.ErrOwnerGone, elicitation.ErrUnclaimed)
-	within(t, Lease, "the claims of a dead replica are free", func() bool {
-		return b.Claim(deadline(t), "q.1", longTTL) == nil
+	b.wantSendError(t, "q.1", elicitation.ErrOwnerGone, elicitation.ErrUnclaimed)
+	waitUntil(t, Lease, "the claims of a dead replica are free", func() bool {
+		return b.Claim(leaseContext(t), "q.1", longTTL) == nil
 	})
 }

@@ -50,7 +50,7 @@ var notAboutPeople = map[string]string{
 var clocksWithoutSetting = map[string]string{
 	"idle sessions at a limit of serverhttp":               "serverhttp.minEvictIdle",
 	"events of a finished stream":                          "serverhttp.eventLife",
-	"a visit that the router remembers":                    "elicitation.visitTTL",
+	"a visit that the router remembers":                    "elicitation.urlTTL",
 	"telling the bus of a question":                        "elicitation.busTimeout",
 	"an answer to a server of an older revision over HTTP": "clienthttp.answerLimit",
 }

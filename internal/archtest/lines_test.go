@@ -28,7 +28,6 @@ var notNarrow = map[string]bool{
 	"client":                              true,
 	"client/clienthttp":                   true,
 	"elicitation":                         true,
-	"elicitation/bustest":                 true,
 	"elicitation/gosdk":                   true,
 	"elicitation/mcpgo":                   true,
 	"elicitation/natsbus":                 true,

@@ -26,7 +26,6 @@ var (
 // namedByOrigin are the directories in which some tests are still named by origin. The list only
 // gets shorter: delete a directory in the change that gives its last test a name.
 var namedByOrigin = map[string]bool{
-	"elicitation":     true,
 	"roundtrip/gosdk": true,
 	"roundtrip/mcpgo": true,
 	"server":          true,

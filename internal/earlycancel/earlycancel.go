@@ -4,9 +4,9 @@
 package earlycancel
 
 import (
-	"slices"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/recent"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -22,11 +22,8 @@ const (
 
 // A Set holds cancellations whose request is not known yet. The zero value is empty. A Set is not
 // safe for concurrent use; its owner calls it with a mutex held.
-type Set struct{ list []cancellation }
-
-type cancellation struct {
-	id protocol.ID
-	at time.Time
+type Set struct {
+	cancelled *recent.Map[protocol.ID, struct{}]
 }
 
 // Note remembers a cancellation. It evicts the oldest one when there are Max already.
@@ -34,21 +31,17 @@ func (s *Set) Note(id protocol.ID) {
 	if len(id.String()) > MaxID {
 		return
 	}
-	if len(s.list) >= Max {
-		s.list = slices.Delete(s.list, 0, 1)
+	if s.cancelled == nil {
+		s.cancelled = recent.New[protocol.ID, struct{}](Max, Life)
 	}
-	s.list = append(s.list, cancellation{id, time.Now()})
+	s.cancelled.Put(id, struct{}{})
 }
 
 // Take reports whether the request with that id, which is about to run, has been cancelled. It
 // forgets the cancellation, so that a peer which reuses an id, against the protocol, has only one
 // request cancelled.
 func (s *Set) Take(id protocol.ID) (cancelled bool) {
-	i := slices.IndexFunc(s.list, func(c cancellation) bool { return c.id == id })
-	if i < 0 {
-		return false
-	}
-	cancelled = time.Since(s.list[i].at) < Life
-	s.list = slices.Delete(s.list, i, i+1)
+	_, cancelled = s.cancelled.Get(id)
+	s.cancelled.Delete(id)
 	return cancelled
 }

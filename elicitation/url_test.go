@@ -1,8 +1,11 @@
 package elicitation_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,8 +15,132 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// visited wants a completion to have the given end.
-func (r *rig) visited(up elicitation.UpstreamKey, id string, want elicitation.Disposition) {
+// A URL keeps its elicitationId to the upstream's own connection.
+func TestElicitationIDIsReplaced(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	s := r.attach(elicitation.SessionInfo{ID: "s1"})
+	sc := r.answers(s, `{"action":"accept"}`)
+	var ids []string
+	for _, up := range []elicitation.UpstreamKey{"a", "b"} {
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), up)
+		if _, err := call.Elicit(t.Context(), urlQuestion("Sign in", "https://id.example/start", "1"), nil); err != nil {
+			t.Fatal(err)
+		}
+		call.End()
+	}
+	for _, q := range sc.requests() {
+		ask, err := protocol.DecodeInputRequest(q.Method, q.Params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, ask.(*protocol.ElicitURL).ElicitationID)
+	}
+	if len(ids) != 2 || ids[0] == ids[1] || slices.Contains(ids, "1") {
+		t.Errorf("elicitationIds are %q, want two new ones", ids)
+	}
+}
+
+func TestURLPolicy(t *testing.T) {
+	for _, url := range []string{"https://id.example/a?b=c#d", "http://localhost:8080/", "http://127.0.0.1/", "http://[::1]:80/x"} {
+		if err := elicitation.DefaultURLPolicy(t.Context(), elicitation.URLVisit{URL: url}); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	r := newRig(t, elicitation.Options{URLPolicy: func(_ context.Context, v elicitation.URLVisit) error {
+		if v.Upstream != "up" || v.Call == nil || v.URL != "https://id.example/x?code=canary" {
+			t.Errorf("the policy was asked about %+v", v)
+		}
+		return errors.New("not listed: " + v.URL)
+	}})
+	s := r.attach(elicitation.SessionInfo{ID: "s1"})
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(&screen{t: t}), "up")
+	defer call.End()
+	_, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/x?code=canary", "e"), nil)
+	refused(t, err, elicitation.ErrInvalidQuestion, -32602, "Invalid elicitation request: the URL is not allowed")
+	if f := r.logs.All()[0].ContextMap(); f["error"] != "not listed: https://id.example/x?…" {
+		t.Errorf("the log says %v", f["error"])
+	}
+}
+
+// What no person should be sent to, no policy of the host's can allow, but it can
+// allow another scheme.
+func TestURLPolicyCannotLiftTheRule(t *testing.T) {
+	r := newRig(t, elicitation.Options{URLPolicy: func(context.Context, elicitation.URLVisit) error { return nil }})
+	s := r.attach(elicitation.SessionInfo{ID: "s1"})
+	sc := r.answers(s, `{"action":"accept"}`)
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+	defer call.End()
+	for i, url := range []string{"javascript:alert(1)", "/relative", "https://user@id.example/", "https://id.example/" + strings.Repeat("a", 8<<10)} {
+		_, err := call.Elicit(t.Context(), urlQuestion("m", url, fmt.Sprint("e", i)), nil)
+		refused(t, err, elicitation.ErrInvalidQuestion, -32602, "Invalid elicitation request: the URL is not allowed")
+	}
+	if len(sc.frames) != 0 {
+		t.Error("something was sent")
+	}
+	if _, err := call.Elicit(t.Context(), urlQuestion("m", "http://intranet.example/", "e"), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// A session that was sent to several URLs leaves none behind.
+func TestDetachForgetsURLElicitations(t *testing.T) {
+	for _, n := range []int{2, 3, 10} {
+		r := newRig(t, elicitation.Options{})
+		s := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t}})
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(r.answers(s, `{"action":"accept"}`)), "up")
+		for i := range n {
+			if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", fmt.Sprint(i)), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Detach()
+		for i := range n {
+			r.wantCompletion("up", fmt.Sprint(i), elicitation.Unknown)
+		}
+		call.End()
+	}
+}
+
+// Calls with connections of their own, which have no keys, do not share visits.
+func TestURLElicitationsWithoutUpstreamKey(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	ids := map[string]bool{}
+	for _, id := range []string{"s1", "s2", "s3"} {
+		s := r.attach(elicitation.SessionInfo{ID: id, Notify: &screen{t: t}})
+		sc := r.answers(s, `{"action":"accept"}`)
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "")
+		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"), nil); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+		ids[clientID(t, sc)] = true
+		call.End()
+	}
+	if len(ids) != 3 {
+		t.Errorf("%d ids for 3 visits", len(ids))
+	}
+	r.wantCompletion("", "1", elicitation.Unknown)
+}
+
+// A session's stream that takes nothing does not hold up the upstream's.
+func TestStuckURLCompletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, elicitation.Options{})
+		s := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t, stuck: true}})
+		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(r.answers(s, `{"action":"accept"}`)), "up")
+		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"), nil); err != nil {
+			t.Fatal(err)
+		}
+		call.End()
+		began := time.Now()
+		d, err := r.ElicitationCompleted(context.Background(), "up", "1")
+		if d != elicitation.Expired || !errors.Is(err, elicitation.ErrDelivery) || time.Since(began) != elicitation.DefaultDeliveryTimeout {
+			t.Errorf("after %v: %v, %v", time.Since(began), d, err)
+		}
+	})
+}
+
+// wantCompletion wants a completion to have the given end.
+func (r *rig) wantCompletion(up elicitation.UpstreamKey, id string, want elicitation.Disposition) {
 	r.Helper()
 	if d, err := r.ElicitationCompleted(r.Context(), up, id); d != want || err != nil {
 		r.Errorf("completion of %s %q is %v, %v, want %v", up, id, d, err, want)
@@ -42,16 +169,16 @@ func TestElicitationCompleted(t *testing.T) {
 		screens[id] = r.answers(s, `{"action":"accept"}`)
 		// Both upstreams number alike.
 		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(screens[id]), elicitation.UpstreamKey("up-"+id))
-		if _, err := call.Elicit(t.Context(), visit("Sign in", "https://id.example/", "1"), nil); err != nil {
+		if _, err := call.Elicit(t.Context(), urlQuestion("Sign in", "https://id.example/", "1"), nil); err != nil {
 			t.Fatal(err)
 		}
 		call.End()
 	}
-	r.visited("up-s1", "2", elicitation.Unknown)
-	r.visited("up-s3", "1", elicitation.Unknown)
-	r.visited("up-s1", clientID(t, screens["s1"]), elicitation.Unknown)
-	r.visited("up-s1", "1", elicitation.Accepted)
-	r.visited("up-s1", "1", elicitation.Unknown)
+	r.wantCompletion("up-s1", "2", elicitation.Unknown)
+	r.wantCompletion("up-s3", "1", elicitation.Unknown)
+	r.wantCompletion("up-s1", clientID(t, screens["s1"]), elicitation.Unknown)
+	r.wantCompletion("up-s1", "1", elicitation.Accepted)
+	r.wantCompletion("up-s1", "1", elicitation.Unknown)
 	if n := len(streams["s2"].frames); n != 0 {
 		t.Errorf("the other session got %d frames", n)
 	}
@@ -62,7 +189,7 @@ func TestElicitationCompleted(t *testing.T) {
 	}
 }
 
-func TestVisitsThatAreOver(t *testing.T) {
+func TestURLElicitationsThatAreOver(t *testing.T) {
 	for _, test := range []struct {
 		name, reply string
 		then        func(s *elicitation.Session)
@@ -79,29 +206,29 @@ func TestVisitsThatAreOver(t *testing.T) {
 				r := newRig(t, elicitation.Options{})
 				s := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t}})
 				call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(r.answers(s, test.reply)), "up")
-				if _, err := call.Elicit(t.Context(), visit("m", "https://id.example/", "1"), nil); err != nil {
+				if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"), nil); err != nil {
 					t.Fatal(err)
 				}
 				call.End()
 				test.then(s)
-				r.visited("up", "1", test.want)
+				r.wantCompletion("up", "1", test.want)
 			})
 		})
 	}
 }
 
 // Without a stream of the session's the call's serves, while it lasts.
-func TestVisitWithoutSessionStream(t *testing.T) {
+func TestURLCompletionWithoutSessionStream(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
 	sc := r.answers(s, `{"action":"accept"}`)
 	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
 	for _, id := range []string{"1", "2"} {
-		if _, err := call.Elicit(t.Context(), visit("m", "https://id.example/", id), nil); err != nil {
+		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", id), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r.visited("up", "1", elicitation.Accepted)
+	r.wantCompletion("up", "1", elicitation.Accepted)
 	if n := len(sc.notifications("notifications/elicitation/complete")); n != 1 {
 		t.Errorf("the call's stream got %d completions", n)
 	}
@@ -112,14 +239,14 @@ func TestVisitWithoutSessionStream(t *testing.T) {
 }
 
 // An upstream cannot use one elicitationId for two people, nor fill the memory.
-func TestVisitIDs(t *testing.T) {
+func TestElicitationIDsBelongToOneSession(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s1, s2 := r.attach(elicitation.SessionInfo{ID: "s1", Notify: &screen{t: t}}), r.attach(elicitation.SessionInfo{ID: "s2"})
 	ask := func(s *elicitation.Session, id string) (string, error) {
 		sc := r.answers(s, `{"action":"accept"}`)
 		call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
 		defer call.End()
-		if _, err := call.Elicit(t.Context(), visit("m", "https://id.example/", id), nil); err != nil {
+		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", id), nil); err != nil {
 			return "", err
 		}
 		return clientID(t, sc), nil
@@ -138,8 +265,8 @@ func TestVisitIDs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.visited("up", "1", elicitation.Unknown) // forgotten to make room
-	r.visited("up", "more 0", elicitation.Accepted)
+	r.wantCompletion("up", "1", elicitation.Unknown) // forgotten to make room
+	r.wantCompletion("up", "more 0", elicitation.Accepted)
 	r.settled()
 }
 
@@ -177,7 +304,7 @@ func TestURLRequired(t *testing.T) {
 	call.End()
 	_, err = call.URLRequired(t.Context(), upstreams("https://id.example/", "3"))
 	refused(t, err, elicitation.ErrNoSession, -32601, "No client session available")
-	r.visited("up", "1", elicitation.Accepted)
+	r.wantCompletion("up", "1", elicitation.Accepted)
 	var p protocol.ElicitationCompleted
 	if told := stream.notifications("notifications/elicitation/complete"); len(told) != 1 || jsonx.Decode(told[0].Params, &p) != nil || p.ElicitationID != visits[0].ElicitationID {
 		t.Errorf("the session got %v", told)
@@ -192,19 +319,19 @@ func TestURLRequired(t *testing.T) {
 }
 
 // What an answer about a URL carries besides is not passed on.
-func TestVisitsHaveNoContent(t *testing.T) {
+func TestURLAnswersHaveNoContent(t *testing.T) {
 	r := newRig(t, elicitation.Options{})
 	s := r.attach(elicitation.SessionInfo{ID: "s1"})
 	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(r.answers(s, `{"action":"accept","content":{"pin":1}}`)), "up")
 	defer call.End()
-	got, err := call.Elicit(t.Context(), visit("m", "https://id.example/", "1"), nil)
+	got, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"), nil)
 	if err != nil || got.Action != protocol.ActionAccept || got.Content != nil {
 		t.Errorf("result is %+v, %v", got, err)
 	}
 }
 
 // Two sessions that are sent to one elicitationId at the same moment: one is.
-func TestVisitIDsAtTheSameMoment(t *testing.T) {
+func TestElicitationIDTakenWhileAQuestionBegins(t *testing.T) {
 	hub := elicitation.NewHub()
 	mine, theirs := hub.Bus(), hub.Bus()
 	r := newRig(t, elicitation.Options{Bus: mine})
@@ -213,22 +340,22 @@ func TestVisitIDsAtTheSameMoment(t *testing.T) {
 	pause := func() func() {
 		call := r.begin(elicitation.Origin{Session: s2}, elicitation.Frames(r.answers(s2, `{"action":"accept"}`)), "up")
 		defer call.End()
-		if _, err := call.Elicit(t.Context(), visit("m", "https://id.example/", "1"), nil); err != nil {
+		if _, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"), nil); err != nil {
 			t.Errorf("the first is refused: %v", err)
 		}
 		return func() {}
 	}
 	call := r.begin(elicitation.Origin{Session: s1, PauseClock: pause}, elicitation.Frames(&screen{t: t}), "up")
 	defer call.End()
-	_, err := call.Elicit(t.Context(), visit("m", "https://id.example/", "1"), nil)
+	_, err := call.Elicit(t.Context(), urlQuestion("m", "https://id.example/", "1"), nil)
 	refused(t, err, elicitation.ErrInvalidQuestion, -32602, "Invalid elicitation request: elicitationId is in use")
-	other.visited("up", "1", elicitation.Accepted) // its place on the bus is kept
+	other.wantCompletion("up", "1", elicitation.Accepted) // its place on the bus is kept
 	r.settled()
 }
 
 // A visit that is refused in the end, or asked for twice at once, leaves the bus
 // as it should be.
-func TestVisitsOnTheBus(t *testing.T) {
+func TestURLClaimsOnTheBus(t *testing.T) {
 	const url = "https://id.example/"
 	hub := elicitation.NewHub()
 	mine, theirs := hub.Bus(), hub.Bus()
@@ -239,7 +366,7 @@ func TestVisitsOnTheBus(t *testing.T) {
 		var call *elicitation.Call
 		clock := func() func() { pause(call); return func() {} }
 		call = r.begin(elicitation.Origin{Session: s, PauseClock: clock}, elicitation.Frames(r.answers(s, `{"action":"accept"}`)), "up")
-		_, err := call.Elicit(t.Context(), visit("m", url, id), nil)
+		_, err := call.Elicit(t.Context(), urlQuestion("m", url, id), nil)
 		return err
 	}
 	if err := ask(r, "1", (*elicitation.Call).End); !errors.Is(err, elicitation.ErrNoSession) {
@@ -252,12 +379,12 @@ func TestVisitsOnTheBus(t *testing.T) {
 	if err := ask(r, "2", func(c *elicitation.Call) {
 		if !nested {
 			nested = true
-			if _, err := c.Elicit(t.Context(), visit("m", url, "2"), nil); err != nil {
+			if _, err := c.Elicit(t.Context(), urlQuestion("m", url, "2"), nil); err != nil {
 				t.Error(err)
 			}
 		}
 	}); err != nil {
 		t.Fatal(err)
 	}
-	other.visited("up", "2", elicitation.Accepted)
+	other.wantCompletion("up", "2", elicitation.Accepted)
 }

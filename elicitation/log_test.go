@@ -18,6 +18,84 @@ import (
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
+// The names of the fields are part of the contract.
+func TestLogFields(t *testing.T) {
+	r := newRig(t, elicitation.Options{})
+	s := r.attach(elicitation.SessionInfo{ID: "s1"})
+	call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(r.answers(s, yes)), "up")
+	defer call.End()
+	if _, err := call.Elicit(t.Context(), form("Deploy\nto prod?"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := call.Elicit(t.Context(), nil, nil); err == nil {
+		t.Error("nothing was asked, and that was not refused")
+	}
+	var id any
+	for _, e := range r.logs.All() {
+		f := e.ContextMap()
+		for _, name := range []string{"request_id", "upstream_session", "downstream_session", "message", "action", "duration_ms"} {
+			if _, ok := f[name]; !ok {
+				t.Errorf("%s has no field %s", e.Message, name)
+			}
+		}
+		if f["upstream_session"] != "up" || f["downstream_session"] != "s1" {
+			t.Errorf("%s names the sessions %v and %v", e.Message, f["upstream_session"], f["downstream_session"])
+		}
+		switch e.Message {
+		case "elicitation.rejected":
+			if f["reason"] != "invalid_question" || f["code"] != int64(-32602) {
+				t.Errorf("rejected for %v, %v", f["reason"], f["code"])
+			}
+			continue
+		case "elicitation.created":
+			id = f["request_id"]
+		case "elicitation.completed":
+			if f["action"] != "accept" {
+				t.Errorf("action is %v", f["action"])
+			}
+		}
+		if f["request_id"] != id || len(id.(string)) != 32 {
+			t.Errorf("%s has the id %v, want %v", e.Message, f["request_id"], id)
+		}
+		if f["message"] != `Deploy\nto prod?` {
+			t.Errorf("%s has the message %q", e.Message, f["message"])
+		}
+	}
+	r.wantEvents("created delivered completed rejected")
+}
+
+// A transport that quotes what it could not send quotes nothing into the logs
+// that a redactor keeps out of them.
+func TestRedactorOfDeliveryErrors(t *testing.T) {
+	const canary = "canary-4242-secret"
+	for name, lost := range map[string]bool{"of the delivery": false, "of the stream": true} {
+		t.Run(name, func(t *testing.T) {
+			audit := &auditor{}
+			r := newRig(t, elicitation.Options{Redactor: elicitation.HashMessages, Audit: audit})
+			s := r.attach(elicitation.SessionInfo{ID: "s1"})
+			var call *elicitation.Call
+			call = r.begin(elicitation.Origin{Session: s}, elicitation.Frames(elicitation.DeliverFunc(func(_ context.Context, m protocol.Message) error {
+				err := fmt.Errorf("cannot write %s", m.(*protocol.Request).Params)
+				if lost {
+					call.Lost(err)
+				}
+				return err
+			})), "up")
+			if _, err := call.Elicit(t.Context(), form("Is it "+canary+"?"), nil); !errors.Is(err, elicitation.ErrDelivery) {
+				t.Errorf("error is %v", err)
+			}
+			call.End()
+			text := fmt.Sprintf("%+v", audit.events)
+			for _, e := range r.logs.All() {
+				text += fmt.Sprintln(e.Message, e.ContextMap())
+			}
+			if strings.Contains(text, canary) {
+				t.Errorf("the secret is there: %s", text)
+			}
+		})
+	}
+}
+
 // auditor keeps all events.
 type auditor struct {
 	mu     sync.Mutex
@@ -50,8 +128,8 @@ func TestSecretsStayOut(t *testing.T) {
 			`{"action":"accept","` + canary + `":1,"` + canary + `":2}`,
 		}
 		questions := []json.RawMessage{
-			form("m"), visit("m", "https://id.example/?code="+canary, "e"), visit("m", "https://"+canary+"@id.example/", "e"),
-			visit("m", "http://id.example/"+canary, "e"), visit("m", canary+"://x", "e"),
+			form("m"), urlQuestion("m", "https://id.example/?code="+canary, "e"), urlQuestion("m", "https://"+canary+"@id.example/", "e"),
+			urlQuestion("m", "http://id.example/"+canary, "e"), urlQuestion("m", canary+"://x", "e"),
 			json.RawMessage(`{"mode":"url","message":"m","url":["` + canary + `"]}`),
 			json.RawMessage(`{"mode":"url","message":"m","url":"` + canary),
 			json.RawMessage(`{"mode":"` + canary + `","message":"m"}`),

@@ -1,0 +1,79 @@
+package elicitation_test
+
+import (
+	"testing"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/roundtrip"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// Code of the host's that panics costs no slot, and no question its one end.
+func TestPanicsInCodeOfTheHost(t *testing.T) {
+	audit := func(kind elicitation.EventKind) elicitation.Options {
+		return elicitation.Options{Audit: auditFunc(func(e elicitation.Event) {
+			if e.Kind == kind {
+				panic("audit")
+			}
+		})}
+	}
+	logger := zap.New(zapcore.NewNopCore(), zap.WrapCore(func(c zapcore.Core) zapcore.Core { return panickingCore{c} }))
+	for _, test := range []struct {
+		name    string
+		options elicitation.Options
+		clock   func() func()
+		offered bool
+	}{
+		{"redactor", elicitation.Options{Redactor: func(string) string { panic("redactor") }}, nil, false},
+		{"pause", elicitation.Options{}, func() func() { panic("pause") }, false},
+		{"resume", elicitation.Options{}, func() func() { return func() { panic("resume") } }, true},
+		{"audit of the creation", audit(elicitation.EventCreated), nil, true},
+		{"audit of the delivery", audit(elicitation.EventDelivered), nil, true},
+		{"audit of the end", audit(elicitation.EventCompleted), nil, true},
+		{"logger", elicitation.Options{Logger: logger}, nil, true},
+		{"watcher of the beginning", elicitation.Options{}, nil, true},
+		{"watcher of the end", elicitation.Options{}, nil, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, test.options)
+			s := r.attach(elicitation.SessionInfo{ID: "s1"})
+			ctx := roundtrip.WatchWaiting(t.Context(), func(waiting bool) {
+				if waiting && test.name == "watcher of the beginning" || !waiting && test.name == "watcher of the end" {
+					panic("watcher")
+				}
+			})
+			call := r.beginIn(ctx, elicitation.Origin{Session: s, PauseClock: test.clock}, elicitation.Via{}, "up")
+			ends := 0
+			var offered *elicitation.Offered
+			func() {
+				defer func() { _ = recover() }()
+				offered, _ = call.Offer(t.Context(), form("m"), nil, func(elicitation.Outcome) { ends++ })
+			}()
+			if (offered != nil) != test.offered {
+				t.Fatalf("offered is %v", offered)
+			}
+			if offered != nil {
+				offered.Delivered()
+				if d, err := r.Complete(t.Context(), s.From(), result(offered.Request().ID, yes)); d != elicitation.Accepted || err != nil {
+					t.Errorf("the reply is %v, %v", d, err)
+				}
+				if ends != 1 {
+					t.Errorf("the question ended %d times", ends)
+				}
+			}
+			call.End()
+			r.settled()
+		})
+	}
+}
+
+type panickingCore struct{ zapcore.Core }
+
+func (panickingCore) Enabled(zapcore.Level) bool { return true }
+
+func (c panickingCore) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	return checked.AddCore(e, c)
+}
+
+func (panickingCore) Write(zapcore.Entry, []zapcore.Field) error { panic("logger") }

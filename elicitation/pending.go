@@ -1,0 +1,468 @@
+package elicitation
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/waiting"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// busTimeout bounds how long the other replicas may keep a question waiting
+// before it is sent.
+const busTimeout = 2 * time.Second
+
+// state is where a question stands:
+//
+//	Created → Delivered → Completed | TimedOut | Cancelled | Failed
+//	Created ──────────────────────↗
+type state uint8
+
+const (
+	stateCreated state = iota
+	stateDelivered
+	stateCompleted
+	stateTimedOut
+	stateCancelled
+	stateFailed
+)
+
+func (s state) isTerminal() bool { return s >= stateCompleted }
+
+// A pendingQuestion is one question from [Call.openQuestion], its one entrance, to
+// finish, its one exit. Between the two it is in the table of the router, and holds
+// a slot.
+type pendingQuestion struct {
+	router        *Router
+	call          *Call
+	id            protocol.ID
+	upstreamID    protocol.ID
+	upstreamToken protocol.ProgressToken
+	kind          protocol.InputKind
+	message       string // fit for logs
+	check         answerCheck
+	url           *urlElicitation // of a URL with an elicitationId
+	onProgress    func(*protocol.Progress)
+	done          func(Outcome)
+	created       time.Time
+	timeout       time.Duration
+	claimed       bool // on the bus
+	// routerDelivers says that the router writes the request, by the call's frames
+	// and not by an Asker or the host.
+	routerDelivers bool
+
+	// mu is held while the state changes and the events about it are emitted, so
+	// that the events of a question come in the order of its states. Router.mu may
+	// be locked while mu is held, never the other way round.
+	mu              sync.Mutex
+	state           state
+	expires         time.Time
+	timer           *time.Timer
+	unwatchUpstream func() bool        // stops watching the upstream's context
+	wait            waiting.Wait       // tells middleware that the client's request waits
+	resumeClock     func()             // starts the host's clock again
+	cancelDelivery  context.CancelFunc // of a delivery that is in flight
+	answered        bool               // the client has replied
+	withdrawalSent  bool               // by the router
+}
+
+// An outcome is the terminal state of a question and why. [Outcome] is the part of
+// it that the host gets.
+type outcome struct {
+	state  state
+	result *protocol.ElicitResult // when completed
+	err    *Error                 // otherwise
+	detail string                 // what content does not fit the form, fit for logs
+	// replied says that the client has answered: the question was delivered,
+	// whatever the transport reports, and there is nothing to withdraw.
+	replied bool
+}
+
+func failedOutcome(reason Reason, wire *protocol.Error, err error) outcome {
+	return outcome{state: stateFailed, err: &Error{Reason: reason, Wire: wire, Err: err}}
+}
+
+func timeoutOutcome() outcome {
+	wire := protocol.Errorf(protocol.CodeTimeout, MessageTimeout)
+	return outcome{state: stateTimedOut, err: &Error{Reason: ReasonTimeout, Wire: wire}}
+}
+
+func (r *Router) cancelledOutcome(by CancelledBy, cause error) outcome {
+	e := &Error{Reason: ReasonCancelled, By: by, Err: cause}
+	switch by {
+	case BySession:
+		e.Wire = protocol.Errorf(protocol.CodeMethodNotFound, MessageNoSession)
+	case ByClient, ByCall:
+		e.Wire = protocol.Errorf(protocol.CodeFlowEnded,
+			"Elicitation cancelled: the request that caused it has ended")
+	case ByShutdown:
+		refused := r.shutdownError()
+		e.Wire, e.RetryAfter = refused.Wire, refused.RetryAfter
+	default:
+		e.Wire = protocol.Errorf(protocol.CodeFlowEnded, "Elicitation cancelled")
+	}
+	return outcome{state: stateCancelled, err: e}
+}
+
+// eventKind is the event that reports the outcome.
+func (out outcome) eventKind() EventKind {
+	switch out.state {
+	case stateCompleted:
+		return EventCompleted
+	case stateTimedOut:
+		return EventTimeout
+	case stateCancelled:
+		return EventCancelled
+	}
+	return EventError
+}
+
+// openQuestion makes a question of the upstream's parameters and returns it with
+// the request for the client:
+//
+//	admitQuestion: usable → capabilities → parameters → mode → URL policy
+//	begin:         slot → URL elicitation → request → bus → Created
+//
+// Nothing has been sent, and nothing is left behind, when the question is refused.
+func (c *Call) openQuestion(
+	ctx context.Context, params json.RawMessage, opts *ElicitOptions, done func(Outcome),
+) (*pendingQuestion, *protocol.Request, error) {
+	if opts == nil {
+		opts = &ElicitOptions{}
+	}
+	q, refused := c.admitQuestion(ctx, params)
+	if refused != nil {
+		return nil, nil, c.rejectQuestion(params, refused)
+	}
+	p := c.newPendingQuestion(q, opts, done)
+	request, refused := p.begin(ctx, q)
+	if refused != nil {
+		return nil, nil, c.rejectQuestion(params, refused)
+	}
+	return p, request, nil
+}
+
+// admitQuestion reads a question and decides whether this client may be asked it.
+// Capabilities come before the parameters: a client that declared nothing causes no
+// work.
+func (c *Call) admitQuestion(ctx context.Context, params json.RawMessage) (*question, *Error) {
+	r := c.router
+	if refused := c.checkUsable(ctx); refused != nil {
+		return nil, refused
+	}
+	if refused := c.checkCapabilities(""); refused != nil {
+		return nil, refused
+	}
+	q, refused := parseQuestion(params, &r.opts)
+	if refused != nil {
+		return nil, refused
+	}
+	if refused := q.checkSchema(&r.opts, r.forms); refused != nil {
+		return nil, refused
+	}
+	if refused := c.checkCapabilities(q.kind); refused != nil {
+		return nil, refused
+	}
+	if q.kind == protocol.KindElicitURL {
+		return q, c.checkURL(ctx, q.url)
+	}
+	return q, nil
+}
+
+// newPendingQuestion returns a question that has not begun.
+func (c *Call) newPendingQuestion(
+	q *question, opts *ElicitOptions, done func(Outcome),
+) *pendingQuestion {
+	r := c.router
+	p := &pendingQuestion{
+		router: r, call: c, id: protocol.StringID(newID()),
+		upstreamID: opts.UpstreamID, upstreamToken: q.token, kind: q.kind,
+		check: r.answerCheckFor(q), onProgress: opts.Progress, done: done,
+		timeout: opts.Timeout, routerDelivers: c.via.frames != nil,
+	}
+	if r.recordsEvents() {
+		p.message = r.redactMessage(q.message)
+	}
+	if p.timeout <= 0 {
+		p.timeout = r.opts.Timeout
+	}
+	p.timeout = min(p.timeout, r.opts.MaxTimeout)
+	return p
+}
+
+// begin takes a slot for the question and makes it exist. It returns the request for
+// the client. When the question is refused, or code of the host panics, it undoes
+// every step.
+func (p *pendingQuestion) begin(
+	ctx context.Context, q *question,
+) (request *protocol.Request, refused *Error) {
+	if refused = p.router.takeSlot(p.call); refused != nil {
+		return nil, refused
+	}
+	begun := false
+	defer func() {
+		if !begun {
+			p.undoBegin()
+		}
+	}()
+	if request, refused = p.encodeRequest(q); refused != nil {
+		return nil, refused
+	}
+	if refused = p.claimKeys(ctx); refused != nil {
+		return nil, refused
+	}
+	if refused = p.publish(ctx); refused != nil {
+		return nil, refused
+	}
+	begun = true
+	return request, nil
+}
+
+// undoBegin gives back what begin took before the question existed: the slot and the
+// claims.
+func (p *pendingQuestion) undoBegin() {
+	r := p.router
+	r.mu.Lock()
+	r.freeSlotLocked(p.call)
+	if p.url != nil {
+		r.releaseUnusedClaimLocked(p.url)
+	}
+	r.mu.Unlock()
+	if p.claimed {
+		r.opts.Bus.Release(questionBusKey(p.id))
+	}
+}
+
+// encodeRequest returns the request for the client, with ids of the router's in place
+// of the upstream's.
+func (p *pendingQuestion) encodeRequest(q *question) (*protocol.Request, *Error) {
+	session, elicitationID := p.call.origin.Session, ""
+	if q.id != "" {
+		var refused *Error
+		if p.url, refused = p.router.urlElicitationFor(p.call, q.id); refused != nil {
+			return nil, refused
+		}
+		elicitationID = p.url.clientID
+	} else if q.kind == protocol.KindElicitURL {
+		elicitationID = newID() // the client's revision requires one
+	}
+	params, err := q.encodeParams(session.info.Version, p.id, elicitationID)
+	if err != nil {
+		return nil, invalidQuestionError(ReasonInvalidQuestion, err)
+	}
+	return &protocol.Request{ID: p.id, Method: protocol.MethodElicit, Params: params}, nil
+}
+
+// claimKeys tells the other replicas that replies to the question, and the completion
+// of its URL elicitation, belong to this one.
+func (p *pendingQuestion) claimKeys(ctx context.Context) *Error {
+	r := p.router
+	if r.opts.Bus == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, busTimeout)
+	defer cancel()
+	err := r.opts.Bus.Claim(ctx, questionBusKey(p.id), r.opts.MaxTimeout+busTimeout)
+	if p.claimed = err == nil; p.claimed {
+		err = r.claimURL(ctx, p.url)
+	}
+	if err != nil {
+		return newFailure(ReasonBus, "The other replicas of the gateway cannot be reached", err)
+	}
+	return nil
+}
+
+// publish makes the question exist: from here on it is counted, and finish ends it
+// once. It holds mu throughout: once the question is in the table, replies, cancellations
+// and the timer may call finish from other goroutines, and finish must find every field
+// set and EventCreated emitted.
+func (p *pendingQuestion) publish(ctx context.Context) *Error {
+	r := p.router
+	var resume func()
+	if pause := p.call.origin.PauseClock; pause != nil {
+		resume = pause()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.callHost("watcher", func() { p.wait.Begin(p.call.ctx, p) })
+	p.created = time.Now()
+	if refused := r.insertQuestion(p); refused != nil {
+		p.state = stateFailed // so that Cancel, which the wait may have called, ends nothing
+		r.callHost("watcher", p.wait.End)
+		if resume != nil {
+			resume()
+		}
+		return refused
+	}
+	p.resumeClock = resume
+	p.expires = p.created.Add(p.timeout)
+	if p.routerDelivers && r.opts.DeliveryTimeout < p.timeout {
+		p.expires = p.created.Add(r.opts.DeliveryTimeout) // until it is delivered
+	}
+	r.metrics.countCreated()
+	p.emitStateLocked(EventCreated, nil)
+	p.timer = time.AfterFunc(time.Until(p.expires), p.handleTimer)
+	p.call.beginWaiting()
+	if ctx.Done() != nil {
+		p.unwatchUpstream = context.AfterFunc(ctx, func() {
+			p.finishCancelled(ByUpstream, context.Cause(ctx))
+		})
+	}
+	return nil
+}
+
+// finish ends the question. The first call decides the outcome, and that call alone
+// counts it, reports it and frees the slot; finish reports whether this one did. It
+// may be called from any goroutine: replies, timers, contexts and deliveries race for
+// it. No lock may be held.
+func (p *pendingQuestion) finish(out outcome) bool {
+	p.mu.Lock()
+	if p.state.isTerminal() {
+		p.mu.Unlock()
+		return false
+	}
+	withdrawal := p.endLocked(out)
+	p.mu.Unlock()
+
+	// Nothing writes these fields once the state is terminal.
+	r := p.router
+	if p.unwatchUpstream != nil {
+		p.unwatchUpstream()
+	}
+	r.callHost("watcher", p.wait.End)
+	if p.resumeClock != nil {
+		r.callHost("clock", p.resumeClock)
+	}
+	if p.cancelDelivery != nil {
+		p.cancelDelivery()
+	}
+	if p.claimed {
+		r.opts.Bus.Release(questionBusKey(p.id))
+	}
+	result := Outcome{Result: out.result, Withdraw: withdrawal}
+	if out.err != nil {
+		result.Err = out.err
+	}
+	// Stop waits for a heartbeat in flight: after done, since a stuck one must not
+	// hold up the answer.
+	defer p.call.endWaiting().Stop()
+	p.done(result)
+	return true
+}
+
+// endLocked enters the terminal state: it counts the outcome, emits its event and takes
+// the question out of the table. It returns what the host is to send to the client.
+func (p *pendingQuestion) endLocked(out outcome) (withdrawal *protocol.Notification) {
+	before := p.state
+	if before == stateCreated && out.replied {
+		// The reply arrived before the transport reported that it took the question.
+		p.emitStateLocked(EventDelivered, nil)
+		before = stateDelivered
+	}
+	p.state, p.answered = out.state, out.replied
+	if out.err != nil {
+		out.err.RequestID = hexID(p.id)
+	}
+	withdrawal = p.withdrawLocked(before, out)
+	p.router.removeQuestion(p, out)
+	p.router.metrics.countEnded(out, time.Since(p.created))
+	p.emitStateLocked(out.eventKind(), &out)
+	p.timer.Stop()
+	return withdrawal
+}
+
+// finishCancelled ends the question because by withdrew it.
+func (p *pendingQuestion) finishCancelled(by CancelledBy, cause error) bool {
+	return p.finish(p.router.cancelledOutcome(by, cause))
+}
+
+// Cancel ends the question because the server that runs the client's request closes.
+// It implements [waiting.Canceler], whose callers may hold locks: finish runs on a
+// goroutine of its own.
+func (p *pendingQuestion) Cancel(cause error) {
+	go p.router.callHost("callback", func() { p.finishCancelled(ByShutdown, cause) })
+}
+
+// failDelivery ends the question because the transport did not take it.
+func (p *pendingQuestion) failDelivery(err error) {
+	wire := protocol.Errorf(protocol.CodeInternalError, "Elicitation could not be delivered")
+	p.finish(failedOutcome(ReasonDelivery, wire, err))
+}
+
+// markDelivered records that the transport has taken the question. late means that
+// the question had ended before, and that nothing has told the client so.
+func (p *pendingQuestion) markDelivered() (late bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state != stateCreated {
+		return p.state.isTerminal() && !p.answered && !p.withdrawalSent
+	}
+	p.state = stateDelivered
+	p.emitStateLocked(EventDelivered, nil)
+	p.setExpiryLocked(p.created.Add(p.timeout))
+	return false
+}
+
+func (p *pendingQuestion) setExpiryLocked(t time.Time) {
+	if p.expires.Equal(t) {
+		return
+	}
+	p.expires = t
+	p.timer.Reset(time.Until(t))
+}
+
+// handleTimer ends the question when its time is up. The timer may fire although the
+// expiry has been moved meanwhile; then it does nothing, since it was reset.
+func (p *pendingQuestion) handleTimer() {
+	p.mu.Lock()
+	early := time.Now().Before(p.expires)
+	stuck := p.state == stateCreated && p.expires.Before(p.created.Add(p.timeout))
+	p.mu.Unlock()
+	switch {
+	case early:
+	case stuck:
+		p.failDelivery(errStuck)
+	default:
+		p.finish(timeoutOutcome())
+	}
+}
+
+// extendTimeout starts the timeout anew, up to Options.MaxTimeout after the creation.
+// It reports whether the question was still pending.
+func (p *pendingQuestion) extendTimeout() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state.isTerminal() {
+		return false
+	}
+	if p.state == stateCreated { // progress proves the delivery
+		p.state = stateDelivered
+		p.emitStateLocked(EventDelivered, nil)
+	}
+	last := p.created.Add(p.router.opts.MaxTimeout)
+	next := time.Now().Add(p.timeout)
+	if next.After(last) {
+		next = last
+	}
+	if next.After(p.expires) {
+		p.setExpiryLocked(next)
+	}
+	return true
+}
+
+// newID returns 128 random bits in hexadecimal.
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// hexID returns an id of newID without the quotes that it has on the wire.
+func hexID(id protocol.ID) string {
+	s := id.String()
+	return s[1 : len(s)-1]
+}

@@ -1,0 +1,140 @@
+package elicitation_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/elicitation"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// What the upstream wrote reaches the client, and what is between the gateway
+// and the upstream does not.
+func TestParamsForEachRevision(t *testing.T) {
+	const sent = `{ "message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","x-hint":[1]}}},` +
+		`"x-new":{"k":1e2},"task":{"ttl":5},"elicitationId":"e","mode":"form",` +
+		`"_meta":{"progressToken":7,"example.com/k":1,"io.modelcontextprotocol/related-task":{"taskId":"t"}}}`
+	for _, test := range []struct {
+		version protocol.Version
+		want    string
+	}{
+		{protocol.V20251125, `{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","x-hint":[1]}}},` +
+			`"x-new":{"k":1e2},"mode":"form","_meta":{"example.com/k":1,"progressToken":ID}}`},
+		{protocol.V20250618, `{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","x-hint":[1]}}},` +
+			`"x-new":{"k":1e2},"_meta":{"example.com/k":1,"progressToken":ID}}`},
+	} {
+		t.Run(string(test.version), func(t *testing.T) {
+			r := newRig(t, elicitation.Options{})
+			s := r.attach(elicitation.SessionInfo{ID: "s1", Version: test.version})
+			sc := r.answers(s, `{"action":"accept","content":{"a":"x"}}`)
+			sc.version = string(test.version)
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+			defer call.End()
+			if _, err := call.Elicit(t.Context(), json.RawMessage(sent), nil); err != nil {
+				t.Fatal(err)
+			}
+			q := sc.requests()[0]
+			want := strings.ReplaceAll(test.want, "ID", q.ID.String())
+			if string(q.Params) != want || q.Method != "elicitation/create" {
+				t.Errorf("client got\n %s\nwant\n %s", q.Params, want)
+			}
+		})
+	}
+}
+
+func TestQuestionsThatAreRefused(t *testing.T) {
+	deep := strings.Repeat(`{"a":`, 11) + "1" + strings.Repeat("}", 11)
+	long := `{"type":"object","properties":{"a":{"type":"string","description":"` + strings.Repeat("x", 100<<10) + `"}}}`
+	for _, test := range []struct {
+		name, params, reason string
+	}{
+		{"nothing", ``, "invalid_question"},
+		{"null", `null`, "invalid_question"},
+		{"array", `[]`, "invalid_question"},
+		{"not JSON", `{"message":`, "invalid_question"},
+		{"duplicate member", `{"message":"a","message":"b","requestedSchema":{}}`, "invalid_question"},
+		{"no message", `{"requestedSchema":{}}`, "invalid_question"},
+		{"no schema", `{"message":"m"}`, "invalid_question"},
+		{"schema is no object", `{"message":"m","requestedSchema":[]}`, "invalid_question"},
+		{"unknown mode", `{"mode":"voice","message":"m","requestedSchema":{}}`, "invalid_question"},
+		{"wrong case", `{"Message":"m","requestedSchema":{}}`, "invalid_question"},
+		{"token is no id", `{"message":"m","requestedSchema":{},"_meta":{"progressToken":1.5}}`, "invalid_question"},
+		{"schema too deep", `{"message":"m","requestedSchema":` + deep + `}`, "too_large"},
+		{"schema too large", `{"message":"m","requestedSchema":` + long + `}`, "too_large"},
+		{"message too large", `{"message":"` + strings.Repeat("x", 200<<10) + `","requestedSchema":{}}`, "too_large"},
+		{"url without URL", `{"mode":"url","message":"m","elicitationId":"e"}`, "invalid_question"},
+		{"javascript", `{"mode":"url","message":"m","url":"javascript:alert(1)","elicitationId":"e"}`, "url_policy"},
+		{"plain http", `{"mode":"url","message":"m","url":"http://id.example/","elicitationId":"e"}`, "url_policy"},
+		{"user name", `{"mode":"url","message":"m","url":"https://bank.example@evil.example/","elicitationId":"e"}`, "url_policy"},
+		{"no host", `{"mode":"url","message":"m","url":"https:///x","elicitationId":"e"}`, "url_policy"},
+		{"malformed", `{"mode":"url","message":"m","url":"https://%zz/","elicitationId":"e"}`, "url_policy"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, elicitation.Options{})
+			s := r.attach(elicitation.SessionInfo{ID: "s1"})
+			sc := &screen{t: t}
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.Frames(sc), "up")
+			defer call.End()
+			_, err := call.Elicit(t.Context(), json.RawMessage(test.params), nil)
+			e, ok := errors.AsType[*elicitation.Error](err)
+			if !ok || string(e.Reason) != test.reason || e.Wire.Code != -32602 || !errors.Is(err, elicitation.ErrInvalidQuestion) {
+				t.Fatalf("error is %v (%+v), want reason %s with -32602", err, e, test.reason)
+			}
+			if len(sc.frames) != 0 {
+				t.Error("something was sent")
+			}
+			r.wantEvents("rejected")
+			r.settled()
+		})
+	}
+}
+
+// What was checked is what a client reads, even one that ignores case, as
+// encoding/json does.
+func TestMembersThatDifferInCase(t *testing.T) {
+	const form = `"message":"m","requestedSchema":{"type":"object","properties":{}}`
+	for _, test := range []struct {
+		name, params string
+		taken        bool
+	}{
+		{"mode and url", `{` + form + `,"Mode":"url","URL":"https://elsewhere.example/"}`, false},
+		{"message", `{` + form + `,"MESSAGE":"another"}`, false},
+		{"long s for s", `{` + form + `,"requestedſchema":{}}`, false},
+		{"meta", `{` + form + `,"_Meta":{}}`, false},
+		{"url of a URL", `{"mode":"url","message":"m","url":"https://id.example/","elicitationId":"1","Url":"https://elsewhere.example/"}`, false},
+		{"url of a form", `{` + form + `,"url":"https://elsewhere.example/"}`, true},
+		{"keys of meta", `{` + form + `,"mode":"form","elicitationId":"1","other":1,"_meta":{"ProgressToken":1,"IO.modelcontextprotocol/x":1}}`, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRig(t, elicitation.Options{})
+			s := r.attach(elicitation.SessionInfo{ID: "s1"})
+			call := r.begin(elicitation.Origin{Session: s}, elicitation.Via{}, "up")
+			offered, err := call.Offer(t.Context(), json.RawMessage(test.params), nil, func(elicitation.Outcome) {})
+			if !test.taken {
+				if !errors.Is(err, elicitation.ErrInvalidQuestion) {
+					t.Errorf("error is %v", err)
+				}
+				call.End()
+				r.settled()
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var read struct {
+				Mode, Message, URL, ElicitationID string
+				Other                             int
+				Meta                              map[string]any `json:"_meta"`
+			}
+			if err := json.Unmarshal(offered.Request().Params, &read); err != nil {
+				t.Fatal(err)
+			}
+			if read.URL != "" || read.ElicitationID != "" || read.Mode == "url" || read.Message != "m" || len(read.Meta) != 1 {
+				t.Errorf("the client reads %+v", read)
+			}
+			call.End()
+		})
+	}
+}

@@ -1,0 +1,313 @@
+package elicitation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/urlrule"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A URLVisit is what a URL policy is asked about.
+type URLVisit struct {
+	URL      string
+	Upstream UpstreamKey
+	Call     *Call
+}
+
+// DefaultURLPolicy allows https, and http to the client's own machine. URLs that
+// carry a user name, have no host, are longer than 8 KiB or have characters that
+// people read differently from programs are refused.
+func DefaultURLPolicy(_ context.Context, visit URLVisit) error {
+	_, err := urlrule.Check(visit.URL)
+	return err
+}
+
+// checkURL checks a URL against the rule that no policy can lift, then against the
+// policy of the options.
+func (c *Call) checkURL(ctx context.Context, url string) *Error {
+	_, err := urlrule.Parse(url)
+	if err == nil {
+		err = c.router.opts.URLPolicy(ctx, URLVisit{URL: url, Upstream: c.upstream, Call: c})
+	}
+	if err == nil {
+		return nil
+	}
+	wire := protocol.Errorf(protocol.CodeInvalidParams,
+		"Invalid elicitation request: the URL is not allowed")
+	return &Error{Reason: ReasonURLPolicy, Wire: wire, Err: err}
+}
+
+// A urlElicitation is a URL that a client has been sent to, or is being asked to visit.
+// The upstream may notify later that the person is done there. Like ids of requests,
+// the elicitationId is replaced by one of the router's, since upstreams choose theirs
+// independently of each other.
+//
+// It begins with urlElicitationFor, which stores nothing, and is in the tables of the
+// router and of the session from rememberURLLocked to forgetURLLocked.
+type urlElicitation struct {
+	key      urlKey
+	session  *Session
+	call     *Call
+	clientID string // the elicitationId that the client gets
+
+	// Guarded by router.mu.
+	expires time.Time
+	claimed bool // on the bus
+}
+
+type urlKey struct {
+	upstream UpstreamKey
+	id       string // the upstream's elicitationId
+}
+
+const (
+	// maxURLsPerSession is how many URL elicitations of one session are remembered;
+	// beyond it the oldest is forgotten. People are sent to one at a time.
+	maxURLsPerSession = 64
+	// urlTTL is how long one is remembered: longer than sign-in pages live.
+	urlTTL = time.Hour
+)
+
+// urlElicitationFor returns the URL elicitation of a call's session with the upstream's
+// id, a new one if there is none. An id that another session has is refused: the router
+// could not tell which of the two a completion is for. On a connection without a key
+// completions cannot be told apart at all, so that nothing is remembered for it, and
+// each elicitation is a new one.
+func (r *Router) urlElicitationFor(c *Call, id string) (*urlElicitation, *Error) {
+	s, key := c.origin.Session, urlKey{c.upstream, id}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.urls[key]
+	switch {
+	case known == nil || time.Now().After(known.expires):
+		return &urlElicitation{key: key, session: s, call: c, clientID: newID()}, nil
+	case known.session != s:
+		return nil, urlTakenError()
+	}
+	return known, nil
+}
+
+func urlTakenError() *Error {
+	return invalidQuestionError(ReasonInvalidQuestion, errors.New("elicitationId is in use"))
+}
+
+// rememberURLLocked stores a URL elicitation, and starts its time anew when it is stored
+// already. It refuses one whose id another session has taken since urlElicitationFor.
+func (r *Router) rememberURLLocked(u *urlElicitation) *Error {
+	if u.key.upstream == "" {
+		return nil
+	}
+	now := time.Now()
+	old := r.urls[u.key]
+	if old != nil && old != u && old.session != u.session && now.Before(old.expires) {
+		return urlTakenError()
+	}
+	u.expires = now.Add(urlTTL)
+	if old == u {
+		return nil
+	}
+	if old != nil {
+		old.claimed = false // the claim of the key belongs to u now
+		r.forgetURLLocked(old)
+	}
+	urls := u.session.urls
+	if urls.Full() {
+		oldest, _ := urls.Oldest()
+		r.forgetURLLocked(oldest)
+	}
+	r.urls[u.key] = u
+	urls.Put(u.key, u)
+	return nil
+}
+
+// forgetURLLocked undoes rememberURLLocked. It does nothing for a URL elicitation that
+// is not stored.
+func (r *Router) forgetURLLocked(u *urlElicitation) {
+	if r.urls[u.key] != u {
+		return
+	}
+	delete(r.urls, u.key)
+	u.session.urls.Delete(u.key)
+	if u.claimed {
+		r.opts.Bus.Release(u.key.busKey()) // returns at once
+	}
+}
+
+func (r *Router) forgetAllURLs() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, u := range r.urls {
+		r.forgetURLLocked(u)
+	}
+}
+
+// mayVisit reports whether the person may be at the URL: the client showed it, and the
+// person accepted.
+func (out outcome) mayVisit() bool {
+	return out.result != nil && out.result.Action == protocol.ActionAccept
+}
+
+// claimURL tells the other replicas that the completion of a URL elicitation belongs to
+// this one. u may be nil. Calls for one u do not overlap before it is claimed: until
+// rememberURLLocked its maker alone knows it.
+func (r *Router) claimURL(ctx context.Context, u *urlElicitation) error {
+	if r.opts.Bus == nil || u == nil || u.key.upstream == "" {
+		return nil
+	}
+	r.mu.Lock()
+	claimed := u.claimed
+	r.mu.Unlock()
+	if claimed {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, busTimeout)
+	defer cancel()
+	if err := r.opts.Bus.Claim(ctx, u.key.busKey(), urlTTL); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	u.claimed = true
+	r.mu.Unlock()
+	return nil
+}
+
+// releaseUnusedClaimLocked releases the claim of a URL elicitation that was not stored
+// after all, unless one that is stored has the same key.
+func (r *Router) releaseUnusedClaimLocked(u *urlElicitation) {
+	if u.claimed && r.urls[u.key] == nil {
+		u.claimed = false
+		r.opts.Bus.Release(u.key.busKey()) // returns at once
+	}
+}
+
+// ElicitationCompleted hands in a notifications/elicitation/complete that an
+// upstream sent on a connection. It is passed on, with the id that the client
+// knows, to the one session that got that URL, and to nobody else: on
+// SessionInfo.Notify, else on the stream of the call while it lasts. Accepted
+// means that the transport took it; an error, with Expired, that it did not.
+//
+// On a [Bus] the replica that asked is found as well, when its connection has
+// the same key.
+func (r *Router) ElicitationCompleted(
+	ctx context.Context, upstream UpstreamKey, elicitationID string,
+) (Disposition, error) {
+	key := urlKey{upstream, elicitationID}
+	d, err := r.completeURLLocally(ctx, key)
+	if d != Unknown || r.opts.Bus == nil || upstream == "" {
+		return d, err
+	}
+	return r.forwardURLCompletion(ctx, key)
+}
+
+// completeURLLocally notifies the client of a URL elicitation of this router. A
+// completion counts once: the URL elicitation is forgotten.
+func (r *Router) completeURLLocally(ctx context.Context, key urlKey) (Disposition, error) {
+	r.mu.Lock()
+	u := r.urls[key]
+	if u == nil {
+		r.mu.Unlock()
+		return Unknown, nil
+	}
+	expired := time.Now().After(u.expires)
+	frames := u.session.info.Notify
+	if frames == nil && !u.call.over {
+		frames = u.call.via.frames
+	}
+	r.forgetURLLocked(u)
+	r.mu.Unlock()
+	switch {
+	case expired:
+		return Expired, nil
+	case frames == nil:
+		return Expired, fmt.Errorf(
+			"elicitation: completion of a visit: %w: the session has no stream", ErrDelivery)
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.opts.DeliveryTimeout)
+	defer cancel()
+	params, err := jsonx.Encode(protocol.ElicitationCompleted{ElicitationID: u.clientID})
+	if err == nil {
+		n := &protocol.Notification{Method: protocol.NotifyElicitationCompleted, Params: params}
+		err = recoverToError(func() error { return frames.Deliver(ctx, n) })
+	}
+	if err != nil {
+		return Expired, fmt.Errorf(
+			"elicitation: completion of a visit: %w", errors.Join(ErrDelivery, err))
+	}
+	return Accepted, nil
+}
+
+// URLRequired makes an upstream's error for the call fit for the client. The
+// error -32042 of revision 2025-11-25 says that the person must visit URLs
+// first: they pass the same gate and policy as questions do, and get
+// elicitationIds of the router's, so that [Router.ElicitationCompleted] can tell
+// this client alone when a visit is over. Any other error is returned as it is.
+//
+// The second result, an [*Error], says that the client cannot be told; its Wire
+// is what the client gets instead. wire is not changed.
+func (c *Call) URLRequired(ctx context.Context, wire *protocol.Error) (*protocol.Error, error) {
+	if wire == nil || wire.Code != protocol.CodeURLElicitationRequired {
+		return wire, nil
+	}
+	asked, ok := wire.URLElicitations()
+	if refused := c.checkCapabilities(protocol.KindElicitURL); refused != nil {
+		return nil, c.rejectQuestion(nil, refused)
+	}
+	if !ok {
+		return nil, c.rejectQuestion(nil, malformedURLRequired(nil))
+	}
+	out := &protocol.URLElicitationRequiredError{Message: wire.Message}
+	for _, q := range asked {
+		u, refused := c.rememberRequiredURL(ctx, q)
+		if refused != nil {
+			return nil, c.rejectQuestion(nil, refused)
+		}
+		relayed := *q
+		relayed.ElicitationID = u.clientID
+		out.Elicitations = append(out.Elicitations, &relayed)
+	}
+	legacy, err := out.Legacy()
+	if err != nil {
+		return nil, c.rejectQuestion(nil, malformedURLRequired(err))
+	}
+	return legacy, nil
+}
+
+func malformedURLRequired(err error) *Error {
+	return newFailure(ReasonInvalidQuestion, "The server's error is malformed", err)
+}
+
+// rememberRequiredURL stores a URL elicitation that comes with an error, and so without
+// a pending question.
+func (c *Call) rememberRequiredURL(
+	ctx context.Context, q *protocol.ElicitURL,
+) (*urlElicitation, *Error) {
+	r := c.router
+	if refused := c.checkURL(ctx, q.URL); refused != nil {
+		// The client gets the error, not the upstream, and it has made no mistake.
+		key := urlrule.Keys([]*protocol.ElicitURL{q}, 1)[0]
+		refused.Wire = (&urlrule.Refusal{Key: key}).Wire()
+		return nil, refused
+	}
+	u, refused := r.urlElicitationFor(c, q.ElicitationID)
+	if refused != nil {
+		return nil, refused
+	}
+	if err := r.claimURL(ctx, u); err != nil {
+		return nil, newFailure(ReasonBus, "The other replicas of the gateway cannot be reached", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	refused = c.checkUsableLocked()
+	if refused == nil {
+		refused = r.rememberURLLocked(u)
+	}
+	if refused != nil {
+		r.releaseUnusedClaimLocked(u)
+		return nil, refused
+	}
+	return u, nil
+}
