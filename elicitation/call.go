@@ -105,7 +105,7 @@ func (r *Router) Begin(
 
 // End ends the call. Pending questions are withdrawn. It may be called again. When it
 // returns no more progress is delivered, so hosts call it before the client gets its
-// result; it waits a second at most for a delivery in flight.
+// result; it waits two seconds at most for a delivery in flight.
 func (c *Call) End() {
 	c.unwatch()
 	c.cancelQuestions(ByCall)

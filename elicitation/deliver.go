@@ -68,7 +68,7 @@ type ProgressDeliverer interface {
 	// DeliverProgress returns nil once the transport has accepted p, whose token is
 	// the client's. The context has the values of the one given to [Router.Begin].
 	// DeliverProgress should return when it ends; one that does not holds up the end
-	// of the call for a second. One call of it ends before the next begins.
+	// of the call for two seconds at most. One call of it ends before the next begins.
 	DeliverProgress(ctx context.Context, p *protocol.Progress) error
 }
 

@@ -290,6 +290,35 @@ func TestEndWaitsForProgress(t *testing.T) {
 	}
 }
 
+// A transport that is at a heartbeat and does not watch its context holds up the end of
+// the wait, and then that of the call.
+func TestEndWaitsForAHeartbeatThatIsStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, elicitation.Options{})
+		client := sdkClient{time.Hour, func(context.Context, *protocol.Progress) error {
+			time.Sleep(time.Minute)
+			return nil
+		}}
+		origin := elicitation.Origin{
+			Session: r.attach(elicitation.SessionInfo{}), ProgressToken: protocol.StringID("p"),
+		}
+		call := r.begin(origin, elicitation.Asks(client), "up")
+		asked := make(chan struct{})
+		go func() {
+			defer close(asked)
+			_, _ = call.Elicit(t.Context(), form("Sure?"), nil)
+		}()
+		time.Sleep(10 * time.Second)
+		before := time.Now()
+		call.End()
+		if took := time.Since(before); took > 2*time.Second {
+			t.Errorf("the end took %s, want two seconds at most", took)
+		}
+		<-asked
+		time.Sleep(2 * time.Hour)
+	})
+}
+
 // What the client did not ask for, or its SDK cannot deliver, is an error of the
 // host's.
 func TestProgressThatNobodyWants(t *testing.T) {

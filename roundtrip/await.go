@@ -243,6 +243,7 @@ func (r *run) suspendVisit(key string, again, stateOnly bool) error {
 		f.pending = append(f.pending, f.visits[i])
 	}
 	r.ctx.cancelRun(ErrPending)
+	r.withdrawLocked(ErrPending)
 	return fmt.Errorf("%w: %s", ErrPending, key)
 }
 

@@ -225,6 +225,7 @@ func (r *run) suspendHandler(missing []Question) error {
 	}
 	f.pending = append(f.pending, missing...)
 	r.ctx.cancelRun(ErrPending)
+	r.withdrawLocked(ErrPending)
 	return fmt.Errorf("%w: %s", ErrPending, questionKeys(missing))
 }
 

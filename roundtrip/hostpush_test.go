@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,6 +156,93 @@ func TestAPushedQuestionEndsWithItsRun(t *testing.T) {
 					isOver("after the handler")
 				}
 			})
+		})
+	}
+}
+
+// A question that is pushed beside one that ends the run, to be asked in the next, ends
+// at once, as the context that it was asked under does: a handler that waits for both
+// would wait for the person, who may not know of it.
+func TestAPushedQuestionEndsWhenItsRunIsSuspended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{ReplayOnLegacy: true}, nil)
+		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+			if q.Kind() == protocol.KindElicitForm {
+				return nil, protocol.Errorf(7, "no") // ends the call
+			}
+			return silent(ctx, q, extend)
+		}
+		_, _ = c.funnel.Do(t.Context(), c.call, func(ctx context.Context) (protocol.Result, error) {
+			ended := make(chan error, 1)
+			go func() {
+				_, err := c.funnel.TryPush(ctx, c.call, &protocol.ListRoots{})
+				ended <- err
+			}()
+			synctest.Wait()
+			asked := time.Now()
+			_, suspended := reasonOf(ctx, "why")
+			if err := <-ended; !errors.Is(err, roundtrip.ErrPending) {
+				t.Errorf("the pushed question ended with %v, want ErrPending", err)
+			}
+			if waited := time.Since(asked); waited > 0 {
+				t.Errorf("the pushed question stayed open for %s", waited)
+			}
+			return nil, suspended
+		})
+	})
+}
+
+// observeFunc is a function that is an observer.
+type observeFunc func(context.Context, roundtrip.Event)
+
+func (f observeFunc) Observe(ctx context.Context, e roundtrip.Event) { f(ctx, e) }
+
+// Whoever is told of a question by a client or an observer finds the id of the request in
+// the context, as handlers do.
+func TestTheContextOfAQuestionNamesItsRequest(t *testing.T) {
+	for name, ask := range map[string]func(context.Context, *client) error{
+		"pushed": func(ctx context.Context, c *client) error {
+			_, err := c.funnel.Push(ctx, c.call, &protocol.ListRoots{})
+			return err
+		},
+		"asked": func(ctx context.Context, _ *client) error {
+			_, err := reasonOf(ctx, "why")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var id string
+			seen := map[string]bool{}
+			check := func(ctx context.Context, who string) {
+				seen[who] = true
+				if got := roundtrip.RequestID(ctx); id == "" || got != id {
+					t.Errorf("%s finds the id %q, want %q", who, got, id)
+				}
+			}
+			observer := observeFunc(func(ctx context.Context, e roundtrip.Event) {
+				switch e.(type) {
+				case roundtrip.WaitBegan, roundtrip.WaitEnded, roundtrip.Answered:
+					check(ctx, fmt.Sprintf("%T", e))
+				}
+			})
+			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{Observer: observer}, nil)
+			h.answer = func(ctx context.Context, q protocol.InputRequest, _ func()) (json.RawMessage, error) {
+				check(ctx, "the client")
+				if q.Kind() == protocol.KindListRoots {
+					return json.RawMessage(`{"roots":[]}`), nil
+				}
+				return json.RawMessage(form("because")), nil
+			}
+			_, err := c.funnel.Do(t.Context(), c.call, func(ctx context.Context) (protocol.Result, error) {
+				id = roundtrip.RequestID(ctx)
+				if err := ask(ctx, c); err != nil {
+					return nil, err
+				}
+				return say("done")
+			})
+			if err != nil || len(seen) < 3 {
+				t.Errorf("got %v, %v", seen, err)
+			}
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -119,6 +120,7 @@ func (r *run) attachWait(wait *lazyctx.Context, ctx context.Context) bool {
 
 func (r *run) attachWaitLocked(wait *lazyctx.Context) {
 	wait.Init(r.ctx.Context.(*lazyctx.Timed).Parent())
+	wait.SetValue(requestid.Key{}, r) // as the context of the handler
 	r.ctx.openWaits = append(r.ctx.openWaits, wait)
 }
 

@@ -3,6 +3,7 @@ package gosdk
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -81,7 +82,7 @@ func sdkProgress(p *protocol.Progress) (*mcp.ProgressNotificationParams, error) 
 // whatever JSON the client sent; what is no token counts as none.
 func progressToken(req mcp.Request) protocol.ProgressToken {
 	with, ok := req.GetParams().(mcp.RequestParams)
-	if !ok {
+	if !ok || reflect.ValueOf(with).IsZero() { // a nil pointer: the client sent no params
 		return protocol.ProgressToken{}
 	}
 	data, err := json.Marshal(with.GetProgressToken())

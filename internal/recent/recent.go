@@ -37,10 +37,13 @@ func New[K comparable, V any](limit int, maxAge time.Duration) *Map[K, V] {
 func (m *Map[K, V]) Put(key K, value V) {
 	e := m.entries[key]
 	if e == nil {
-		if len(m.entries) >= m.limit {
-			m.remove(m.order.Oldest().Value())
+		if len(m.entries) >= m.limit { // a map that stays full allocates nothing
+			e = m.order.Oldest().Value()
+			delete(m.entries, e.key)
+			e.key = key
+		} else {
+			e = &entry[K, V]{key: key}
 		}
-		e = &entry[K, V]{key: key}
 		m.entries[key] = e
 	}
 	e.value = value

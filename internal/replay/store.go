@@ -30,7 +30,7 @@ func (s *Store) Stop() { s.ended.Stop() }
 
 // evictEnded evicts streams that have ended until the total of all logs is within
 // its bound. It is called without any lock held. When no stream has ended, the
-// total stays exceeded, and the log that grew pays (see Log.add).
+// total stays exceeded, and the log that grew pays (see Log.update).
 func (s *Store) evictEnded(account Account) {
 	for account.FindExceeded() == quota.Total {
 		oldest, ok := s.ended.RemoveOldest()

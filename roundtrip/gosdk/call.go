@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"sync/atomic"
 
@@ -135,7 +136,9 @@ func inSession(req mcp.Request) bool {
 	if !ok || session.InitializeParams() == nil {
 		return false
 	}
-	if params := req.GetParams(); params != nil && namedRevision(params.GetMeta()) != "" {
+	params := req.GetParams()
+	missing := params == nil || reflect.ValueOf(params).IsZero() // a nil pointer, mostly
+	if !missing && namedRevision(params.GetMeta()) != "" {
 		return false
 	}
 	return protocol.Version(session.InitializeParams().ProtocolVersion).Era() == protocol.Legacy

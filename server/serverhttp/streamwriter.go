@@ -11,7 +11,7 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-// A connection sends a stream of a legacy client, or the rest of one, as the
+// A streamWriter sends a stream of a legacy client, or the rest of one, as the
 // response to one HTTP request. The calls whose messages it sends may outlive it.
 type streamWriter struct {
 	rw      *responseWriter                // nil once the response has ended
