@@ -48,7 +48,7 @@ type Reply[T any] struct {
 	// Content is what the person entered, defaults filled in. It is set when
 	// Outcome is Accepted.
 	Content T
-	// Round is the leg with which the answer came, 0 when Missing.
+	// Round is the round with which the answer came, 0 when Missing.
 	Round int
 	// Unsolicited says that nothing proves that this flow asked the question.
 	// Such answers are only accepted where the host allows it.
@@ -57,25 +57,26 @@ type Reply[T any] struct {
 	Err error
 }
 
-// answer is one recorded outcome. Everything but checked is written once.
+// An answer is one recorded answer. The mutex of the run guards it while the handler runs;
+// most fields are written once.
 type answer struct {
 	key         string
-	kind        protocol.InputKind // empty: cold, decided by who reads it
-	outcome     Outcome            // Missing: cold and not read yet
+	kind        protocol.InputKind // empty: unsolicited, decided by the reader
+	outcome     Outcome            // Missing: unsolicited and not read yet
 	digest      [32]byte           // of the form that was asked
 	schema      json.RawMessage    // of a RawForm
 	content     json.RawMessage    // accepted content or result
 	round       int
 	unsolicited bool
 	// checked says that accepted content passed the form's validation, and of a
-	// refusal that the handler has looked at it.
-	checked bool
-	bad     error
-	mark    mark // of flow style, and of questions that got invalid answers
+	// refusal that the handler has read it.
+	checked   bool
+	malformed error
+	mark      journalMark // of flow style, and of questions that got invalid answers
 
 	fault         *form.Fault // why accepted content does not fit, once it is known
 	faultReported bool
-	announced     bool // an unsolicited one, or one given in place, has been told to the observer
+	announced     bool // an unsolicited one, or one given in place, has been reported
 }
 
 // errChangedForm is the Err of an answer to an older version of the question.
@@ -104,10 +105,10 @@ func AcceptedContent[T any](ctx context.Context, key string) (T, bool) {
 // RawAnswer reads the answer to a question asked with [RawForm].
 func RawAnswer(ctx context.Context, key string) Reply[json.RawMessage] {
 	var f *form.Form
-	if r := roundFrom(ctx); r != nil {
+	if r := runFrom(ctx); r != nil {
 		r.mu.Lock()
-		r.settleVersion()
-		a := r.find(key)
+		r.fixVersionLocked()
+		a := r.findAnswerLocked(key)
 		r.mu.Unlock()
 		if a != nil && a.schema != nil {
 			// The schema comes from our own seal, so it parsed before.
@@ -121,10 +122,9 @@ func RawAnswer(ctx context.Context, key string) Reply[json.RawMessage] {
 	return answerForm[json.RawMessage](ctx, key, f, nil)
 }
 
-// answerForm reads the answer to a question with the form f. Raw content needs
-// no decoder.
+// answerForm reads the answer to a question with the form f. Raw content needs no decoder.
 func answerForm[T any](ctx context.Context, key string, f *form.Form, decoder *jsonx.Decoder[T]) Reply[T] {
-	content, reply := read[T](ctx, key, protocol.KindElicitForm, func(a *answer) error {
+	content, reply := readAnswer[T](ctx, key, protocol.KindElicitForm, func(a *answer) error {
 		switch {
 		case f == nil && !a.unsolicited:
 			return errChangedForm
@@ -132,7 +132,7 @@ func answerForm[T any](ctx context.Context, key string, f *form.Form, decoder *j
 			return errors.New("an unsolicited answer needs a typed form to be read")
 		case !a.unsolicited && a.digest != f.Digest():
 			return errChangedForm
-		case a.checked && !a.unsolicited: // a cold one may have been checked against an older form
+		case a.checked && !a.unsolicited: // an unsolicited one may have been checked against an older form
 			return nil
 		}
 		content, err := f.Accept(a.content)
@@ -154,7 +154,7 @@ func answerForm[T any](ctx context.Context, key string, f *form.Form, decoder *j
 	if err != nil {
 		// Two types may share a schema and not a range. The decoder's error
 		// would quote the value.
-		roundFrom(ctx).failDecode(key)
+		runFrom(ctx).failDecode(key)
 		var zero T
 		reply.Outcome, reply.Err = Invalid, fmt.Errorf("the content does not decode into %T", zero)
 		return reply
@@ -163,24 +163,25 @@ func answerForm[T any](ctx context.Context, key string, f *form.Form, decoder *j
 	return reply
 }
 
-// read finds the answer to key, checks its kind and, when accepted, its
-// content. All reading of answers goes through here.
-func read[T any](ctx context.Context, key string, kind protocol.InputKind, check func(*answer) error) (json.RawMessage, Reply[T]) {
-	r := roundFrom(ctx)
+// readAnswer finds the answer to key, checks its kind, and calls check if it is accepted.
+// check may complete the content: it is called with the mutex held. All reading of answers
+// goes through here.
+func readAnswer[T any](ctx context.Context, key string, kind protocol.InputKind, check func(*answer) error) (json.RawMessage, Reply[T]) {
+	r := runFrom(ctx)
 	if r == nil {
 		return nil, Reply[T]{}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.settleVersion()
-	a := r.find(key)
+	r.fixVersionLocked()
+	a := r.findAnswerLocked(key)
 	if a == nil {
 		return nil, Reply[T]{}
 	}
 	if a.kind == "" {
-		a.settle(kind)
+		a.interpretAs(kind)
 	}
-	reply := Reply[T]{Outcome: a.outcome, Round: a.round, Unsolicited: a.unsolicited, Err: a.bad}
+	reply := Reply[T]{Outcome: a.outcome, Round: a.round, Unsolicited: a.unsolicited, Err: a.malformed}
 	if a.kind != kind {
 		a.checked = a.checked || a.outcome != Accepted
 		return nil, Reply[T]{Outcome: Invalid, Round: a.round, Err: fmt.Errorf("the question was asked as %s, not %s", a.kind, kind)}
@@ -197,21 +198,20 @@ func read[T any](ctx context.Context, key string, kind protocol.InputKind, check
 	return a.content, reply
 }
 
-// settle decides what a cold answer says, once a reader has said what kind of
-// question it is taken for.
-func (a *answer) settle(kind protocol.InputKind) {
+// interpretAs decides what an unsolicited answer says, once a reader has told for which kind
+// of question it is taken.
+func (a *answer) interpretAs(kind protocol.InputKind) {
 	a.kind = kind
 	outcome, content, err := interpret(kind, a.content)
 	if err != nil {
 		outcome = Invalid
 	}
-	a.outcome, a.content, a.bad = outcome, content, err
+	a.outcome, a.content, a.malformed = outcome, content, err
 }
 
-// interpret reads a bare result as the answer to a question of the given kind:
-// shape only, no form schema. The content of an accepted form is the object of
-// its values, an empty one where it is absent; of sampling and roots it is the
-// whole result.
+// interpret reads a bare result as the answer to a question of the given kind. It checks the
+// shape and no form schema. The content of an accepted form is the object of its values, an
+// empty one if absent; of sampling and roots it is the whole result.
 func interpret(kind protocol.InputKind, raw json.RawMessage) (Outcome, json.RawMessage, error) {
 	switch kind {
 	case protocol.KindElicitForm, protocol.KindElicitURL:
@@ -243,14 +243,14 @@ func interpret(kind protocol.InputKind, raw json.RawMessage) (Outcome, json.RawM
 // Visited reads the answer to a question asked with [ElicitURL]. Accepted
 // means that the person agreed to visit the URL, not that they are done there.
 func Visited(ctx context.Context, key string) Outcome {
-	_, reply := read[struct{}](ctx, key, protocol.KindElicitURL, accept)
+	_, reply := readAnswer[struct{}](ctx, key, protocol.KindElicitURL, acceptAny)
 	return reply.Outcome
 }
 
 // Sampled returns the message that answers a question asked with
 // [CreateMessage]. It reports false when there is none.
 func Sampled(ctx context.Context, key string) (protocol.CreateMessageResult, bool) {
-	raw, reply := read[struct{}](ctx, key, protocol.KindCreateMessage, accept)
+	raw, reply := readAnswer[struct{}](ctx, key, protocol.KindCreateMessage, acceptAny)
 	if reply.Outcome != Accepted {
 		return protocol.CreateMessageResult{}, false
 	}
@@ -264,7 +264,7 @@ func Sampled(ctx context.Context, key string) (protocol.CreateMessageResult, boo
 // Roots returns the directories that answer a question asked with
 // [ListRoots]. It reports false when there is no answer; an empty list is one.
 func Roots(ctx context.Context, key string) ([]protocol.Root, bool) {
-	raw, reply := read[struct{}](ctx, key, protocol.KindListRoots, accept)
+	raw, reply := readAnswer[struct{}](ctx, key, protocol.KindListRoots, acceptAny)
 	if reply.Outcome != Accepted {
 		return nil, false
 	}
@@ -275,14 +275,14 @@ func Roots(ctx context.Context, key string) ([]protocol.Root, bool) {
 	return result.Roots, true
 }
 
-func accept(*answer) error { return nil }
+func acceptAny(*answer) error { return nil }
 
 // State returns what the handler kept with [WithState] in an earlier round. It
 // reports false when there is nothing, or when it does not decode as T.
 func State[T any](ctx context.Context) (T, bool) {
-	if r := roundFrom(ctx); r != nil {
+	if r := runFrom(ctx); r != nil {
 		r.mu.Lock()
-		r.settleVersion()
+		r.fixVersionLocked()
 		r.mu.Unlock()
 	}
 	return PeekState[T](ctx)
@@ -294,7 +294,7 @@ func State[T any](ctx context.Context) (T, bool) {
 // version.
 func PeekState[T any](ctx context.Context) (T, bool) {
 	var v T
-	r := roundFrom(ctx)
+	r := runFrom(ctx)
 	if r == nil {
 		return v, false
 	}
@@ -314,8 +314,8 @@ func PeekState[T any](ctx context.Context) (T, bool) {
 // ReceivedState returns the requestState that the client sent, in funnels with
 // the option Plain. Nothing vouches for it.
 func ReceivedState(ctx context.Context) protocol.RequestState {
-	if r := roundFrom(ctx); r != nil {
-		return r.plain
+	if r := runFrom(ctx); r != nil && r.funnel.opts.Plain {
+		return r.received
 	}
 	return protocol.RequestState{}
 }

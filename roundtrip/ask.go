@@ -54,14 +54,14 @@ func (q *FormQuestion[T]) Ask(ctx context.Context, message string, opts ...AskOp
 // agreed to go there, not that they are done; [Await] waits for that. A URL that holds a nonce must be
 // the same in every round: make it with [Memo].
 func AskURL(ctx context.Context, key, message, url string, opts ...AskOption) error {
-	return ask(ctx, inquiry{question: ElicitURL(key, message, url).with(opts)})
+	return askQuestions(ctx, inquiry{question: ElicitURL(key, message, url).applyOptions(opts)})
 }
 
 // Sample asks the client's model for a message. The request must not be changed
 // afterwards, and be the same in every round.
 func Sample(ctx context.Context, key string, request *protocol.CreateMessage, opts ...AskOption) (*protocol.CreateMessageResult, error) {
 	var result *protocol.CreateMessageResult
-	err := ask(ctx, inquiry{CreateMessage(key, request).with(opts), func(raw json.RawMessage) (err error) {
+	err := askQuestions(ctx, inquiry{CreateMessage(key, request).applyOptions(opts), func(raw json.RawMessage) (err error) {
 		result, err = protocol.DecodeCreateMessageResult(raw)
 		return err
 	}})
@@ -74,7 +74,7 @@ func Sample(ctx context.Context, key string, request *protocol.CreateMessage, op
 // AskRoots asks which directories the client exposes.
 func AskRoots(ctx context.Context, key string, opts ...AskOption) ([]protocol.Root, error) {
 	var roots []protocol.Root
-	err := ask(ctx, inquiry{ListRoots(key).with(opts), func(raw json.RawMessage) error {
+	err := askQuestions(ctx, inquiry{ListRoots(key).applyOptions(opts), func(raw json.RawMessage) error {
 		result, err := protocol.DecodeListRootsResult(raw)
 		if err == nil {
 			roots = result.Roots
@@ -94,7 +94,7 @@ func AskRoots(ctx context.Context, key string, opts ...AskOption) ([]protocol.Ro
 // Ask can read its answer.
 func (q Question) Ask(ctx context.Context, opts ...AskOption) (json.RawMessage, error) {
 	var content json.RawMessage
-	if err := ask(ctx, q.with(opts).into(&content)); err != nil {
+	if err := askQuestions(ctx, q.applyOptions(opts).intoRaw(&content)); err != nil {
 		return nil, err
 	}
 	return content, nil
@@ -111,9 +111,9 @@ func (q Question) Ask(ctx context.Context, opts ...AskOption) (json.RawMessage, 
 // keys must make them, the same in every round: the ordinal of the question in
 // the run and a digest of it will do where nothing is asked concurrently.
 func AskRequest(ctx context.Context, key string, request protocol.InputRequest, opts ...AskOption) (json.RawMessage, error) {
-	q := requestQuestion(key, request).with(opts)
+	q := requestQuestion(key, request).applyOptions(opts)
 	var content json.RawMessage
-	err := ask(ctx, q.into(&content))
+	err := askQuestions(ctx, q.intoRaw(&content))
 	switch {
 	case refusedWith[*DeclinedError](err):
 		return json.RawMessage(`{"action":"decline"}`), nil
@@ -153,7 +153,7 @@ func requestQuestion(key string, request protocol.InputRequest) Question {
 type AskOption func(Question) Question
 
 // AnswerWithin limits how long the client may take to answer, as
-// [Question.ExpiresIn] does. Where the client is asked live it has no effect.
+// [Question.ExpiresIn] does. In a session it has no effect.
 func AnswerWithin(d time.Duration) AskOption {
 	return func(q Question) Question { return q.ExpiresIn(d) }
 }
@@ -173,7 +173,19 @@ func Reworded() AskOption {
 	}
 }
 
-func (q Question) with(opts []AskOption) Question {
+// IfPossible has a question of flow style fail instead of ending the flow where
+// nobody can be asked: the call that asks returns a [*PushError] then, and the
+// handler goes on. On a connection of a legacy revision it returns other failures
+// to ask as well, such as a question that nobody answers in time. A refusal by the
+// person stays one.
+func IfPossible() AskOption {
+	return func(q Question) Question {
+		q.optional = true
+		return q
+	}
+}
+
+func (q Question) applyOptions(opts []AskOption) Question {
 	for _, opt := range opts {
 		if opt != nil {
 			q = opt(q)
@@ -184,9 +196,86 @@ func (q Question) with(opts []AskOption) Question {
 
 func askForm[T any](ctx context.Context, q Question, decoder *jsonx.Decoder[T], opts []AskOption) (T, error) {
 	var content T
-	if err := ask(ctx, formInquiry(&content, q.with(opts), decoder)); err != nil {
+	if err := askQuestions(ctx, formInquiry(&content, q.applyOptions(opts), decoder)); err != nil {
 		var zero T
 		return zero, err
 	}
 	return content, nil
+}
+
+// CanAsk reports whether a question of a kind can be put to the client of the
+// handler that ctx is of, in its revision and with the capabilities that it
+// declares: for handlers that can do without. It is false outside of a handler.
+// A question that uses more than its kind, such as tools in sampling or a format
+// that an older revision does not know, may be refused all the same; [IfPossible]
+// covers those, too.
+func CanAsk(ctx context.Context, kind protocol.InputKind) bool {
+	r, q := runFrom(ctx), sampleQuestion(kind)
+	return r != nil && q != nil && r.checkAskable(q) == nil
+}
+
+// sampleQuestion returns a plain question of a kind, nil for an unknown one.
+func sampleQuestion(kind protocol.InputKind) protocol.InputRequest {
+	switch kind {
+	case protocol.KindElicitForm:
+		return &protocol.ElicitForm{Schema: json.RawMessage(`{"type":"object","properties":{}}`)}
+	case protocol.KindElicitURL:
+		return &protocol.ElicitURL{}
+	case protocol.KindCreateMessage:
+		return &protocol.CreateMessage{}
+	case protocol.KindListRoots:
+		return &protocol.ListRoots{}
+	}
+	return nil
+}
+
+// checkAskable returns why a question that the handler returns, or asks in flow
+// style, cannot be asked, nil if it can.
+func (p *questioner) checkAskable(question protocol.InputRequest) *PushError {
+	if !p.isLegacy() {
+		return missingPush(question.Kind().Method(), p.call.Capabilities.Missing(question))
+	}
+	if p.funnel.opts.RefuseLegacy {
+		return &PushError{Method: question.Kind().Method(), Cause: "questions to clients of older revisions are switched off", client: refusedLegacyText}
+	}
+	if err := p.checkPush(question); err != nil {
+		return err
+	}
+	_, err := p.downgradePushed(question)
+	return err
+}
+
+// checkOptional returns the error of a call in flow style that cannot be asked
+// and whose handler can do without, nil where asking goes on.
+func (r *run) checkOptional(ctx context.Context, missing []Question) error {
+	var failed *PushError
+	var kind protocol.InputKind
+	for i := range missing {
+		q := &missing[i]
+		if !q.optional {
+			continue
+		}
+		if err := r.checkAskable(q.request); err != nil {
+			failed, kind = err, q.request.Kind()
+		}
+	}
+	if failed == nil {
+		return nil
+	}
+	p, err := r.funnel.newPushQuestioner(ctx, r, r.call)
+	if err != nil {
+		return err
+	}
+	p.failPushed(ctx, r, kind, failed, true)
+	return failed
+}
+
+// allOptional reports whether the handler can do without all answers.
+func allOptional(questions []Question) bool {
+	for i := range questions {
+		if !questions[i].optional {
+			return false
+		}
+	}
+	return true
 }

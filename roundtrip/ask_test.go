@@ -370,9 +370,9 @@ func TestAskAgainstCapabilities(t *testing.T) {
 	}
 }
 
-// TestAskColdAnswers: where the host takes answers that nobody asked for, Ask
+// TestAskReadsUnsolicitedAnswers: where the host takes answers that nobody asked for, Ask
 // does as well, and checks them.
-func TestAskColdAnswers(t *testing.T) {
+func TestAskReadsUnsolicitedAnswers(t *testing.T) {
 	handler := func(ctx context.Context) (protocol.Result, error) {
 		one, err := reasonOf(ctx, "one")
 		if err != nil {

@@ -20,11 +20,6 @@ const MaxVisitHold = 25 * time.Second
 // visitPoll is the time between two looks at a visit that is not finished.
 const visitPoll = time.Second
 
-// ErrNotFinished is returned by [Await] in guard style while a visit is not
-// finished, and before it has been asked for: the handler returns the question
-// then.
-var ErrNotFinished = errors.New("the visit is not finished")
-
 // errVisitTimeout ends a wait in a session.
 var errVisitTimeout = errors.New("the visit was not finished in time")
 
@@ -70,7 +65,7 @@ func WithoutLink() AwaitOption {
 // In a modern revision the request is held for up to [MaxVisitHold]. Then the
 // client is asked for the same visit again, with "Not finished yet." in front, and
 // may come back as often as a flow may ask. In a session Await waits in place, for
-// as long as the funnel's HumanTimeout; clients of revision 2025-11-25 are told
+// as long as the funnel's HumanTimeout; clients of revision 2025-11-25 are notified
 // when the visit is finished (client/elicitation, "Completion Notifications").
 // While it holds the call waits for a person, see [WatchWaiting]; where too many
 // calls wait already a request of a modern revision is not held.
@@ -85,7 +80,7 @@ func Await(ctx context.Context, key string, done func(context.Context) (bool, er
 			opt(&o)
 		}
 	}
-	r := roundFrom(ctx)
+	r := runFrom(ctx)
 	if r == nil {
 		return ErrNoRound
 	}
@@ -115,7 +110,7 @@ func Await(ctx context.Context, key string, done func(context.Context) (bool, er
 
 // beginAwait reports whether the visit is known to be finished, and fails where
 // nothing can be waited for.
-func (r *round) beginAwait(key string, misused bool) (bool, error) {
+func (r *run) beginAwait(key string, misused bool) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -123,14 +118,14 @@ func (r *round) beginAwait(key string, misused bool) (bool, error) {
 	}
 	if f := r.flow; f != nil && f.end != nil {
 		return false, f.end.err
-	} else if f != nil && f.asks() {
+	} else if f != nil && f.asksClient() {
 		return false, fmt.Errorf("%w: the visit %q has to wait", ErrPending, key)
 	}
 	if misused {
 		r.startFlowLocked()
-		return false, r.breaks(fmt.Errorf("Await %q: nil function", key))
+		return false, r.failLocked(fmt.Errorf("Await %q: nil function", key))
 	}
-	r.settleVersion()
+	r.fixVersionLocked()
 	return slices.ContainsFunc(r.memos, func(m memo) bool { return m.key == finishedKey(key) }), nil
 }
 
@@ -138,36 +133,29 @@ func (r *round) beginAwait(key string, misused bool) (bool, error) {
 // authors do not begin in this way.
 func finishedKey(key string) string { return "\x00finished\x00" + key }
 
-// startFlowLocked makes sure that the run has a flow, in guard style as well.
-func (r *round) startFlowLocked() {
-	if r.flow == nil {
-		r.flow = &flow{}
-	}
-}
-
 // holdVisit waits for the end of a visit and reports whether it has come. In a
 // session it ends the run if it has not.
-func (r *round) holdVisit(ctx context.Context, key string, done func(context.Context) (bool, error)) (bool, error) {
-	p, err := r.pass.funnel.pushAsker(ctx, r, r.pass.call)
+func (r *run) holdVisit(ctx context.Context, key string, done func(context.Context) (bool, error)) (bool, error) {
+	p, err := r.funnel.newPushQuestioner(ctx, r, r.call)
 	if err != nil {
 		return false, err
 	}
 	limit := MaxVisitHold
-	if p.legacy() {
-		limit = p.patience()
+	if p.isLegacy() {
+		limit = p.questionTimeout()
 	}
 	w, err := p.beginWaiting(ctx)
-	if err != nil && p.legacy() {
-		p.failPush(ctx, r, protocol.KindElicitURL, err, false)
+	if err != nil && p.isLegacy() {
+		p.failPushed(ctx, r, protocol.KindElicitURL, err, false)
 	}
 	if err != nil {
 		return false, r.endOfLegacyWait(p, err)
 	}
-	defer w.end()
+	defer w.endWaiting()
 	timer := time.AfterFunc(limit, func() { w.Cancel(errVisitTimeout) })
 	defer timer.Stop()
 	for {
-		if pause(&w.Context, visitPoll) != nil {
+		if waitFor(&w.Context, visitPoll) != nil {
 			break
 		}
 		finished, err := done(&w.Context)
@@ -182,7 +170,7 @@ func (r *round) holdVisit(ctx context.Context, key string, done func(context.Con
 		return false, context.Cause(ctx)
 	}
 	cause := context.Cause(&w.Context)
-	if p.legacy() {
+	if p.isLegacy() {
 		r.endWith(&ending{cause, refuseVisit(key, cause), EndFailed})
 	}
 	return false, r.endOfLegacyWait(p, cause)
@@ -190,14 +178,14 @@ func (r *round) holdVisit(ctx context.Context, key string, done func(context.Con
 
 // endOfLegacyWait is the error of a wait in a session, nil in modern revisions,
 // where the client is asked again.
-func (r *round) endOfLegacyWait(p *asker, cause error) error {
-	if p.legacy() {
+func (r *run) endOfLegacyWait(p *questioner, cause error) error {
+	if p.isLegacy() {
 		return cause
 	}
 	return nil
 }
 
-// refuseVisit tells the person, or the model, how to go on.
+// refuseVisit returns the refusal for a visit that was not finished in time.
 func refuseVisit(key string, cause error) *refusal {
 	if errors.Is(cause, waiting.ErrClosing) {
 		return cannotAsk(cause)
@@ -208,20 +196,20 @@ func refuseVisit(key string, cause error) *refusal {
 // howToFinish ends the texts of visits that are not finished.
 const howToFinish = "finish at the link, then call again"
 
-// finishVisit keeps that a visit is finished, and tells the client.
-func (r *round) finishVisit(ctx context.Context, key string) error {
+// finishVisit records that a visit is finished and notifies the client.
+func (r *run) finishVisit(ctx context.Context, key string) error {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
 		return ErrNoRound
 	}
-	if !r.pass.funnel.opts.Plain {
+	if !r.funnel.opts.Plain {
 		// The states before share what they hold: grow a copy.
 		r.memos = append(r.memos[:len(r.memos):len(r.memos)], memo{finishedKey(key), json.RawMessage("true")})
 	}
-	p := r.pass
+	p := r.exchange
 	r.mu.Unlock()
-	if id := p.visits.take(key); id != "" && p.call.Version == protocol.V20251125 {
+	if id := p.visits.takeID(key); id != "" && p.call.Version == protocol.V20251125 {
 		if client, ok := p.call.Push.(VisitCompleter); ok {
 			_ = client.CompleteVisit(ctx, id) // a client must be able to do without
 		}
@@ -231,7 +219,7 @@ func (r *round) finishVisit(ctx context.Context, key string) error {
 
 // suspendVisit has the client come back for a visit that is not finished. again
 // says that the person has agreed to it already.
-func (r *round) suspendVisit(key string, again, stateOnly bool) error {
+func (r *run) suspendVisit(key string, again, stateOnly bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -245,8 +233,8 @@ func (r *round) suspendVisit(key string, again, stateOnly bool) error {
 	f.unfinished = append(f.unfinished, unfinishedVisit{key, again})
 	i := slices.IndexFunc(f.visits, func(q Question) bool { return q.key == key })
 	switch {
-	case stateOnly && again && r.pass.funnel.opts.Plain:
-		return r.breaks(errors.New("WithoutLink needs sealed state, and the funnel has the option Plain"))
+	case stateOnly && again && r.funnel.opts.Plain:
+		return r.failLocked(errors.New("WithoutLink needs sealed state, and the funnel has the option Plain"))
 	case stateOnly && again:
 		f.stateOnly = true
 	case i < 0: // guard style: the handler has the question
@@ -254,12 +242,12 @@ func (r *round) suspendVisit(key string, again, stateOnly bool) error {
 	default:
 		f.pending = append(f.pending, f.visits[i])
 	}
-	r.ctx.cancel(ErrPending)
+	r.ctx.cancelRun(ErrPending)
 	r.withdrawLocked(ErrPending)
 	return fmt.Errorf("%w: %s", ErrPending, key)
 }
 
-// An unfinishedVisit was waited for in vain in this run.
+// An unfinishedVisit is a visit that was waited for in this run and did not finish.
 type unfinishedVisit struct {
 	key   string
 	again bool // it had been agreed to, so the link is shown once more
@@ -268,7 +256,7 @@ type unfinishedVisit struct {
 // explainUnfinished puts in front of visits that are asked for again that they are
 // not finished. It changes copies: the words are the author's, and what the flow
 // remembers of them stays.
-func (r *round) explainUnfinished(requests protocol.InputRequests) protocol.InputRequests {
+func (r *run) explainUnfinished(requests protocol.InputRequests) protocol.InputRequests {
 	copied := false
 	for i, q := range requests {
 		visit, ok := q.Request.(*protocol.ElicitURL)
@@ -285,9 +273,9 @@ func (r *round) explainUnfinished(requests protocol.InputRequests) protocol.Inpu
 	return requests
 }
 
-// wasAgreedTo reports whether a visit was waited for in vain in this run that the
-// person had agreed to.
-func (r *round) wasAgreedTo(key string) bool {
+// wasAgreedTo reports whether the person agreed to a visit that has not been finished in this
+// run.
+func (r *run) wasAgreedTo(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.flow != nil && slices.Contains(r.flow.unfinished, unfinishedVisit{key, true})
@@ -295,7 +283,7 @@ func (r *round) wasAgreedTo(key string) bool {
 
 // giveVisitUp returns the text for a flow that ends because a visit is not finished
 // after so many rounds, empty for any other.
-func (r *round) giveVisitUp(rounds int) string {
+func (r *run) giveVisitUp(rounds int) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.flow == nil {
@@ -314,15 +302,14 @@ type VisitCompleter interface {
 	CompleteVisit(ctx context.Context, elicitationID string) error
 }
 
-// A visitTable knows under which ids the visits of a call were asked for in its
-// session.
+// A visitTable holds the ids under which the visits of a call were asked for in its session.
 type visitTable struct {
 	mu  sync.Mutex
 	ids map[string]string // by the key of the question
 }
 
-// note keeps the ids of the visits among questions that are about to be put.
-func (t *visitTable) note(requests protocol.InputRequests) {
+// noteVisits records the ids of the visits among questions that are about to be asked.
+func (t *visitTable) noteVisits(requests protocol.InputRequests) {
 	for _, q := range requests {
 		visit, ok := q.Request.(*protocol.ElicitURL)
 		if !ok {
@@ -337,8 +324,8 @@ func (t *visitTable) note(requests protocol.InputRequests) {
 	}
 }
 
-// take removes and returns an id, empty if there is none.
-func (t *visitTable) take(key string) string {
+// takeID removes and returns an id, empty if there is none.
+func (t *visitTable) takeID(key string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	id := t.ids[key]

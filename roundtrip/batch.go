@@ -11,16 +11,16 @@ import (
 
 // An Inquiry is a question and the place for what is answered, for [Batch]. It
 // is built by [Into] and the Into methods of questions.
-type Inquiry interface{ inquire() inquiry }
+type Inquiry interface{ toInquiry() inquiry }
 
 // inquiry is a question of flow style. decode takes the accepted content; an
-// error says that it is not what was asked for. Nil: nobody wants it.
+// error says that it is not what was asked for. Nil: the content is not read.
 type inquiry struct {
 	question Question
 	decode   func(json.RawMessage) error
 }
 
-func (i inquiry) inquire() inquiry { return i }
+func (i inquiry) toInquiry() inquiry { return i }
 
 // Batch asks several questions in one round and stores their answers where
 // [Into] says. It returns nil when all of them are accepted, [ErrPending] when
@@ -33,31 +33,31 @@ func Batch(ctx context.Context, inquiries ...Inquiry) error {
 			list[i].question.err = errors.New("batch: nil inquiry")
 			continue
 		}
-		list[i] = one.inquire()
+		list[i] = one.toInquiry()
 	}
-	return ask(ctx, list...)
+	return askQuestions(ctx, list...)
 }
 
 // Into asks with a form that is derived from the struct T and stores what the
 // person entered in dst, which must not be nil.
 func Into[T any](dst *T, key, message string, opts ...AskOption) Inquiry {
-	return formInquiry(dst, Elicit[T](key, message).with(opts), formOf[T]().decoder)
+	return formInquiry(dst, Elicit[T](key, message).applyOptions(opts), formOf[T]().decoder)
 }
 
 // Into asks the question with a message and stores what the person entered in
 // dst, which must not be nil.
 func (q *FormQuestion[T]) Into(dst *T, message string, opts ...AskOption) Inquiry {
-	return formInquiry(dst, q.Elicit(message).with(opts), q.decoder)
+	return formInquiry(dst, q.Elicit(message).applyOptions(opts), q.decoder)
 }
 
 // Into asks any question and stores what was accepted in dst, as
 // [Question.Ask] returns it. Dst may be nil: [Visited], [Sampled] and [Roots]
 // read such answers as well.
 func (q Question) Into(dst *json.RawMessage, opts ...AskOption) Inquiry {
-	return q.with(opts).into(dst)
+	return q.applyOptions(opts).intoRaw(dst)
 }
 
-func (q Question) into(dst *json.RawMessage) inquiry {
+func (q Question) intoRaw(dst *json.RawMessage) inquiry {
 	return inquiry{q, func(content json.RawMessage) error {
 		if dst != nil {
 			*dst = append(json.RawMessage(nil), content...)

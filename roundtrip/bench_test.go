@@ -3,7 +3,10 @@ package roundtrip_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -56,6 +59,127 @@ func BenchmarkDo(b *testing.B) {
 			for b.Loop() {
 				result, err := funnel.Do(b.Context(), call, bench.handler)
 				if err != nil || (bench.answer != "" && result != protocol.Result(done)) {
+					b.Fatal(show(result), err)
+				}
+			}
+		})
+	}
+}
+
+// Essay is a form of one field of any length.
+type Essay struct {
+	Text string `json:"text"`
+}
+
+var essays = func() (list []*roundtrip.FormQuestion[Essay]) {
+	for i := range 21 {
+		list = append(list, roundtrip.MustQuestion[Essay](fmt.Sprint("essay-", i)))
+	}
+	return list
+}()
+
+// BenchmarkFlow takes one round of a flow in which answers of one size have
+// accumulated: the state is opened, the handler replayed from its start, one
+// more question asked and the state sealed again. It reports how large the
+// state is on the wire.
+func BenchmarkFlow(b *testing.B) {
+	for _, size := range []int{40, 400, 2000} {
+		for _, n := range []int{1, 5, 20} {
+			b.Run(fmt.Sprintf("%d answers of %d B", n, size), func(b *testing.B) {
+				benchmarkRound(b, n, size, roundtrip.Options{MaxStateBytes: roundtrip.HardMaxStateBytes})
+			})
+		}
+	}
+	b.Run("20 answers of 2000 B stored", func(b *testing.B) {
+		benchmarkRound(b, 20, 2000, roundtrip.Options{StateStore: forgetful{newShelf()}})
+	})
+}
+
+// forgetful keeps the first state only, so that a benchmark does not fill it.
+type forgetful struct{ *shelf }
+
+func (s forgetful) Put(ctx context.Context, id, owner string, state []byte, until time.Time) error {
+	if len(s.data) > 0 {
+		return nil
+	}
+	return s.shelf.Put(ctx, id, owner, state, until)
+}
+
+func benchmarkRound(b *testing.B, n, size int, opts roundtrip.Options) {
+	funnel, err := roundtrip.NewFunnel(opts)
+	if err != nil {
+		b.Fatal(err)
+	}
+	handler := func(ctx context.Context) (protocol.Result, error) {
+		texts := make([]Essay, n)
+		batch := make([]roundtrip.Inquiry, n)
+		for i := range n {
+			batch[i] = essays[i].Into(&texts[i], "Write something")
+		}
+		if err := roundtrip.Batch(ctx, batch...); err != nil {
+			return nil, err
+		}
+		_, err := essays[n].Ask(ctx, "And the last")
+		return nil, err
+	}
+	call := toolCall()
+	result, err := funnel.Do(b.Context(), call, handler)
+	if err != nil {
+		b.Fatal(err)
+	}
+	call.State = result.(*protocol.InputRequiredResult).RequestState
+	for i := range n {
+		call.Responses = append(call.Responses, protocol.KeyedResponse{Key: essays[i].Key(),
+			Result: json.RawMessage(`{"action":"accept","content":{"text":"` + strings.Repeat("x", size-len(`{"text":""}`)) + `"}}`)})
+	}
+	// One leg more, so that the answers come out of the state.
+	result, err = funnel.Do(b.Context(), call, handler)
+	if err != nil {
+		b.Fatal(err)
+	}
+	call.State, call.Responses = result.(*protocol.InputRequiredResult).RequestState, nil
+	text, _ := call.State.Text()
+	b.ReportAllocs()
+	for b.Loop() {
+		result, err := funnel.Do(b.Context(), call, handler)
+		if _, asked := result.(*protocol.InputRequiredResult); err != nil || !asked {
+			b.Fatal(show(result), err)
+		}
+	}
+	b.ReportMetric(float64(len(text)), "state-B") // Loop forgets what is reported before
+}
+
+// BenchmarkAsk takes a leg of the smallest flow, to be held against
+// BenchmarkDo, which is the same in guard style.
+func BenchmarkAsk(b *testing.B) {
+	question := roundtrip.MustQuestion[Deployment]("deploy")
+	done := &protocol.CallToolResult{Content: []protocol.Content{&protocol.TextContent{Text: "done"}}}
+	handler := func(ctx context.Context) (protocol.Result, error) {
+		if _, err := question.Ask(ctx, "Deploy?"); err != nil {
+			return nil, err
+		}
+		return done, nil
+	}
+	for _, answer := range []string{"", `{"action":"accept","content":{"region":"us","reason":"now"}}`} {
+		b.Run(map[bool]string{true: "leg 1", false: "leg 2"}[answer == ""], func(b *testing.B) {
+			funnel, err := roundtrip.NewFunnel(roundtrip.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			call := toolCall()
+			call.Arguments = json.RawMessage(`{"env":"prod","service":"billing","version":"1.22.3","dryRun":false}`)
+			if answer != "" {
+				first, err := funnel.Do(b.Context(), call, handler)
+				if err != nil {
+					b.Fatal(err)
+				}
+				call.State = first.(*protocol.InputRequiredResult).RequestState
+				call.Responses = answers("deploy", answer)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				result, err := funnel.Do(b.Context(), call, handler)
+				if err != nil || (answer != "" && result != protocol.Result(done)) {
 					b.Fatal(show(result), err)
 				}
 			}

@@ -3,7 +3,6 @@ package roundtrip
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
@@ -23,7 +22,7 @@ func CleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // OnCommit has fn run after the handler has completed the flow, its result has
-// passed all checks, and a [Guard], if there is one, has been told of it: at most
+// passed all checks, and a [Guard], if there is one, has recorded it: at most
 // once for every outcome that is handed to the client, never in a round that
 // asks, nor when the handler fails or returns an error result. A guard that
 // cannot record the outcome changes nothing, since the client gets it and the
@@ -32,82 +31,48 @@ func CleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
 // before the result is sent. A panic is recovered and reported; the outcome
 // stands. Outside of a round OnCommit returns [ErrNoRound] and fn never runs.
 func OnCommit(ctx context.Context, fn func(context.Context)) error {
-	r := roundFrom(ctx)
+	r := runFrom(ctx)
 	if r == nil {
 		return noRound(ctx)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f, err := r.flowing()
+	f, err := r.activeFlowLocked()
 	if err != nil {
 		return err
 	}
 	if fn == nil {
-		return r.breaks(errors.New("OnCommit: nil function"))
+		return r.failLocked(errors.New("OnCommit: nil function"))
 	}
 	f.commits = append(f.commits, fn)
 	return nil
 }
 
-// committed runs what waits for the end of the flow.
-func (p *pass) committed(ctx context.Context, result protocol.Result, err error) {
-	if p.round == nil || p.round.flow == nil || err != nil {
+// runCommits calls the functions given to [OnCommit], if the flow has completed.
+func (r *run) runCommits(ctx context.Context, result protocol.Result, err error) {
+	if r.flow == nil || err != nil {
 		return
 	}
-	switch r := result.(type) {
+	switch completed := result.(type) {
 	case *protocol.InputRequiredResult:
 		return
 	case *protocol.CallToolResult:
-		if r.IsError {
+		if completed.IsError {
 			return
 		}
 	}
-	for _, fn := range p.round.flow.commits {
-		p.runCommit(ctx, fn)
+	for _, fn := range r.flow.commits {
+		r.callCommit(ctx, fn)
 	}
 }
 
-func (p *pass) runCommit(ctx context.Context, fn func(context.Context)) {
+func (r *run) callCommit(ctx context.Context, fn func(context.Context)) {
 	ctx, cancel := CleanupContext(ctx)
 	defer cancel()
 	defer func() {
 		if v := recover(); v != nil {
-			p.reportPanic(ctx, v)
+			r.reportPanic(ctx, v)
 		}
 	}()
 	fn(ctx)
 }
-
-// FlowVersion tells which version of the handler's flow this code is. A round
-// whose state was sealed under another version starts over: answers and memos
-// are forgotten, [DroppedAnswers] lists the answers with [DropVersion], and
-// everything is asked anew. Round number and [IdempotencyKey] stay, so that a
-// flow which starts over for ever still ends, and an effect of the older version
-// is not repeated under another name.
-//
-// Call it first, before questions are asked, or answers or [State] read; a later
-// call is an error. A flow that does not call it has the empty version. A version is at
-// most 64 bytes.
-func FlowVersion(ctx context.Context, version string) error {
-	r := roundFrom(ctx)
-	if r == nil {
-		return noRound(ctx)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, err := r.flowing()
-	switch {
-	case err != nil:
-		return err
-	case r.versioned:
-		return r.breaks(errors.New("FlowVersion: must be called once, before anything is asked, read or kept"))
-	case len(version) > maxFlowVersion:
-		return r.breaks(fmt.Errorf("FlowVersion: %d bytes, at most %d are allowed", len(version), maxFlowVersion))
-	}
-	r.versioned = true
-	r.adopt(version)
-	return nil
-}
-
-// maxFlowVersion keeps a version a name: it rides in every state.
-const maxFlowVersion = 64

@@ -102,3 +102,31 @@ func TestOnCommitPanics(t *testing.T) {
 		t.Errorf("got %q, %v", got, ran)
 	}
 }
+
+// unwriting is a guard that claims and records nothing.
+type unwriting struct{ *roundtrip.MemoryGuard }
+
+func (unwriting) Commit(context.Context, string, []byte) error { return errors.New("no space") }
+
+// TestOnCommitWithoutRecord: the client gets the outcome all the same, so what
+// belongs to it happens, once; the state is spent.
+func TestOnCommitWithoutRecord(t *testing.T) {
+	ran := 0
+	c := newClient(t, roundtrip.Options{Guard: unwriting{roundtrip.NewMemoryGuard(0)}}, func(ctx context.Context) (protocol.Result, error) {
+		if _, err := reasonOf(ctx, "k"); err != nil {
+			return nil, err
+		}
+		if err := roundtrip.OnCommit(ctx, func(context.Context) { ran++ }); err != nil {
+			return nil, err
+		}
+		return say("done")
+	})
+	c.ask("k")
+	if got := c.answer("k", accepted).done(); got != "done" {
+		t.Errorf("got %q", got)
+	}
+	c.fails(protocol.CodeBusy) // as far as the guard knows the leg still runs
+	if one[roundtrip.ServerBug](t, c.events); ran != 1 {
+		t.Errorf("ran %d times", ran)
+	}
+}

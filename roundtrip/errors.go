@@ -1,67 +1,60 @@
 package roundtrip
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"time"
 
-	"github.com/google/uuid"
+	"github.com/rondo-mcp/rondo/internal/quota"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// A Reason says why a requestState was refused. It is for the server's own
-// log; clients get one frozen error whatever the reason.
-type Reason string
+// ErrNoRound is returned, wrapped with what is wrong, by the calls of flow style
+// outside of a handler that can ask, with a context that is not the handler's,
+// and after the handler has returned.
+var ErrNoRound = errors.New("there is no round to ask in")
 
-// The reasons.
-const (
-	ReasonTooLong          Reason = "too_long"
-	ReasonMalformed        Reason = "malformed"
-	ReasonVersion          Reason = "unknown_format_version"
-	ReasonUnknownKey       Reason = "unknown_key"
-	ReasonForeignEphemeral Reason = "foreign_ephemeral"
-	ReasonTampered         Reason = "authentication_failed"
-	ReasonExpired          Reason = "expired"
-	ReasonFlowExpired      Reason = "flow_expired"
-	ReasonFuture           Reason = "issued_in_the_future"
-	ReasonPrincipal        Reason = "other_principal"
-	ReasonMethod           Reason = "other_method"
-	ReasonTarget           Reason = "other_target"
-	ReasonAudience         Reason = "other_audience"
-	ReasonArguments        Reason = "other_arguments"
-	ReasonReplayed         Reason = "replayed"
-	ReasonSealer           Reason = "refused_by_sealer"
-	ReasonGone             Reason = "not_in_store"
-)
+// ErrPending is returned, wrapped with the keys, by the calls of flow style in a
+// round that is going to ask, and is the cause with which the handler's context
+// ends then. Handlers return it or anything else: the funnel does not look.
+var ErrPending = errors.New("the question is being asked; the handler runs again with the answer")
 
-// A rejection is a refused state: the reason stays here, the client gets the
-// frozen error.
-type rejection struct {
-	reason Reason
-	err    error // of the sealer, for unwrapping in tests and logs
+// ErrNotFinished is returned by [Await] in guard style while a visit is not
+// finished, and before it has been asked for: the handler returns the question
+// then.
+var ErrNotFinished = errors.New("the visit is not finished")
+
+// ErrStateGone is what a [StateStore] answers for an id that it does not hold,
+// or no longer.
+var ErrStateGone = errors.New("state store: no such state")
+
+// A DeclinedError says that the person declined the question Key.
+type DeclinedError struct{ Key string }
+
+// Error names the question.
+func (e *DeclinedError) Error() string { return "declined: " + e.Key }
+
+// A CancelledError says that the person dismissed the question Key without
+// deciding.
+type CancelledError struct{ Key string }
+
+// Error names the question.
+func (e *CancelledError) Error() string { return "cancelled: " + e.Key }
+
+// A JournalError says that the handler does not ask the same in every round, or
+// asks twice under one key. The flow ends: whatever the handler returns, the
+// client gets an internal error, and the observer a [ServerBug] with this.
+type JournalError struct {
+	Key     string
+	Problem string
 }
 
-func (r *rejection) Error() string {
-	if r.err != nil {
-		return fmt.Sprintf("request state: %s: %v", r.reason, r.err)
-	}
-	return fmt.Sprintf("request state: %s", r.reason)
-}
-
-func (r *rejection) Unwrap() error { return r.err }
-
-// invalidState is the one error for every refused state. It says nothing that
-// would help an attacker find out why; reference ties it to the server's log.
-func invalidState(reference string) *protocol.Error {
-	e := &protocol.Error{Code: protocol.CodeInvalidParams, Message: "Invalid or expired requestState"}
-	return e.WithData(struct {
-		Reason    string `json:"reason"`
-		Reference string `json:"reference"`
-	}{"invalid_request_state", reference})
-}
-
-func newReference() string { return uuid.NewString() }
+// Error names the key and the problem.
+func (e *JournalError) Error() string { return fmt.Sprintf("key %q: %s", e.Key, e.Problem) }
 
 // A PushError is returned by calls that push a request to the client, such as
-// a server's live elicitation, where the connection cannot carry one. Nothing
+// a server's elicitation during a call, where the connection cannot carry one. Nothing
 // was sent.
 type PushError struct {
 	Method string // of the request that could not be pushed
@@ -70,7 +63,7 @@ type PushError struct {
 	// the cause.
 	Missing protocol.ClientCapabilities
 
-	client string // what a client is told; empty: that it could not be asked
+	client string // the text for the client; empty: a general one
 }
 
 // Error says why, and what to do instead where that helps.
@@ -81,7 +74,80 @@ func (e *PushError) Error() string {
 	return fmt.Sprintf("push %s: %s; return roundtrip.InputRequired from the handler instead", e.Method, e.Cause)
 }
 
-// internalError is what a client learns of a server's mistake.
-func internalError() *protocol.Error {
-	return &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
+// An AnswerError says that the client answered a question with content that
+// does not fit its form. Err names the field, never the value.
+type AnswerError struct{ Err error }
+
+// Error says what does not fit.
+func (e *AnswerError) Error() string { return "the answer does not fit the question: " + e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *AnswerError) Unwrap() error { return e.Err }
+
+// A SpentError says that a state has been claimed before.
+type SpentError struct {
+	// Outcome is what was recorded for it, nil while the first claim is still
+	// running or when the answers presented now differ from those then.
+	Outcome []byte
+	// Running says that the answers are those of the first claim and that its leg
+	// has not ended, as far as the guard knows. The client is told to come back
+	// soon, instead of that the state is spent.
+	Running bool
+}
+
+// Error says that the state was used.
+func (e *SpentError) Error() string { return "request state has been used" }
+
+// A QuotaError says that a [Guard] or a [StateStore] has no room. It has stored
+// nothing. The client gets [protocol.CodeBusy] and may send the request again
+// after RetryAfter.
+type QuotaError struct {
+	// Resource is what has no room, for logs: "guard" or "store".
+	Resource string
+	// Limit is "principal" when the caller has used up its share, "server" when
+	// all callers together have used up everything.
+	Limit string
+	// RetryAfter is when there may be room again, 0: in a second.
+	RetryAfter time.Duration
+}
+
+// Error tells which bound was reached.
+func (e *QuotaError) Error() string {
+	if e.Limit == string(quota.Share) {
+		return e.Resource + ": the principal has used up its share"
+	}
+	return e.Resource + ": full"
+}
+
+// refusedWith reports whether err is a refusal of the sort E.
+func refusedWith[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// defaultQuotaRetry is when to come back where a guard or store does not say.
+const defaultQuotaRetry = time.Second
+
+// reportUnserved reports why a guard or a store could not serve a request, and
+// returns what the client learns: for want of room when to come back, otherwise
+// an internal error.
+func (r *run) reportUnserved(ctx context.Context, err error) *protocol.Error {
+	full, ok := errors.AsType[*QuotaError](err)
+	if !ok {
+		return r.reportBug(ctx, err)
+	}
+	after := full.RetryAfter
+	if after <= 0 {
+		after = defaultQuotaRetry
+	}
+	r.observe(ctx, QuotaExceeded{r.where, full.Resource, full.Limit, after})
+	whose, what := "", "send the request again"
+	if full.Limit == string(quota.Share) {
+		whose = " of this caller"
+	}
+	if r.claimID != "" && r.started {
+		what = "start the call again" // the state that came with this request is spent
+	}
+	return quota.Refuse(quota.Limit(full.Limit), after, "too many unfinished calls%s; %s in %s",
+		whose, what, after.Round(time.Second))
 }

@@ -5,59 +5,60 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 
-	"github.com/rondo-mcp/rondo/internal/lazyctx"
-	"github.com/rondo-mcp/rondo/internal/requestid"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// flow is what one run of a handler does in flow style. Guard style never has
-// one. The round's mutex guards it.
+// A flow is what one run of the handler has done in flow style; guard style has one
+// only after a push or a visit. The mutex of the run guards it.
 //
-// Whether a run is over is decided here and not by what the handler returns:
+// Flow style replays: the handler runs from its start in every round, and a call
+// that asks returns at once if its question was answered in an earlier one. The
+// first question without an answer ends the run. The outcome of the run is then
+// decided by what is recorded here, and not by what the handler returns:
 //
-//	Ask ─→ answered ─────────────────────→ content, or the refusal
-//	   └─→ missing ─→ live? push, wait ──→ as above
-//	                └ suspend: pending, context cancelled, ErrPending
-//	handler returns, wraps, panics ─→ overrule: ended? pending? else its own
+//	Ask ─→ answered ──────────────────────────→ content, or the refusal
+//	   └─→ missing ─→ in a session: askInPlace → as above
+//	                └ suspendHandler: pending, context cancelled, ErrPending
+//	handler returns or panics ─→ overruleHandler: ended? pending? else its own result
 type flow struct {
-	used    []string        // keys of the questions of this run
-	noted   map[string]bool // keys of the memos of this run
-	pending []Question      // asked, and not answered yet
-	end     *ending
-	commits []func(context.Context)
-	rounds  int          // live ones
-	settled bool         // a question of the last of them has been settled
-	unfit   *AnswerError // the answer to the last question pushed, if it is no good
+	used          []string        // keys of the questions of this run
+	noted         map[string]bool // keys of the memos of this run
+	pending       []Question      // asked, and not answered yet
+	end           *ending
+	commits       []func(context.Context)
+	rounds        int          // that were asked in place
+	answered      bool         // a question of the last of them has been answered
+	invalidAnswer *AnswerError // the answer to the last question pushed, if it does not fit
 
 	visits     []Question // to URLs, asked for in this run
 	unfinished []unfinishedVisit
 	stateOnly  bool // the client is to come back without being asked anything
 }
 
-// asks reports whether the run ends with the client being told to come back.
-func (f *flow) asks() bool { return len(f.pending) > 0 || f.stateOnly }
+// asksClient reports whether the run ends with a result that has the client come back.
+func (f *flow) asksClient() bool { return len(f.pending) > 0 || f.stateOnly }
 
-// An ending settles a run before its handler returns.
+// An ending fixes the outcome of a run before its handler returns.
 type ending struct {
 	err     error    // what the handler gets for every further call
 	refusal *refusal // what the client gets; nil: err is a bug of the server
 	how     FlowEnd
 }
 
-// flowing returns the flow of the run. The caller holds the mutex. A run that
-// is over, or settled, has none.
-func (r *round) flowing() (*flow, error) {
+// activeFlowLocked returns the flow of the run and creates it if need be. It fails if the
+// handler has returned, or if the outcome of the run is fixed.
+func (r *run) activeFlowLocked() (*flow, error) {
 	if r.closed {
 		return nil, errReturned()
 	}
 	if r.flow == nil {
 		r.flow = &flow{}
-		if r.pass.funnel.opts.Plain {
-			return nil, r.breaks(errors.New("flow style needs sealed state, and the funnel has the option Plain"))
+		if r.funnel.opts.Plain {
+			return nil, r.failLocked(errors.New("flow style needs sealed state, and the funnel has the option Plain"))
 		}
 	}
 	if r.flow.end != nil {
@@ -66,43 +67,61 @@ func (r *round) flowing() (*flow, error) {
 	return r.flow, nil
 }
 
-// speaking is flowing for calls that use what earlier rounds left, which must be
-// of this version of the flow.
-func (r *round) speaking() (*flow, error) {
-	f, err := r.flowing()
+// versionedFlowLocked is activeFlowLocked for calls that read what earlier rounds left, or add
+// to it: from then on the version of the flow is fixed, see [FlowVersion].
+func (r *run) versionedFlowLocked() (*flow, error) {
+	f, err := r.activeFlowLocked()
 	if err == nil {
-		r.settleVersion()
+		r.fixVersionLocked()
 	}
 	return f, err
 }
 
-// breaks ends the run with a bug of the server. The caller holds the mutex.
-func (r *round) breaks(err error) error { return r.ends(&ending{err: err, how: EndFailed}) }
+// startFlowLocked makes sure that the run has a flow. Unlike activeFlowLocked it also serves
+// guard style.
+func (r *run) startFlowLocked() {
+	if r.flow == nil {
+		r.flow = &flow{}
+	}
+}
 
-// ends settles the run, unless it is settled or over. The caller holds the
-// mutex.
-func (r *round) ends(e *ending) error {
+// failLocked ends the run with a mistake of the server.
+func (r *run) failLocked(err error) error { return r.endLocked(&ending{err: err, how: EndFailed}) }
+
+// endLocked fixes the outcome of the run, cancels the handler's context and withdraws the
+// questions that are open. It returns the error that the handler gets. An outcome that is
+// fixed already stays.
+func (r *run) endLocked(e *ending) error {
 	if r.closed {
 		return e.err
 	}
 	if r.flow.end == nil {
 		r.flow.end = e
-		r.ctx.cancel(e.err)
+		r.ctx.cancelRun(e.err)
 		r.withdrawLocked(e.err)
 	}
 	return r.flow.end.err
 }
 
-// ask is every question of flow style.
-func ask(ctx context.Context, inquiries ...inquiry) error {
-	r := roundFrom(ctx)
+// endWithText ends the run with a text for the person or the model.
+func (r *run) endWithText(code int64, how FlowEnd, text string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.endLocked(&ending{errors.New(text), &refusal{code: code, text: text}, how})
+}
+
+// askQuestions is the common path of all questions in flow style. Answers that are recorded
+// are returned. For missing ones it either waits in place, in a session, or suspends the
+// handler: the client is asked when the handler returns, and the handler runs again.
+func askQuestions(ctx context.Context, inquiries ...inquiry) error {
+	r := runFrom(ctx)
 	if r == nil {
 		return noRound(ctx)
 	}
-	if err := r.enter(inquiries); err != nil {
+	if err := r.takeKeys(inquiries); err != nil {
 		return err
 	}
-	missing, err := r.collect(inquiries)
+	missing, err := r.collectAnswers(inquiries)
 	switch {
 	case err != nil || len(missing) == 0:
 		return err
@@ -111,17 +130,17 @@ func ask(ctx context.Context, inquiries ...inquiry) error {
 		r.freeKeys(inquiries)
 		return err
 	}
-	if r.pass.legacy() && !r.pass.funnel.opts.ReplayOnLegacy {
-		return r.askLive(ctx, inquiries, missing)
+	if r.isLegacy() && !r.funnel.opts.ReplayOnLegacy {
+		return r.askInPlace(ctx, inquiries, missing)
 	}
-	return r.suspend(missing)
+	return r.suspendHandler(missing)
 }
 
-// enter checks the questions and takes their keys.
-func (r *round) enter(inquiries []inquiry) error {
+// takeKeys checks the questions and reserves their keys: in one run each key is used once.
+func (r *run) takeKeys(inquiries []inquiry) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f, err := r.speaking()
+	f, err := r.versionedFlowLocked()
 	if err != nil {
 		return err
 	}
@@ -129,16 +148,16 @@ func (r *round) enter(inquiries []inquiry) error {
 		q := &inquiries[i].question
 		switch {
 		case q.err != nil:
-			return r.breaks(q.err)
+			return r.failLocked(q.err)
 		case q.key == "":
-			return r.breaks(errors.New("a question has an empty key"))
+			return r.failLocked(errors.New("a question has an empty key"))
 		case slices.Contains(f.used, q.key):
-			return r.breaks(&JournalError{q.key, "two questions are asked under it in one run of the handler"})
+			return r.failLocked(&JournalError{q.key, "two questions are asked under it in one run of the handler"})
 		}
 		f.used = append(f.used, q.key)
-		q.mark, err = q.marked()
+		q.mark, err = q.makeMark()
 		if err != nil {
-			return r.breaks(fmt.Errorf("question %q: %w", q.key, err))
+			return r.failLocked(fmt.Errorf("question %q: %w", q.key, err))
 		}
 		if q.request.Kind() == protocol.KindElicitURL {
 			f.visits = append(f.visits, *q)
@@ -147,14 +166,26 @@ func (r *round) enter(inquiries []inquiry) error {
 	return nil
 }
 
-// collect hands the answers out, all or none. It returns the questions whose
-// answers are missing, or else what the person refused.
-func (r *round) collect(inquiries []inquiry) (missing []Question, err error) {
+// freeKeys releases the keys of questions that the handler may ask again.
+func (r *run) freeKeys(inquiries []inquiry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.flow == nil {
+		return
+	}
+	r.flow.used = slices.DeleteFunc(r.flow.used, func(key string) bool {
+		return slices.ContainsFunc(inquiries, func(i inquiry) bool { return i.question.key == key })
+	})
+}
+
+// collectAnswers decodes the answers to all questions, or to none. Otherwise it returns the
+// questions whose answers are missing, or what the person refused.
+func (r *run) collectAnswers(inquiries []inquiry) (missing []Question, err error) {
 	var few [4]json.RawMessage
 	contents := append(few[:0], make([]json.RawMessage, len(inquiries))...)
 	var refused []error
 	for i := range inquiries {
-		content, err := r.recorded(&inquiries[i].question)
+		content, err := r.recordedAnswer(&inquiries[i].question)
 		switch {
 		case err == errMissing:
 			missing = append(missing, inquiries[i].question)
@@ -181,200 +212,57 @@ func (r *round) collect(inquiries []inquiry) (missing []Question, err error) {
 	return missing, nil
 }
 
-// suspend marks the round pending: whatever the handler does now, the client is
-// asked.
-func (r *round) suspend(missing []Question) error {
+// suspendHandler adds questions to those that are asked when the handler returns, and cancels
+// its context. The run is pending from here on, out of the handler's reach: whatever it
+// returns, wraps or swallows, overruleHandler asks the client. Other goroutines of the handler
+// may still add questions to the same round.
+func (r *run) suspendHandler(missing []Question) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f, err := r.flowing()
+	f, err := r.activeFlowLocked()
 	if err != nil {
 		return err
 	}
 	f.pending = append(f.pending, missing...)
-	r.ctx.cancel(ErrPending)
+	r.ctx.cancelRun(ErrPending)
 	r.withdrawLocked(ErrPending)
 	return fmt.Errorf("%w: %s", ErrPending, questionKeys(missing))
 }
 
-func questionKeys(questions []Question) string {
-	names := make([]string, len(questions))
-	for i, q := range questions {
-		names[i] = q.key
+// noRound returns the error of a call in flow style whose ctx has no round. Its text says
+// which mistake that probably is.
+func noRound(ctx context.Context) error {
+	if ctx.Value(runKey{}) != nil { // it is there, and empty
+		return fmt.Errorf("%w: requests of this method cannot ask; ask in a handler of tools/call, prompts/get or resources/read", ErrNoRound)
 	}
-	return strings.Join(names, ", ")
+	if calledByHandler() {
+		return fmt.Errorf("%w: this is a handler, and the context is another one; pass on the context that the handler was called with, "+
+			"not context.Background()", ErrNoRound)
+	}
+	return fmt.Errorf("%w: the context is not that of a handler of tools/call, prompts/get or resources/read; "+
+		"pass on the one that the handler was called with", ErrNoRound)
 }
 
-// suspended reports whether the run is settled whatever the handler does.
-func (r *round) suspended() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.flow != nil && (r.flow.asks() || r.flow.end != nil)
-}
+// maxFrames bounds the search for a handler on the stack.
+const maxFrames = 256
 
-// invoke runs the handler in its round. A panic in a round that is settled
-// anyway is as good as a return.
-func (p *pass) invoke(ctx context.Context, handler Handler) (result protocol.Result, err error) {
-	if p.round == nil {
-		return handler(withoutRound(ctx))
-	}
-	p.round.ctx.Context, p.round.ctx.round = ctx, p.round
-	defer p.round.close()
-	defer func() {
-		if !p.round.suspended() {
-			return
+// calledByHandler reports whether a handler runs further up on this goroutine. Only the text
+// of an error depends on it.
+func calledByHandler() bool {
+	callers := make([]uintptr, maxFrames)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
+	for {
+		frame, more := frames.Next()
+		if strings.HasSuffix(frame.Function, "/roundtrip.(*run).invokeHandler") {
+			return true
 		}
-		if v := recover(); v != nil {
-			if cause, ok := v.(error); !ok || !errors.Is(cause, ErrPending) {
-				p.reportPanic(ctx, v)
-			}
-			result, err = nil, ErrPending
+		if !more {
+			return false
 		}
-	}()
-	return handler(&p.round.ctx)
-}
-
-// close ends the run: goroutines that the handler left behind ask nothing any
-// more.
-func (r *round) close() {
-	r.mu.Lock()
-	r.closed = true
-	r.withdrawLocked(context.Canceled)
-	r.mu.Unlock()
-	r.ctx.end()
-}
-
-// overrule puts what the round says in the place of what the handler returned.
-// It reports true when that settles the request.
-func (p *pass) overrule(ctx context.Context, result protocol.Result, err error) (protocol.Result, error, bool) {
-	f := p.round.flow
-	switch {
-	case f == nil:
-		return result, err, false
-	case f.end != nil && f.end.refusal == nil:
-		return nil, p.bug(ctx, f.end.err), true
-	case f.end != nil:
-		p.ended(ctx, f.end.how)
-		result, err = p.refuseWith(f.end.refusal)
-		return result, err, true
-	case f.asks():
-	case f.unfit != nil && completes(result, err):
-		result, err = p.refuseUnfit(ctx, f.unfit)
-		return result, err, true
-	case len(f.unfinished) > 0 && completes(result, err):
-		result, err = p.refuseUnfinished(ctx, f.unfinished[0].key)
-		return result, err, true
-	default:
-		return result, err, false
-	}
-	asks, err := p.joined(f, result)
-	if err != nil {
-		return nil, p.bug(ctx, err), true
-	}
-	return asks, nil, false
-}
-
-// joined returns the result that asks the pending questions, and beside them
-// those of a handler that returned some, as in guard style.
-func (p *pass) joined(f *flow, result protocol.Result) (*protocol.InputRequiredResult, error) {
-	d := &draft{questions: f.pending}
-	if f.stateOnly { // what the author keeps stays
-		d.state, d.hasState = p.round.state, true
-	}
-	asks, ok := result.(*protocol.InputRequiredResult)
-	if !ok || asks == nil {
-		return d.result(&protocol.InputRequiredResult{}), nil
-	}
-	own, err := p.drafted(asks)
-	if err != nil {
-		return nil, err
-	}
-	d.questions = append(d.questions, own.questions...)
-	if own.hasState {
-		d.state, d.hasState = own.state, true
-	}
-	joined := d.result(&protocol.InputRequiredResult{})
-	joined.Meta = asks.Meta
-	return joined, nil
-}
-
-// refusedBy returns whether the handler fails with a refusal of the person's,
-// which is no failure of the server.
-func refusedBy(err error) bool {
-	if _, own := protocol.AsError(err); own {
-		return false // the author chose code and words
-	}
-	return refusedWith[*DeclinedError](err) || refusedWith[*CancelledError](err)
-}
-
-// roundContext is the context of a handler: that of the request, with the round
-// as a value, and an end of its own. What it takes to end is made when somebody
-// asks for it, because most handlers never do.
-type roundContext struct {
-	context.Context
-	round *round
-	inner atomic.Pointer[ended]
-	over  atomic.Bool
-
-	// Guarded by the mutex of the round.
-	live []*lazyctx.Context // that end with it, see attach
-}
-
-type ended struct {
-	context.Context
-	cancel context.CancelCauseFunc
-}
-
-// ending returns the context that can end, and makes it if need be.
-func (c *roundContext) ending() *ended {
-	if e := c.inner.Load(); e != nil {
-		return e
-	}
-	ctx, cancel := context.WithCancelCause(c.Context)
-	e := &ended{ctx, cancel}
-	if !c.inner.CompareAndSwap(nil, e) {
-		cancel(nil)
-		return c.inner.Load()
-	}
-	if c.over.Load() {
-		cancel(nil)
-	}
-	return e
-}
-
-func (c *roundContext) cancel(cause error) { c.ending().cancel(cause) }
-
-// end releases what the context holds of the request's.
-func (c *roundContext) end() {
-	c.over.Store(true)
-	if e := c.inner.Load(); e != nil {
-		e.cancel(nil)
 	}
 }
 
-func (c *roundContext) Done() <-chan struct{} { return c.ending().Done() }
-
-// now returns what speaks for c: itself can end only once somebody has asked
-// for that, or the handler has returned.
-func (c *roundContext) now() context.Context {
-	if e := c.inner.Load(); e != nil {
-		return e
-	}
-	if c.over.Load() {
-		return c.ending()
-	}
-	return c.Context
-}
-
-func (c *roundContext) Err() error { return c.now().Err() }
-
-// Value also answers package context, which looks for the cause of an end among
-// the values.
-func (c *roundContext) Value(key any) any {
-	switch key.(type) {
-	case roundKey:
-		return c.round
-	case requestid.Key:
-		return c.round
-	}
-	return c.now().Value(key)
+// errReturned is the error of calls in flow style after the handler's return.
+func errReturned() error {
+	return fmt.Errorf("%w: the handler has returned; wait in it for the goroutines that ask", ErrNoRound)
 }

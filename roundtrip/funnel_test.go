@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rondo-mcp/rondo/internal/attachment"
 	"github.com/rondo-mcp/rondo/protocol"
@@ -176,7 +179,9 @@ type mistaken struct {
 // TestMistakenTagsAreBugsOfTheServer where a question is built in a handler, in
 // both eras.
 func TestMistakenTagsAreBugsOfTheServer(t *testing.T) {
-	handler := func(context.Context) (protocol.Result, error) { return ask(roundtrip.Elicit[mistaken]("k", "?")) }
+	handler := func(context.Context) (protocol.Result, error) {
+		return ask(roundtrip.Elicit[mistaken]("k", "?"))
+	}
 	contains(t, newClient(t, roundtrip.Options{}, handler).bug(), `"k"`, "mistaken.Amount", `minumum:"1"`)
 	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, handler)
 	contains(t, c.bug(), `"k"`, "mistaken.Amount", `minumum:"1"`)
@@ -568,4 +573,43 @@ func TestLegacyIsNotAskedOverThisWire(t *testing.T) {
 	if _, err := protocol.EncodeResult(protocol.V20251125, protocol.MethodCallTool, roundtrip.InputRequired(roundtrip.ListRoots("k"))); err == nil {
 		t.Error("questions are encoded for a legacy revision")
 	}
+}
+
+// TestCallersDataStaysAsItIs passes everything through two legs and compares.
+func TestCallersDataStaysAsItIs(t *testing.T) {
+	c := newClient(t, roundtrip.Options{RestartExpired: true}, func(ctx context.Context) (protocol.Result, error) {
+		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "form"); ok {
+			return say("done")
+		}
+		return ask(roundtrip.Elicit[Confirmation]("form", "?"))
+	})
+	c.call.Arguments = json.RawMessage(` { "b" : 1.0, "a" : [ 2 ] } `)
+	c.ask("form")
+	c.answer("other", `null`, "form", ` {"content":{"reason" : "now"},"action":"accept"} `)
+	arguments := slices.Clone(c.call.Arguments)
+	before := fmt.Sprintf("%#v", c.call)
+	c.done()
+	if after := fmt.Sprintf("%#v", c.call); after != before || string(arguments) != string(c.call.Arguments) {
+		t.Errorf("the call was changed\n from %s\n to   %s", before, after)
+	}
+}
+
+// TestAddedQuestionsKeepTheOthers: a question that middleware adds to a result
+// leaves the first as its author built it: it may be asked again, and it is asked
+// for as long as was said.
+func TestAddedQuestionsKeepTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+			if roundtrip.Number(ctx) == 3 {
+				return say("done")
+			}
+			asks := roundtrip.InputRequired(roundtrip.Elicit[Confirmation]("k", "?").AskAgain().ExpiresIn(time.Minute))
+			asks.InputRequests = append(asks.InputRequests, protocol.KeyedRequest{Key: "added", Request: &protocol.ListRoots{}})
+			return asks, nil
+		})
+		c.ask("k", "added")
+		c.answer("k", declined, "added", `{"roots":[]}`).ask("k", "added") // and not a refusal
+		time.Sleep(time.Minute)
+		frozen(t, c.answer("k", accepted, "added", `{"roots":[]}`), roundtrip.ReasonExpired)
+	})
 }

@@ -3,11 +3,14 @@ package roundtrip
 import (
 	"container/list"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"sync"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/rondo-mcp/rondo/protocol"
 )
 
 // A Guard makes states single-use: each is claimed before its answers are
@@ -40,20 +43,6 @@ type Guard interface {
 	// Release gives the claim up: the handler never started.
 	Release(ctx context.Context, id string) error
 }
-
-// A SpentError says that a state has been claimed before.
-type SpentError struct {
-	// Outcome is what was recorded for it, nil while the first claim is still
-	// running or when the answers presented now differ from those then.
-	Outcome []byte
-	// Running says that the answers are those of the first claim and that its leg
-	// has not ended, as far as the guard knows. The client is told to come back
-	// soon, instead of that the state is spent.
-	Running bool
-}
-
-// Error says that the state was used.
-func (e *SpentError) Error() string { return "request state has been used" }
 
 // MaxGuardEntries is how many unexpired states a [MemoryGuard] remembers by
 // default. At the limit new claims are refused: forgetting one would let it be
@@ -93,7 +82,7 @@ type recordedOutcome struct {
 	inAll, inOwn *list.Element
 }
 
-// runningFor is how long a claim that nobody has ended counts as one whose leg is
+// runningFor is how long a claim that has not been ended counts as one whose leg is
 // running: legs take less, those that hold a request for a visit included.
 const runningFor = 2 * time.Minute
 
@@ -105,7 +94,7 @@ func NewMemoryGuard(max int) *MemoryGuard {
 	}
 	g := &MemoryGuard{byOwner: map[string]*list.List{}}
 	g.claims = quota.NewStore(quota.StoreOptions[claim]{
-		MaxEntries: int64(max), MaxBytes: MaxGuardBytes, Local: Local().owner(), Removed: g.forgetOutcomeLocked,
+		MaxEntries: int64(max), MaxBytes: MaxGuardBytes, Local: Local().ownerDigest(), Removed: g.forgetOutcomeLocked,
 	})
 	return g
 }
@@ -201,5 +190,95 @@ func (g *MemoryGuard) forgetOutcomeLocked(e *claimEntry) {
 	own := g.byOwner[e.Owner()]
 	if own.Remove(r.inOwn); own.Len() == 0 {
 		delete(g.byOwner, e.Owner())
+	}
+}
+
+// claimState claims the state with the guard, if there is one. It is called after everything
+// about the state has been verified and before its answers are used, so a refused request
+// never spends a state.
+//
+// A claim has one of three ends. commitClaim records the result of the run, questions
+// included: an exact replay, with the same state and the same answers, gets that result again
+// without a run of the handler. releaseClaim gives the claim up if the handler never started,
+// and otherwise leaves the state spent without a result. While the claim is open, a copy of
+// the request is refused as busy, to come back soon; any other request with the state is
+// refused as replayed.
+func (r *run) claimState(ctx context.Context, c *claims) (protocol.Result, error) {
+	guard := r.funnel.opts.Guard
+	if guard == nil {
+		return nil, nil
+	}
+	// Of what the state says and not of its text: a Sealer that accepts two
+	// spellings of a token must not make two states of one.
+	sum := sha256.Sum256(c.sealed)
+	id := hex.EncodeToString(sum[:16])
+	// A replica whose clock is behind accepts the state for a little longer.
+	err := guard.Claim(ctx, id, c.principal.ownerDigest(), fingerprint(r.responses), c.expires.Add(clockSkew))
+	if err == nil {
+		r.claimID = id
+		return nil, nil
+	}
+	spent, ok := errors.AsType[*SpentError](err)
+	if !ok {
+		// A guard that cannot answer lets nothing through.
+		return nil, r.reportUnserved(ctx, err)
+	}
+	if spent.Outcome != nil {
+		if result, err := protocol.DecodeResult(protocol.Latest, r.call.Method, spent.Outcome); err == nil {
+			r.observe(ctx, FlowEnded{r.where, c.round + 1, EndReplayed})
+			return result, nil
+		}
+	}
+	if spent.Running {
+		r.observe(ctx, LegRunning{r.where})
+		return nil, refuseCopy()
+	}
+	return nil, r.reportRejection(ctx, &rejection{reason: ReasonReplayed})
+}
+
+// copyRetryAfter is when to send such a copy again: most rounds take less.
+const copyRetryAfter = time.Second
+
+// refuseCopy is the error for a copy of a request that is still being served. Everything about
+// the copy has been verified.
+func refuseCopy() *protocol.Error {
+	return quota.Refuse(quota.None, copyRetryAfter, "this request is being served already; send it again in %s to get its outcome", copyRetryAfter)
+}
+
+// commitClaim records the outcome of a claimed state. Only results are recorded: an
+// error says that nothing is known to have happened.
+func (e *exchange) commitClaim(ctx context.Context, result protocol.Result, err error) {
+	if e.claimID == "" || err != nil {
+		return
+	}
+	// The newest revision can encode every outcome, questions included.
+	data, err := protocol.EncodeResult(protocol.Latest, e.call.Method, result)
+	if err != nil {
+		e.observe(ctx, ServerBug{e.where, err})
+		return
+	}
+	e.endClaim(ctx, func(ctx context.Context, guard Guard, id string) error { return guard.Commit(ctx, id, data) })
+}
+
+// releaseClaim ends a claim without an outcome. If the handler never started the claim is
+// given up, and the state can be used again.
+func (e *exchange) releaseClaim(ctx context.Context) {
+	e.endClaim(ctx, func(ctx context.Context, guard Guard, id string) error {
+		if !e.started {
+			return guard.Release(ctx, id)
+		}
+		return guard.Commit(ctx, id, nil)
+	})
+}
+
+// endClaim ends the claim, once. The client may have gone, so the context is not cancelled
+// with the call's: the guard must learn that the state is spent.
+func (e *exchange) endClaim(ctx context.Context, end func(ctx context.Context, guard Guard, id string) error) {
+	id := e.claimID
+	if e.claimID = ""; id == "" {
+		return
+	}
+	if err := end(context.WithoutCancel(ctx), e.funnel.opts.Guard, id); err != nil {
+		e.observe(ctx, ServerBug{e.where, err})
 	}
 }

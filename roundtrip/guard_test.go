@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -576,4 +577,36 @@ func TestCopiesOfALegThatHasExpired(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// lenient is a Sealer that takes a token for the same with spaces behind it, as
+// one made of a lenient base64 decoder does.
+type lenient struct{ *roundtrip.Keyring }
+
+func (l lenient) Open(ctx context.Context, text string) ([]byte, error) {
+	return l.Keyring.Open(ctx, strings.TrimRight(text, " "))
+}
+
+// TestOtherSpellingOfSpentState: a guard is about states, however a Sealer lets
+// them be spelled.
+func TestOtherSpellingOfSpentState(t *testing.T) {
+	opts := roundtrip.Options{Sealer: lenient{roundtrip.EphemeralKeyring()}, Guard: roundtrip.NewMemoryGuard(0)}
+	paid := 0
+	c := newClient(t, opts, func(ctx context.Context) (protocol.Result, error) {
+		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "pay"); !ok {
+			return ask(roundtrip.Elicit[Confirmation]("pay", "Pay?"))
+		}
+		paid++
+		return say("paid")
+	})
+	c.ask("pay")
+	state, _ := c.call.State.Text()
+	c.answer("pay", accepted).done()
+	for _, spelling := range []string{state, state + " ", state + "  "} {
+		c.call.State = protocol.StateText(spelling)
+		c.answer("pay", `{"action":"accept","content":{"reason":"again"}}`).fails(protocol.CodeInvalidParams)
+	}
+	if paid != 1 {
+		t.Errorf("the handler paid %d times, want once", paid)
+	}
 }

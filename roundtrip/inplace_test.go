@@ -3,6 +3,10 @@ package roundtrip_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,6 +100,229 @@ func TestFlowEndsWhileTheQuestionWaits(t *testing.T) {
 		start := time.Now()
 		if got, took := c.done(), time.Since(start); took != time.Hour || got != "error: nobody answered in time" {
 			t.Errorf("got %q after %v", got, took)
+		}
+	})
+}
+
+// TestUnansweredInPlace: what keeps a live question from being answered ends the
+// call in the same way, for the same handlers.
+func TestUnansweredInPlace(t *testing.T) {
+	for name, then := range misbehaving {
+		for what, answer := range map[string]func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error){
+			"the client could not answer: not now": func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
+				return nil, protocol.Errorf(-32603, "not now")
+			},
+			"the client could not be asked": func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
+				return nil, errors.New("broken pipe")
+			},
+			"nobody answered in time": silent,
+		} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+						_, err := reasonOf(ctx, "k")
+						if err == nil || ctx.Err() == nil {
+							t.Errorf("the handler is told %v, its context %v", err, ctx.Err())
+						}
+						_, err = reasonOf(ctx, "l") // asks nobody any more
+						return then(ctx, err)
+					})
+					h.answer = answer
+					if got, want := c.done(), "error: "+what; got != want || h.traffic() != 1 {
+						t.Errorf("got %q after %d questions, want %q after 1", got, h.traffic(), want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestWithdrawnInPlace: a handler that gives a question up itself goes on.
+func TestWithdrawnInPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			if _, err := reasonOf(short, "k"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+			reason, err := reasonOf(ctx, "k")
+			if err != nil {
+				return nil, err
+			}
+			return say(reason)
+		})
+		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+			if h.traffic() == 1 {
+				return silent(ctx, q, extend)
+			}
+			return json.RawMessage(accepted), nil
+		}
+		if got := c.done(); got != "now" || h.withdrawn != 1 {
+			t.Errorf("got %q, %d questions withdrawn", got, h.withdrawn)
+		}
+	})
+}
+
+// TestGoroutineLeftBehindInPlace has a question in the air when the handler
+// returns: it is withdrawn.
+func TestGoroutineLeftBehindInPlace(t *testing.T) {
+	over := make(chan error, 1)
+	asked := make(chan struct{})
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); ok {
+			return say("done")
+		}
+		go func() {
+			_, err := reasonOf(ctx, "left")
+			over <- err
+		}()
+		<-asked
+		return ask(roundtrip.Elicit[Confirmation]("k", "k ?"))
+	})
+	h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+		if q.(*protocol.ElicitForm).Message == "k ?" {
+			return json.RawMessage(accepted), nil
+		}
+		close(asked)
+		return silent(ctx, q, extend)
+	}
+	if got := c.done(); got != "done" {
+		t.Errorf("got %q", got)
+	}
+	if err := <-over; err == nil {
+		t.Error("an answer nobody gave")
+	}
+}
+
+// TestQuestionInPlaceEndsWithItsCall: whatever context a goroutine asks with,
+// nobody is shown a question that belongs to no call any more.
+func TestQuestionInPlaceEndsWithItsCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, over := make(chan struct{}), make(chan error, 1)
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+			go func() {
+				_, err := reasonOf(context.WithoutCancel(ctx), "left")
+				over <- err
+			}()
+			<-asked
+			return say("done")
+		})
+		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+			close(asked)
+			return silent(ctx, q, extend)
+		}
+		start := time.Now()
+		if got := c.done(); got != "done" {
+			t.Errorf("got %q", got)
+		}
+		if err := <-over; err == nil || time.Since(start) > time.Second || h.withdrawn != 1 {
+			t.Errorf("%v after %v, %d questions withdrawn", err, time.Since(start), h.withdrawn)
+		}
+	})
+}
+
+// TestOneFailureInPlaceWithdrawsTheOthers: two questions in the air at once, and what becomes of the
+// one decides what becomes of the other.
+func TestOneFailureInPlaceWithdrawsTheOthers(t *testing.T) {
+	broken := func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
+		time.Sleep(time.Second) // until the other one is in the air, too
+		return nil, errors.New("broken")
+	}
+	for name, tc := range map[string]struct {
+		other     func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error)
+		want      string
+		withdrawn int
+	}{
+		"declined": {says(declined), "error: declined: b", 0},
+		"error":    {broken, "error: the client could not be asked", 1},
+		"silence":  {silent, "error: nobody answered in time", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{HumanTimeout: time.Minute}, func(ctx context.Context) (protocol.Result, error) {
+					_ = roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") })
+					var a, b error
+					var group sync.WaitGroup
+					group.Go(func() { _, a = reasonOf(ctx, "a") })
+					group.Go(func() { _, b = reasonOf(ctx, "b") })
+					group.Wait()
+					if refused := errors.Join(a, b); name == "declined" && refused != nil {
+						return nil, refused
+					}
+					return say("deleted") // as if nothing had happened
+				})
+				h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+					if q.(*protocol.ElicitForm).Message == "b ?" {
+						return tc.other(ctx, q, extend)
+					}
+					select { // as slow as one who thinks
+					case <-time.After(59 * time.Second):
+						return json.RawMessage(accepted), nil
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
+				}
+				if got := c.done(); got != tc.want || h.traffic() != 2 || h.withdrawn != tc.withdrawn {
+					t.Errorf("got %q after %d questions, %d of them withdrawn, want %q", got, h.traffic(), h.withdrawn, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// TestSecondQuestionInPlaceCannotBeAsked: the first was answered, the second needs
+// what the client lacks, and a handler that goes on all the same is not believed.
+func TestSecondQuestionInPlaceCannotBeAsked(t *testing.T) {
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		_ = roundtrip.OnCommit(ctx, func(context.Context) { t.Error("committed") })
+		if _, err := reasonOf(ctx, "a"); err != nil {
+			t.Error(err)
+		}
+		_ = roundtrip.AskURL(ctx, "b", "visit", "https://x.example")
+		if _, err := roundtrip.IdempotencyKey(ctx, "pay"); err == nil || ctx.Err() == nil {
+			t.Errorf("the run goes on: %v, %v", err, ctx.Err())
+		}
+		return say("deleted")
+	})
+	h.answer = says(accepted)
+	c.call.Capabilities.Elicitation = &protocol.ElicitationCapability{Form: true}
+	c.refused(protocol.CodeCannotAsk, "elicitation")
+	if h.traffic() != 1 {
+		t.Errorf("%d questions", h.traffic())
+	}
+}
+
+// TestOverlappingQuestionsInPlaceEnd: two goroutines that never stop asking, so that
+// there is always a question in the air, come to an end as one does.
+func TestOverlappingQuestionsInPlaceEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{MaxRounds: 2}, func(ctx context.Context) (protocol.Result, error) {
+			var group sync.WaitGroup
+			for _, name := range []string{"a", "b"} {
+				group.Go(func() {
+					for i := range 500 {
+						if _, err := reasonOf(ctx, fmt.Sprint(name, i)); err != nil {
+							return
+						}
+					}
+				})
+			}
+			group.Wait()
+			return say("done")
+		})
+		var asked atomic.Int64
+		h.answer = func(ctx context.Context, _ protocol.InputRequest, _ func()) (json.RawMessage, error) {
+			select {
+			case <-time.After(time.Duration(asked.Add(1)) * time.Second):
+				return json.RawMessage(accepted), nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		contains(t, c.done(), "error: gave up after 16 rounds")
+		if n := h.traffic(); n > 40 {
+			t.Errorf("%d questions", n)
 		}
 	})
 }

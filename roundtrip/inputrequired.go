@@ -10,7 +10,7 @@ import (
 )
 
 // An Item goes into [InputRequired]: a [Question], [WithState] or [PlainState].
-type Item interface{ apply(*draft) }
+type Item interface{ addTo(*draft) }
 
 // draft is what an author says beyond the wire. It is attached to the result on
 // its way from the handler to the funnel.
@@ -29,7 +29,7 @@ type draft struct {
 // [WithState] is needed; mistakes, such as a repeated key, become an internal
 // error for the client and are reported to the observer.
 func InputRequired(items ...Item) *protocol.InputRequiredResult {
-	both := &built{}
+	both := &draftedResult{}
 	d := &both.draft
 	if d.questions = both.question[:0]; len(items) > 1 {
 		d.questions = make([]Question, 0, len(items))
@@ -39,23 +39,23 @@ func InputRequired(items ...Item) *protocol.InputRequiredResult {
 			d.err = fmt.Errorf("input required: nil item")
 			continue
 		}
-		item.apply(d)
+		item.addTo(d)
 	}
 	both.result.InputRequests = both.request[:0]
-	return d.result(&both.result)
+	return d.buildResult(&both.result)
 }
 
-// built is a draft and its result in one piece of memory, with room for one
+// draftedResult is a draft and its result in one piece of memory, with room for one
 // question, which is what most have.
-type built struct {
+type draftedResult struct {
 	draft    draft
 	result   protocol.InputRequiredResult
 	question [1]Question
 	request  [1]protocol.KeyedRequest
 }
 
-// result makes r the result that carries the draft.
-func (d *draft) result(r *protocol.InputRequiredResult) *protocol.InputRequiredResult {
+// buildResult makes r the result that carries the draft.
+func (d *draft) buildResult(r *protocol.InputRequiredResult) *protocol.InputRequiredResult {
 	attachment.Set(r, d)
 	d.fillResult(r)
 	return r
@@ -77,7 +77,7 @@ func (d *draft) fillResult(r *protocol.InputRequiredResult) {
 
 type itemFunc func(*draft)
 
-func (f itemFunc) apply(d *draft) { f(d) }
+func (f itemFunc) addTo(d *draft) { f(d) }
 
 // WithState keeps v, encoded as JSON, for the next rounds, where [State] reads
 // it. It replaces what was kept before; without it what was kept stays. It

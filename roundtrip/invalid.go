@@ -17,41 +17,33 @@ import (
 const MaxInvalidAnswers = 3
 
 // The faults that no form explains.
-func undecodable() *form.Fault {
+func undecodableFault() *form.Fault {
 	return &form.Fault{Rule: form.RuleOther, Words: "The answer could not be used."}
 }
 
-func malformed() *form.Fault {
+func unreadableFault() *form.Fault {
 	return &form.Fault{Rule: form.RuleShape, Words: "The answer could not be read."}
 }
 
-// invalidateLocked notes why the answer does not fit the form. The caller holds the
-// round's mutex.
+// invalidateLocked records why the answer does not fit the form.
 func (a *answer) invalidateLocked(f *form.Form, err error) {
 	fault := f.Explain(err)
 	a.fault = &fault
 }
 
-// failDecode notes that the answer to key does not fit the type that reads it.
-func (r *round) failDecode(key string) {
+// failDecode records that the answer to key does not fit the type that reads it.
+func (r *run) failDecode(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a := r.find(key); a != nil && a.fault == nil {
-		a.fault = undecodable()
+	if a := r.findAnswerLocked(key); a != nil && a.fault == nil {
+		a.fault = undecodableFault()
 	}
 }
 
-// reportAnswers tells the observer what became known about answers of this leg
-// while the handler read them: what an unsolicited one says, since nobody knew
-// what it is to, and which were invalid.
-func (p *pass) reportAnswers(ctx context.Context) {
-	if p.round != nil {
-		p.round.reportLive(ctx, &p.asker)
-	}
-}
-
-// reportLive is reportAnswers for questions that are asked in place.
-func (r *round) reportLive(ctx context.Context, p *asker) {
+// reportFindings tells the observer what became known about answers of this round
+// while the handler read them: what an unsolicited one says, since its
+// question was not known before, and which were invalid.
+func (r *run) reportFindings(ctx context.Context, p *questioner) {
 	if p.funnel.silent {
 		return
 	}
@@ -61,7 +53,7 @@ func (r *round) reportLive(ctx context.Context, p *asker) {
 }
 
 // takeFindings returns the events that are due, each once.
-func (r *round) takeFindings(p *asker) []Event {
+func (r *run) takeFindings(p *questioner) []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var events []Event
@@ -83,16 +75,16 @@ func (r *round) takeFindings(p *asker) []Event {
 	return events
 }
 
-// isFresh reports whether nothing can have been answered so far, as in the first
-// leg of nearly every flow of a modern revision: then there is nothing to look up.
-// In a session answers come while the handler runs.
-func (r *round) isFresh() bool {
-	return !r.pass.legacy() && r.number == 1 && len(r.pass.call.Responses) == 0
+// isFresh reports whether nothing can have been answered so far, as in the first round of
+// nearly every flow of a modern revision: then there is nothing to look up. In a session
+// answers come while the handler runs.
+func (r *run) isFresh() bool {
+	return !r.isLegacy() && r.number == 1 && len(r.responses) == 0
 }
 
-// checkUnread looks at the answers to questions that are asked again by a
-// handler that has not read them: nobody knows yet what is wrong with them.
-func (r *round) checkUnread(questions []Question) {
+// checkUnread validates the answers to questions that are asked again by a handler that has
+// not read them, so that the person is told what is wrong with them.
+func (r *run) checkUnread(questions []Question) {
 	if r.isFresh() {
 		return
 	}
@@ -100,9 +92,9 @@ func (r *round) checkUnread(questions []Question) {
 	defer r.mu.Unlock()
 	for i := range questions {
 		q := &questions[i]
-		a := r.find(q.key)
+		a := r.findAnswerLocked(q.key)
 		if a == nil || q.form == nil || a.unsolicited || a.checked || a.fault != nil ||
-			a.outcome != Accepted || a.kind != protocol.KindElicitForm || a.digest != q.digest() {
+			a.outcome != Accepted || a.kind != protocol.KindElicitForm || a.digest != q.formDigest() {
 			continue
 		}
 		if _, err := q.form.Accept(a.content); err != nil {
@@ -111,9 +103,9 @@ func (r *round) checkUnread(questions []Question) {
 	}
 }
 
-// faultOf returns what was wrong with the last answer to key, nil for nothing,
-// and how many answers to it in a row were invalid.
-func (r *round) faultOf(key string) (*form.Fault, int) {
+// faultOf returns what was wrong with the last answer to key, nil for nothing, and how many
+// answers to it in a row were invalid.
+func (r *run) faultOf(key string) (*form.Fault, int) {
 	if r.isFresh() {
 		return nil, 0
 	}
@@ -122,28 +114,28 @@ func (r *round) faultOf(key string) (*form.Fault, int) {
 	return r.faultOfLocked(key)
 }
 
-func (r *round) faultOfLocked(key string) (*form.Fault, int) {
-	if a := r.find(key); a != nil {
+func (r *run) faultOfLocked(key string) (*form.Fault, int) {
+	if a := r.findAnswerLocked(key); a != nil {
 		if a.fault != nil {
 			return a.fault, a.mark.invalid + 1
 		}
 		return nil, 0
 	}
 	before := 0
-	if i := slices.IndexFunc(r.asked, func(q asked) bool { return q.key == key }); i >= 0 { // no answer of use came
+	if i := slices.IndexFunc(r.asked, func(q pendingQuestion) bool { return q.key == key }); i >= 0 { // no answer of use came
 		before = r.asked[i].mark.invalid
 	}
 	for _, d := range r.dropped {
 		if d.Key == key && d.Reason == DropMalformed {
-			return malformed(), before
+			return unreadableFault(), before
 		}
 	}
 	return nil, before
 }
 
-// tooOftenInvalid returns the text that ends a flow whose questions have got
-// their share of invalid answers, empty while none has.
-func (r *round) tooOftenInvalid(questions []Question) string {
+// tooOftenInvalid returns the text that ends a flow one of whose questions got
+// MaxInvalidAnswers invalid answers in a row, empty if none did.
+func (r *run) tooOftenInvalid(questions []Question) string {
 	for i := range questions {
 		if fault, n := r.faultOf(questions[i].key); fault != nil && n >= MaxInvalidAnswers {
 			return fmt.Sprintf("not asking again: %d answers to %q were not valid, the last because of the rule %q: %s "+
@@ -153,15 +145,15 @@ func (r *round) tooOftenInvalid(questions []Question) string {
 	return ""
 }
 
-// lastFault says what was wrong with the last answers to questions that a flow
+// lastFaultText says what was wrong with the last answers to questions that a flow
 // gives up on, in a clause to be put behind a text.
-func (r *round) lastFault(questions []Question) string {
+func (r *run) lastFaultText(questions []Question) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.lastFaultLocked(questions)
+	return r.lastFaultTextLocked(questions)
 }
 
-func (r *round) lastFaultLocked(questions []Question) string {
+func (r *run) lastFaultTextLocked(questions []Question) string {
 	for i := range questions {
 		if fault, _ := r.faultOfLocked(questions[i].key); fault != nil {
 			return fmt.Sprintf("; the last answer to %q broke the rule %q: %s", questions[i].key, fault.Rule, strings.TrimSuffix(fault.Words, "."))
@@ -170,10 +162,10 @@ func (r *round) lastFaultLocked(questions []Question) string {
 	return ""
 }
 
-// explainRepeats puts in front of each form that is asked again why it is. The
-// author's requests stay as they are, and so does what the flow remembers of
-// them: the reason is no part of the wording.
-func (r *round) explainRepeats(requests protocol.InputRequests) protocol.InputRequests {
+// explainRepeats puts the reason in front of each form that is asked again because its answer
+// was invalid. The author's requests are not changed, and the reason is not part of the prompt
+// digest.
+func (r *run) explainRepeats(requests protocol.InputRequests) protocol.InputRequests {
 	copied := false
 	for i, q := range requests {
 		asks, ok := q.Request.(*protocol.ElicitForm)

@@ -243,3 +243,30 @@ func TestVisitsAreNotInvalid(t *testing.T) {
 		t.Errorf("%d events", n)
 	}
 }
+
+// TestInvalidAnswersStayInvalid: an answer that does not fit its form does not fit
+// it the second time that it is read either, in this round and in the next.
+func TestInvalidAnswersStayInvalid(t *testing.T) {
+	var outcomes []roundtrip.Outcome
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		for range 2 {
+			reply := roundtrip.Answer[Confirmation](ctx, "k")
+			outcomes = append(outcomes, reply.Outcome)
+			if reply.Outcome == roundtrip.Invalid && (reply.Err == nil || reply.Content.Reason != "") {
+				t.Errorf("reply %+v", reply)
+			}
+		}
+		if roundtrip.Number(ctx) == 1 {
+			return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+		}
+		return say("done")
+	})
+	c.ask("k")
+	c.answer("k", `{"action":"accept","content":{"reason":"x"}}`).done()
+	want := []roundtrip.Outcome{roundtrip.Missing, roundtrip.Missing, roundtrip.Invalid, roundtrip.Invalid}
+	for i, outcome := range outcomes {
+		if len(outcomes) != len(want) || outcome != want[i] {
+			t.Fatalf("got %v, want %v", outcomes, want)
+		}
+	}
+}

@@ -1,24 +1,26 @@
 package roundtrip
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// mark is what the journal of a flow keeps of a question beside key, kind, form
-// and answer. Guard style leaves none, but for the number of invalid answers.
-type mark struct {
-	set     bool     // asked in flow style
-	again   bool     // asked once more because it had changed
-	invalid int      // answers in a row that did not fit; in guard style as well
-	wording [16]byte // digest of what the person or the model was told
+// A journalMark is what the journal of a flow keeps of a question besides its key, kind, form
+// and answer. In guard style only the number of invalid answers is set.
+type journalMark struct {
+	set          bool     // asked in flow style
+	again        bool     // asked once more because it had changed
+	invalid      int      // answers in a row that did not fit; in guard style as well
+	promptDigest [16]byte // digest of the text for the person or the model
 }
 
-// marked returns the mark of a question that is about to be asked.
-func (q Question) marked() (mark, error) {
+// makeMark returns the mark of a question that is about to be asked.
+func (q Question) makeMark() (journalMark, error) {
 	var few [256]byte // most wordings fit
 	words := few[:0]
 	switch request := q.request.(type) {
@@ -31,29 +33,28 @@ func (q Question) marked() (mark, error) {
 	case *protocol.CreateMessage:
 		params, err := protocol.AppendInputRequest(nil, protocol.Latest, request)
 		if err != nil {
-			return mark{}, err
+			return journalMark{}, err
 		}
 		words = params
 	}
 	sum := sha256.Sum256(words)
-	return mark{set: true, wording: [16]byte(sum[:16])}, nil
+	return journalMark{set: true, promptDigest: [16]byte(sum[:16])}, nil
 }
 
 // errMissing says that there is no answer to use.
 var errMissing = errors.New("missing")
 
-// recorded returns what the journal holds for a question: accepted content, a
-// refusal, errMissing, or, for one that changes every time, a JournalError that
-// ends the run.
-func (r *round) recorded(q *Question) (json.RawMessage, error) {
+// recordedAnswer returns what is recorded for a question: accepted content, a refusal, or
+// errMissing. A question that differs in each round ends the run with a JournalError.
+func (r *run) recordedAnswer(q *Question) (json.RawMessage, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a := r.find(q.key)
+	a := r.findAnswerLocked(q.key)
 	if a == nil {
 		return nil, errMissing
 	}
 	if a.kind == "" {
-		a.settle(q.request.Kind())
+		a.interpretAs(q.request.Kind())
 	}
 	q.mark.again = a.mark.again
 	if a.outcome != Accepted {
@@ -68,32 +69,32 @@ func (r *round) recorded(q *Question) (json.RawMessage, error) {
 		return nil, &DeclinedError{q.key}
 	case a.outcome == Cancelled:
 		return nil, &CancelledError{q.key}
-	case a.to(q):
-		return a.accepted(q)
+	case a.matchesLocked(q):
+		return a.acceptContentLocked(q)
 	case a.mark.again:
-		return nil, r.breaks(&JournalError{q.key, "the question is another one in every round; what it is made of must not change, or be kept with Memo"})
+		return nil, r.failLocked(&JournalError{q.key, "the question is another one in every round; what it is made of must not change, or be kept with Memo"})
 	}
 	// The handler has changed its mind: this answer was to something else.
 	q.mark.again = true
 	return nil, errMissing
 }
 
-// to reports whether the answer is one to q as it is asked now.
-func (a *answer) to(q *Question) bool {
+// matchesLocked reports whether a answers q with its current kind, form and prompt.
+func (a *answer) matchesLocked(q *Question) bool {
 	switch {
 	case a.kind != q.request.Kind():
 		return false
-	case a.unsolicited: // nobody knows what was asked
+	case a.unsolicited: // what was asked is not known
 		return true
-	case a.digest != q.digest():
+	case a.digest != q.formDigest():
 		return false
 	}
-	return !a.mark.set || q.reworded || a.mark.wording == q.mark.wording
+	return !a.mark.set || q.reworded || a.mark.promptDigest == q.mark.promptDigest
 }
 
-// accepted returns the content of an accepted answer, checked against the form.
-// The caller holds the mutex.
-func (a *answer) accepted(q *Question) (json.RawMessage, error) {
+// acceptContentLocked returns the content of an accepted answer and checks it against the
+// form, unless that has been done.
+func (a *answer) acceptContentLocked(q *Question) (json.RawMessage, error) {
 	if q.form == nil || (a.checked && !a.unsolicited) {
 		a.checked = true
 		return a.content, nil
@@ -107,9 +108,9 @@ func (a *answer) accepted(q *Question) (json.RawMessage, error) {
 	return content, nil
 }
 
-// record puts the answer to a question that was asked live into the journal. The
-// caller holds the mutex.
-func (r *round) record(a *answer) {
+// recordAnswerLocked records the answer to a question that was asked in place. It replaces an
+// earlier answer to the same key.
+func (r *run) recordAnswerLocked(a *answer) {
 	for i := range r.answers {
 		if r.answers[i].key == a.key {
 			r.answers[i] = a
@@ -119,30 +120,57 @@ func (r *round) record(a *answer) {
 	r.answers = append(r.answers, a)
 }
 
-// settleVersion makes the empty version that of the handler, unless it has said
-// which it is: what is read or asked from now on is of one version. The caller
-// holds the mutex.
-func (r *round) settleVersion() {
+// FlowVersion declares the version of the handler's flow. A round
+// whose state was sealed under another version starts over: answers and memos
+// are forgotten, [DroppedAnswers] lists the answers with [DropVersion], and
+// everything is asked anew. Round number and [IdempotencyKey] stay, so that a
+// flow which starts over for ever still ends, and an effect of the older version
+// is not repeated under another name.
+//
+// Call it first, before questions are asked, or answers or [State] read; a later
+// call is an error. A flow that does not call it has the empty version. A version is at
+// most 64 bytes.
+func FlowVersion(ctx context.Context, version string) error {
+	r := runFrom(ctx)
+	if r == nil {
+		return noRound(ctx)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, err := r.activeFlowLocked()
+	switch {
+	case err != nil:
+		return err
+	case r.versioned:
+		return r.failLocked(errors.New("FlowVersion: must be called once, before anything is asked, read or kept"))
+	case len(version) > maxFlowVersion:
+		return r.failLocked(fmt.Errorf("FlowVersion: %d bytes, at most %d are allowed", len(version), maxFlowVersion))
+	}
+	r.versioned = true
+	r.adoptVersionLocked(version)
+	return nil
+}
+
+// maxFlowVersion keeps a version a name: it rides in every state.
+const maxFlowVersion = 64
+
+// fixVersionLocked makes the empty version that of the handler, unless the handler has set
+// another. Everything that is read or asked from now on belongs to one version.
+func (r *run) fixVersionLocked() {
 	if !r.versioned {
 		r.versioned = true
-		r.adopt("")
+		r.adoptVersionLocked("")
 	}
 }
 
-// adopt makes version that of the round. What another version left is dropped.
-// The caller holds the mutex.
-func (r *round) adopt(version string) {
-	if r.pass.prior != nil && r.version != version {
+// adoptVersionLocked sets the version of the run. What a run of another version left is
+// dropped.
+func (r *run) adoptVersionLocked(version string) {
+	if r.prior != nil && r.version != version {
 		for _, a := range r.answers {
 			r.dropped = append(r.dropped, Dropped{a.key, DropVersion})
 		}
 		r.answers, r.memos, r.state = nil, nil, nil
 	}
 	r.version = version
-}
-
-// memo is a value that [Memo] keeps.
-type memo struct {
-	key   string
-	value json.RawMessage
 }

@@ -383,3 +383,102 @@ func TestFlowVersionLists(t *testing.T) {
 		t.Errorf("the effect has %d names", len(names))
 	}
 }
+
+// TestFlowVersionAfterAnswers: what was read before FlowVersion was of nobody
+// knows which version.
+func TestFlowVersionAfterAnswers(t *testing.T) {
+	for name, look := range map[string]func(ctx context.Context) bool{
+		"Answer": func(ctx context.Context) bool { return whyNow.Answer(ctx).Outcome == roundtrip.Accepted },
+		"State":  func(ctx context.Context) bool { _, ok := roundtrip.State[string](ctx); return ok },
+		"RawAnswer": func(ctx context.Context) bool {
+			return roundtrip.RawAnswer(ctx, "raw").Outcome == roundtrip.Accepted
+		},
+		"Visited": func(ctx context.Context) bool { return roundtrip.Visited(ctx, "url") == roundtrip.Accepted },
+	} {
+		t.Run(name, func(t *testing.T) {
+			version, late := "1", false
+			c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+				if !late {
+					_ = roundtrip.FlowVersion(ctx, version)
+				}
+				done := look(ctx)
+				if late && version != "" {
+					_ = roundtrip.FlowVersion(ctx, version)
+				}
+				if !done {
+					return ask(whyNow.Elicit("why ?"), roundtrip.WithState("kept"), roundtrip.ElicitURL("url", "go", "https://x.example"),
+						roundtrip.RawForm("raw", "r", json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}}}`)))
+				}
+				return say("deleted")
+			})
+			retry := func() *client { return c.answer("why", accepted, "raw", accepted, "url", accepted) }
+			c.ask("why", "url", "raw")
+			first := c.call.State
+			if got := retry().done(); got != "deleted" {
+				t.Fatalf("got %q", got)
+			}
+			late, version = true, "2"
+			c.call.State = first
+			retry()
+			c.bug()
+			late, version = true, "" // guard style that has no version any more
+			c.call.State = first
+			retry().ask("why", "url", "raw")
+		})
+	}
+}
+
+// TestVersionsAreNotTheClientsFault: answers that are dropped because the code
+// changed do not make the client one that loses its state.
+func TestVersionsAreNotTheClientsFault(t *testing.T) {
+	version := 0
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if err := roundtrip.FlowVersion(ctx, fmt.Sprint(version)); err != nil {
+			return nil, err
+		}
+		_, err := reasonOf(ctx, "a")
+		if err != nil {
+			return nil, err
+		}
+		return say("done")
+	})
+	c.ask("a")
+	for range 4 {
+		version = 1 - version
+		c.answer("a", accepted).ask("a")
+	}
+	if got := c.answer("a", accepted).done(); got != "done" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestLongestFlowVersionAndAbsentOptions: a version of exactly 64 bytes is taken, and
+// an option that is nil is none, whoever is asked.
+func TestLongestFlowVersionAndAbsentOptions(t *testing.T) {
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			p := person{"why": form("now"), "login": `{"action":"accept"}`}
+			handler := func(ctx context.Context) (protocol.Result, error) {
+				if err := roundtrip.FlowVersion(ctx, strings.Repeat("v", 64)); err != nil {
+					return nil, err
+				}
+				why, err := roundtrip.Ask[Confirmation](ctx, "why", "Why?", nil)
+				if err != nil {
+					return nil, err
+				}
+				if err := roundtrip.AskURL(ctx, "login", "Sign in", "https://id.example/", nil); err != nil {
+					return nil, err
+				}
+				done := func(context.Context) (bool, error) { return true, nil }
+				if err := roundtrip.Await(ctx, "login", done, nil); err != nil {
+					return nil, err
+				}
+				return say(why.Reason)
+			}
+			j := newJourney(t, m, roundtrip.Options{}, p, handler)
+			if result, err := j.end(p); err != nil || show(result) != "now" {
+				t.Errorf("got %q, %v", show(result), err)
+			}
+		})
+	}
+}

@@ -22,35 +22,34 @@ import (
 // Memo saves repetition and no more: a response that is lost on its way, or a
 // state that is presented again, runs fn again. What must not happen twice needs
 // an [IdempotencyKey], or a [Guard]. Fn is not run once the round is pending:
-// then Memo returns [ErrPending]. So it does, and keeps nothing, when a question
-// is put to the client while fn runs, which ends the context of fn: a fn that
-// asks itself, and ignores the error, must not hide the answer from all rounds
-// to come.
+// then Memo returns [ErrPending]. If fn itself asks, Memo also returns
+// ErrPending and stores nothing, so that a refusal which fn ignores is not kept
+// for all later rounds.
 func Memo[T any](ctx context.Context, key string, fn func(context.Context) (T, error)) (T, error) {
 	var none T
-	r := roundFrom(ctx)
+	r := runFrom(ctx)
 	if r == nil {
 		return none, noRound(ctx)
 	}
-	value, err := r.recall(key)
+	value, err := r.recallMemo(key)
 	if err != nil {
 		return none, err
 	}
 	if value == nil {
-		if value, err = computed(ctx, r, key, fn); err != nil {
+		if value, err = computeMemo(ctx, r, key, fn); err != nil {
 			return none, err
 		}
 	}
 	var v T
 	if err := jsonx.Unmarshal(value, &v); err != nil {
-		return none, r.spoiled(key, fmt.Sprintf("what is kept is no %T any more; give the flow another FlowVersion", v))
+		return none, r.failMemo(key, fmt.Sprintf("what is kept is no %T any more; give the flow another FlowVersion", v))
 	}
 	return v, nil
 }
 
-// computed keeps what fn returns. After a failure, a panic included, the key is
-// free again.
-func computed[T any](ctx context.Context, r *round, key string, fn func(context.Context) (T, error)) (value json.RawMessage, err error) {
+// computeMemo calls fn and keeps what it returns. After a failure, a panic included, the key
+// is free again.
+func computeMemo[T any](ctx context.Context, r *run, key string, fn func(context.Context) (T, error)) (value json.RawMessage, err error) {
 	kept := false
 	defer func() {
 		if !kept {
@@ -62,23 +61,29 @@ func computed[T any](ctx context.Context, r *round, key string, fn func(context.
 		return nil, err
 	}
 	if value, err = jsonx.Marshal(v); err != nil {
-		return nil, r.spoiled(key, "the value has no JSON: "+err.Error())
+		return nil, r.failMemo(key, "the value has no JSON: "+err.Error())
 	}
-	err = r.remember(key, value)
+	err = r.keepMemo(key, value)
 	kept = err == nil
 	return value, err
 }
 
-// recall takes the key and returns what is kept under it, nil for nothing.
-func (r *round) recall(key string) (json.RawMessage, error) {
+// memo is a value that [Memo] keeps.
+type memo struct {
+	key   string
+	value json.RawMessage
+}
+
+// recallMemo reserves the key and returns the value kept under it, nil for none.
+func (r *run) recallMemo(key string) (json.RawMessage, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f, err := r.speaking()
+	f, err := r.versionedFlowLocked()
 	if err != nil {
 		return nil, err
 	}
 	if f.noted[key] {
-		return nil, r.breaks(&JournalError{key, "two memos are kept under it in one run of the handler"})
+		return nil, r.failLocked(&JournalError{key, "two memos are kept under it in one run of the handler"})
 	}
 	if f.noted == nil {
 		f.noted = map[string]bool{}
@@ -89,27 +94,28 @@ func (r *round) recall(key string) (json.RawMessage, error) {
 			return m.value, nil
 		}
 	}
-	if f.asks() {
+	if f.asksClient() {
 		delete(f.noted, key)
 		return nil, fmt.Errorf("%w: memo %q has to wait", ErrPending, key)
 	}
 	return nil, nil
 }
 
-func (r *round) forgetMemo(key string) {
+// forgetMemo releases a key whose value was not kept.
+func (r *run) forgetMemo(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.flow.noted, key)
 }
 
-func (r *round) remember(key string, value json.RawMessage) error {
+func (r *run) keepMemo(key string, value json.RawMessage) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f, err := r.flowing()
+	f, err := r.activeFlowLocked()
 	switch {
 	case err != nil:
 		return err
-	case f.asks():
+	case f.asksClient():
 		return fmt.Errorf("%w: memo %q has to wait", ErrPending, key)
 	}
 	// The states before share what they hold: grow a copy.
@@ -117,18 +123,18 @@ func (r *round) remember(key string, value json.RawMessage) error {
 	return nil
 }
 
-// spoiled ends the run for a memo that cannot be kept or read.
-func (r *round) spoiled(key, problem string) error {
+// failMemo ends the run for a memo that cannot be kept or read.
+func (r *run) failMemo(key, problem string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, err := r.flowing(); err != nil {
+	if _, err := r.activeFlowLocked(); err != nil {
 		return err
 	}
-	return r.breaks(&JournalError{key, problem})
+	return r.failLocked(&JournalError{key, problem})
 }
 
 // IdempotencyKey returns a name for the effect called key in this flow, to hand
-// to whoever brings the effect about. It is the same in all rounds of the flow
+// to the system that performs the effect. It is the same in all rounds of the flow
 // and in all replays of them, on every replica, and is made from the random id
 // of the flow, which clients never see; the server's own log has it. It is 43
 // characters of base64url.
@@ -142,24 +148,23 @@ func (r *round) spoiled(key, problem string) error {
 // The first leg of a flow that is sent twice begins two flows, with different
 // keys: ask before an effect that must not be repeated.
 func IdempotencyKey(ctx context.Context, key string) (string, error) {
-	r := roundFrom(ctx)
+	r := runFrom(ctx)
 	if r == nil {
 		return "", noRound(ctx)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, err := r.flowing(); err != nil {
+	if _, err := r.activeFlowLocked(); err != nil {
 		return "", err
 	}
-	id := r.identity()
+	id := r.flowIDLocked()
 	mac := hmac.New(sha256.New, id[:])
 	mac.Write([]byte("rondo idempotency key 1\x00" + key))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)), nil
 }
 
-// identity returns the id of the flow, which a first round makes up. The caller
-// holds the mutex.
-func (r *round) identity() [16]byte {
+// flowIDLocked returns the id of the flow, which the first round draws at random.
+func (r *run) flowIDLocked() [16]byte {
 	if !r.identified {
 		rand.Read(r.id[:])
 		r.identified = true

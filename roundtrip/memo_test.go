@@ -192,3 +192,44 @@ func TestIdempotencyKey(t *testing.T) {
 		})
 	}
 }
+
+// TestMemoDoesNotKeepWhatIgnoredAQuestion: a memo whose function asks and
+// swallows the error would hide the person's refusal from all later rounds.
+func TestMemoDoesNotKeepWhatIgnoredAQuestion(t *testing.T) {
+	inEveryMode(t, roundtrip.Options{}, person{"sure": declined}, func(ctx context.Context) (protocol.Result, error) {
+		plan, err := roundtrip.Memo(ctx, "plan", func(ctx context.Context) (string, error) {
+			if _, err := reasonOf(ctx, "sure"); errors.As(err, new(*roundtrip.DeclinedError)) {
+				return "", err
+			}
+			return "delete", nil // although nobody has agreed
+		})
+		if err != nil {
+			return nil, err
+		}
+		return say(plan)
+	}, func(t *testing.T, _ mode, _ *journey, result protocol.Result, err error) {
+		if got := show(result); got != "error: declined: sure" || err != nil {
+			t.Errorf("got %q, %v", got, err)
+		}
+	})
+}
+
+// TestMemoPanics: a handler that recovers may try again.
+func TestMemoPanics(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		try := func(fn func(context.Context) (int, error)) (n int, err error) {
+			defer func() {
+				if v := recover(); v != nil {
+					err = fmt.Errorf("panic: %v", v)
+				}
+			}()
+			return roundtrip.Memo(ctx, "m", fn)
+		}
+		_, first := try(func(context.Context) (int, error) { panic("no") })
+		n, second := try(func(context.Context) (int, error) { return 1, nil })
+		return say(fmt.Sprint(first, n, second))
+	})
+	if got := c.done(); got != "panic: no1<nil>" && got != "panic: no 1 <nil>" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -202,9 +202,9 @@ func failureText(t *testing.T, result protocol.Result, err error) string {
 	return strings.TrimPrefix(show(result), "error: ")
 }
 
-// TestHandlerFailedIsTold: the client gets the text, and the observer both the
+// TestHandlerFailedIsReported: the client gets the text, and the observer both the
 // error and the text without what is the caller's.
-func TestHandlerFailedIsTold(t *testing.T) {
+func TestHandlerFailedIsReported(t *testing.T) {
 	cause := errors.New("cause")
 	for _, m := range modes {
 		for _, method := range families {
@@ -323,5 +323,35 @@ func TestRequestID(t *testing.T) {
 	}
 	if id := roundtrip.RequestID(t.Context()); id != "" {
 		t.Errorf("outside: %q", id)
+	}
+}
+
+// TestEventsOfPlainCalls: a call of one leg ends no flow, and where no answer is
+// dropped nobody hears of dropped answers, in both eras and in place.
+func TestEventsOfPlainCalls(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, func(context.Context) (protocol.Result, error) { return say("done") })
+	c.done()
+	handler := func(ctx context.Context) (protocol.Result, error) {
+		if _, err := roundtrip.Ask[Confirmation](ctx, "k", "?"); err != nil {
+			return nil, err
+		}
+		return say("done")
+	}
+	asking := newClient(t, roundtrip.Options{}, handler)
+	asking.ask("k")
+	asking.answer("k", accepted).done()
+	live, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, handler)
+	h.answer = says(accepted)
+	live.done()
+	for name, tc := range map[string]struct {
+		events *events
+		ends   int
+	}{"plain": {c.events, 0}, "modern": {asking.events, 1}, "in place": {live.events, 0}} {
+		if n := len(all[roundtrip.FlowEnded](tc.events)); n != tc.ends {
+			t.Errorf("%s: %d flows ended, want %d", name, n, tc.ends)
+		}
+		if list := all[roundtrip.AnswersDropped](tc.events); len(list) != 0 {
+			t.Errorf("%s: %+v", name, list)
+		}
 	}
 }

@@ -2,104 +2,145 @@ package roundtrip
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/quota"
+	"github.com/google/uuid"
 	"github.com/rondo-mcp/rondo/internal/seal"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// open verifies the state that came with the call, binds it to the call and
-// claims it. It returns a result only for an exact replay of a claimed state.
-// A refusal is the frozen error: the reason stays with the observer.
-func (p *pass) open(ctx context.Context) (protocol.Result, error) {
-	if p.round == nil {
-		p.round = &p.first
-	} else { // a further leg of a call on a legacy connection
-		p.round = &round{}
+// openState opens the first run of the exchange. It unseals the state that came with the call,
+// decodes it, checks what it is bound to and how old it is, and claims it, in this order: each
+// check is made only on what the check before has found authentic.
+//
+// It returns a result instead of a run only for an exact replay of a claimed state. A refusal
+// is the frozen error: the reason goes to the observer only.
+func (e *exchange) openState(ctx context.Context) (*run, protocol.Result, error) {
+	responses, state := e.retryMembers()
+	r := e.openRun(&e.first, responses, state)
+	text, present := state.Text()
+	if !present {
+		return r, nil, nil
 	}
-	p.round.number, p.round.pass = 1, p
-	p.where.Round = 1
-	text, present := p.call.State.Text()
-	if !present && p.left == nil {
-		return nil, nil
-	}
-	if p.funnel.opts.Plain {
-		if len(text) > p.funnel.opts.MaxStateBytes {
-			return nil, p.rejected(ctx, &rejection{reason: ReasonTooLong})
+	if e.funnel.opts.Plain {
+		if len(text) > e.funnel.opts.MaxStateBytes {
+			return nil, nil, e.reportRejection(ctx, &rejection{reason: ReasonTooLong})
 		}
-		p.round.plain = p.call.State
-		return nil, nil
+		return r, nil, nil
 	}
-	c, err := p.verified(ctx, text)
-	if _, refused := errors.AsType[*rejection](err); err != nil && !refused {
-		return nil, p.reportUnserved(ctx, err) // nothing is known about the state
-	}
+	plaintext, err := e.unsealState(ctx, text)
 	if err != nil {
-		return nil, p.rejected(ctx, err)
+		if _, refused := errors.AsType[*rejection](err); refused {
+			return nil, nil, e.reportRejection(ctx, err)
+		}
+		return nil, nil, r.reportUnserved(ctx, err) // nothing is known about the state
+	}
+	c, err := r.verifyClaims(plaintext)
+	if err != nil {
+		return nil, nil, e.reportRejection(ctx, err)
 	}
 	if c == nil { // expired, and allowed to start over
-		return nil, nil
+		return r, nil, nil
 	}
-	if p.left == nil { // else nobody can have it twice
-		if result, err := p.take(ctx, c); err != nil || result != nil {
-			return result, err
-		}
+	if recorded, err := r.claimState(ctx, c); err != nil || recorded != nil {
+		return nil, recorded, err
 	}
-	p.prior = c
-	p.name(c.flow)
-	p.where.Round = c.round + 1
-	p.round.number = c.round + 1
-	p.round.asked, p.round.state, p.round.memos, p.round.version = c.asked, c.state, c.memos, c.version
-	p.round.id, p.round.identified = c.flow, true
-	if !p.funnel.silent {
-		p.observe(ctx, Resumed{p.where, time.Since(c.issued), len(text)})
-	}
-	return nil, nil
+	r.resumeFlow(ctx, c, len(text))
+	return r, nil, nil
 }
 
-// name tells observers which flow this is.
-func (p *pass) name(flow [16]byte) {
-	if !p.funnel.silent {
-		p.where.Flow = hex.EncodeToString(flow[:])
+// openLocalState opens the next run of a call of a legacy revision: it verifies
+// what the last run encoded, with the same checks as for a state that a client
+// carried. Nobody else can have it, so the guard is not asked. In a funnel with
+// the option Plain the state is the author's own text and says nothing.
+func (e *exchange) openLocalState(
+	ctx context.Context, last *run, responses protocol.InputResponses, state protocol.RequestState,
+) (*run, error) {
+	r := e.openRun(&run{}, responses, state)
+	if last.localState == nil {
+		return r, nil
 	}
-}
-
-// verified reads the state that came with the call, or that a round of it left.
-func (p *pass) verified(ctx context.Context, text string) (*claims, error) {
-	if p.left != nil {
-		return p.verify(p.left)
-	}
-	plaintext, err := p.unseal(ctx, text)
+	c, err := r.verifyClaims(last.localState)
 	if err != nil {
-		return nil, err
+		return nil, e.reportRejection(ctx, err)
 	}
-	return p.verify(plaintext)
+	if c != nil { // else expired, and allowed to start over
+		r.resumeFlow(ctx, c, 0)
+	}
+	return r, nil
 }
 
-// unseal returns what a state says.
-func (p *pass) unseal(ctx context.Context, text string) ([]byte, error) {
-	if len(text) > p.funnel.opts.MaxStateBytes {
+// retryMembers returns the answers and the state that the client sent, without
+// what its revision cannot carry, or what the host cannot tell from absence.
+// Retry members came with 2026-07-28 (basic/patterns/mrtr): in an older revision
+// they are unknown members, which a server ignores whatever they contain.
+func (e *exchange) retryMembers() (protocol.InputResponses, protocol.RequestState) {
+	if e.isLegacy() {
+		return nil, protocol.RequestState{}
+	}
+	if text, _ := e.call.State.Text(); e.call.Lossy && text == "" {
+		return e.call.Responses, protocol.RequestState{}
+	}
+	return e.call.Responses, e.call.State
+}
+
+// openRun makes r a run of the exchange, the first of its flow until resumeFlow
+// says otherwise.
+func (e *exchange) openRun(
+	r *run, responses protocol.InputResponses, state protocol.RequestState,
+) *run {
+	e.runs++
+	e.where.Round = 1
+	r.exchange, r.number, r.responses, r.received = e, 1, responses, state
+	return r
+}
+
+// resumeFlow makes the run the one that follows the run which encoded c.
+func (r *run) resumeFlow(ctx context.Context, c *claims, stateBytes int) {
+	r.prior, r.number = c, c.round+1
+	r.where.Round = r.number
+	r.nameFlow(c.flow)
+	r.asked, r.state, r.memos, r.version = c.asked, c.state, c.memos, c.version
+	r.id, r.identified = c.flow, true
+	if !r.funnel.silent {
+		r.observe(ctx, Resumed{r.where, time.Since(c.issued), stateBytes})
+	}
+}
+
+// nameFlow sets the flow id of the events that follow.
+func (e *exchange) nameFlow(flow [16]byte) {
+	if !e.funnel.silent {
+		e.where.Flow = hex.EncodeToString(flow[:])
+	}
+}
+
+// unsealState returns the claims that a state carries, still encoded: those sealed in it, or
+// those in the StateStore that its sealed handle refers to. An error that is not a rejection
+// says nothing about the state, only that the store could not be read.
+func (e *exchange) unsealState(ctx context.Context, text string) ([]byte, error) {
+	if len(text) > e.funnel.opts.MaxStateBytes {
 		return nil, &rejection{reason: ReasonTooLong}
 	}
-	plaintext, err := p.funnel.opts.Sealer.Open(ctx, text)
+	plaintext, err := e.funnel.opts.Sealer.Open(ctx, text)
 	if err != nil {
 		return nil, &rejection{sealReason(err), err}
 	}
 	if len(plaintext) > 0 && plaintext[0] == handleLayout {
-		return p.kept(ctx, plaintext)
+		return e.loadStored(ctx, plaintext)
 	}
 	return plaintext, nil
 }
 
-// verify reads claims and checks everything they are bound to. It returns nil
-// and no error for an expired state where the flow may start over.
-func (p *pass) verify(plaintext []byte) (*claims, error) {
+// verifyClaims decodes claims and checks everything that they are bound to. For an expired
+// state of a funnel with RestartExpired it resets the run and returns neither claims nor an
+// error.
+func (r *run) verifyClaims(plaintext []byte) (*claims, error) {
 	c, err := decodeClaims(plaintext, &claims{
-		principal: p.call.Principal, method: p.call.Method, target: p.call.Target, audience: p.funnel.opts.Audience,
+		principal: r.call.Principal, method: r.call.Method, target: r.call.Target,
+		audience: r.funnel.opts.Audience,
 	})
 	if errors.Is(err, errClaimsLayout) {
 		return nil, &rejection{ReasonVersion, err}
@@ -108,12 +149,12 @@ func (p *pass) verify(plaintext []byte) (*claims, error) {
 		return nil, &rejection{ReasonMalformed, err}
 	}
 	c.sealed = plaintext
-	if reason := p.binding(c); reason != "" {
+	if reason := r.checkBinding(c); reason != "" {
 		return nil, &rejection{reason: reason}
 	}
-	if reason := freshness(c, time.Now()); reason != "" {
-		if p.funnel.opts.RestartExpired && reason != ReasonFuture {
-			p.restart()
+	if reason := checkFreshness(c, time.Now()); reason != "" {
+		if r.funnel.opts.RestartExpired && reason != ReasonFuture {
+			r.restartFlow()
 			return nil, nil
 		}
 		return nil, &rejection{reason: reason}
@@ -121,33 +162,35 @@ func (p *pass) verify(plaintext []byte) (*claims, error) {
 	return c, nil
 }
 
-// restart forgets what came with an expired state.
-func (p *pass) restart() {
-	for _, r := range p.call.Responses {
-		p.round.dropped = append(p.round.dropped, Dropped{r.Key, DropExpired})
+// restartFlow drops what came with an expired state, so that the handler starts over.
+func (r *run) restartFlow() {
+	for _, response := range r.responses {
+		r.dropped = append(r.dropped, Dropped{response.Key, DropExpired})
 	}
-	p.call.Responses, p.call.State, p.left = nil, protocol.RequestState{}, nil
+	r.responses, r.received = nil, protocol.RequestState{}
 }
 
-// binding returns what of the call differs from what the state was sealed for.
-func (p *pass) binding(c *claims) Reason {
+// checkBinding returns which property of the call differs from the one that the state was
+// sealed for, empty for none. The digest of the arguments comes last, because it costs the
+// most.
+func (e *exchange) checkBinding(c *claims) Reason {
 	switch {
-	case c.principal != p.call.Principal:
+	case c.principal != e.call.Principal:
 		return ReasonPrincipal
-	case c.method != p.call.Method:
+	case c.method != e.call.Method:
 		return ReasonMethod
-	case c.target != p.call.Target:
+	case c.target != e.call.Target:
 		return ReasonTarget
-	case c.audience != p.funnel.opts.Audience:
+	case c.audience != e.funnel.opts.Audience:
 		return ReasonAudience
 	}
-	if err := p.digestArguments(); err != nil || c.arguments != p.arguments {
+	if err := e.digestArguments(); err != nil || c.arguments != e.arguments {
 		return ReasonArguments
 	}
 	return ""
 }
 
-func freshness(c *claims, now time.Time) Reason {
+func checkFreshness(c *claims, now time.Time) Reason {
 	switch {
 	case c.issued.After(now.Add(clockSkew)):
 		return ReasonFuture
@@ -159,96 +202,78 @@ func freshness(c *claims, now time.Time) Reason {
 	return ""
 }
 
-func (p *pass) rejected(ctx context.Context, err error) error {
-	event := StateRejected{Where: p.where, Reference: newReference(), Reason: ReasonSealer, Err: err}
-	if r, ok := errors.AsType[*rejection](err); ok {
-		event.Reason, event.Err = r.reason, r.err
-		if named, ok := errors.AsType[*seal.KeyError](r.err); ok {
+// digestArguments makes sure that the digest of the call's arguments is known.
+func (e *exchange) digestArguments() (err error) {
+	if !e.digested {
+		e.arguments, err = digestArguments(e.call.Arguments)
+		e.digested = err == nil
+	}
+	return err
+}
+
+// A Reason says why a requestState was refused. It is for the server's own
+// log; clients get one frozen error whatever the reason.
+type Reason string
+
+// The reasons.
+const (
+	ReasonTooLong          Reason = "too_long"
+	ReasonMalformed        Reason = "malformed"
+	ReasonVersion          Reason = "unknown_format_version"
+	ReasonUnknownKey       Reason = "unknown_key"
+	ReasonForeignEphemeral Reason = "foreign_ephemeral"
+	ReasonTampered         Reason = "authentication_failed"
+	ReasonExpired          Reason = "expired"
+	ReasonFlowExpired      Reason = "flow_expired"
+	ReasonFuture           Reason = "issued_in_the_future"
+	ReasonPrincipal        Reason = "other_principal"
+	ReasonMethod           Reason = "other_method"
+	ReasonTarget           Reason = "other_target"
+	ReasonAudience         Reason = "other_audience"
+	ReasonArguments        Reason = "other_arguments"
+	ReasonReplayed         Reason = "replayed"
+	ReasonSealer           Reason = "refused_by_sealer"
+	ReasonGone             Reason = "not_in_store"
+)
+
+// A rejection is a refused state. The reason goes to the observer; the client gets the frozen
+// error.
+type rejection struct {
+	reason Reason
+	err    error // of the sealer, for unwrapping in tests and logs
+}
+
+func (r *rejection) Error() string {
+	if r.err != nil {
+		return fmt.Sprintf("request state: %s: %v", r.reason, r.err)
+	}
+	return fmt.Sprintf("request state: %s", r.reason)
+}
+
+func (r *rejection) Unwrap() error { return r.err }
+
+// reportRejection reports why a state is refused and returns the frozen error, which is the
+// same for every reason but for its reference.
+func (e *exchange) reportRejection(ctx context.Context, err error) error {
+	event := StateRejected{Where: e.where, Reference: newReference(), Reason: ReasonSealer, Err: err}
+	if refused, ok := errors.AsType[*rejection](err); ok {
+		event.Reason, event.Err = refused.reason, refused.err
+		if named, ok := errors.AsType[*seal.KeyError](refused.err); ok {
 			event.KeyID = named.ID
 		}
 	}
-	p.observe(ctx, event)
+	e.observe(ctx, event)
 	return invalidState(event.Reference)
 }
 
-// take claims the state with the guard, if there is one. For an exact replay
-// it returns the outcome recorded then.
-func (p *pass) take(ctx context.Context, c *claims) (protocol.Result, error) {
-	guard := p.funnel.opts.Guard
-	if guard == nil {
-		return nil, nil
-	}
-	// Of what the state says and not of its text: a Sealer that accepts two
-	// spellings of a token must not make two states of one.
-	sum := sha256.Sum256(c.sealed)
-	id := hex.EncodeToString(sum[:16])
-	// A replica whose clock is behind accepts the state for a little longer.
-	err := guard.Claim(ctx, id, c.principal.owner(), fingerprint(p.call.Responses), c.expires.Add(clockSkew))
-	if err == nil {
-		p.claim = id
-		return nil, nil
-	}
-	spent, ok := errors.AsType[*SpentError](err)
-	if !ok {
-		// A guard that cannot answer lets nothing through.
-		return nil, p.reportUnserved(ctx, err)
-	}
-	if spent.Outcome != nil {
-		if result, err := protocol.DecodeResult(protocol.Latest, p.call.Method, spent.Outcome); err == nil {
-			p.observe(ctx, FlowEnded{p.where, c.round + 1, EndReplayed})
-			return result, nil
-		}
-	}
-	if spent.Running {
-		p.observe(ctx, LegRunning{p.where})
-		return nil, refuseCopy()
-	}
-	return nil, p.rejected(ctx, &rejection{reason: ReasonReplayed})
+// invalidState is the one error for every refused state. It says nothing that
+// would help an attacker find out why; reference ties it to the server's log.
+func invalidState(reference string) *protocol.Error {
+	e := &protocol.Error{Code: protocol.CodeInvalidParams, Message: "Invalid or expired requestState"}
+	return e.WithData(struct {
+		Reason    string `json:"reason"`
+		Reference string `json:"reference"`
+	}{"invalid_request_state", reference})
 }
 
-// copyRetryAfter is when to send a leg again that is being served: most take less.
-const copyRetryAfter = time.Second
-
-// refuseCopy tells who sends a leg a second time, for which everything has been
-// verified, that the first is still being served.
-func refuseCopy() *protocol.Error {
-	return quota.Refuse(quota.None, copyRetryAfter, "this request is being served already; send it again in %s to get its outcome", copyRetryAfter)
-}
-
-// commit records the outcome of a claimed state. Only results are recorded: an
-// error says that nothing is known to have happened.
-func (p *pass) commit(ctx context.Context, result protocol.Result, err error) {
-	if p.claim == "" || err != nil {
-		return
-	}
-	// The newest revision can spell every outcome, questions included.
-	data, err := protocol.EncodeResult(protocol.Latest, p.call.Method, result)
-	if err != nil {
-		p.observe(ctx, ServerBug{p.where, err})
-		return
-	}
-	p.endClaim(ctx, func(ctx context.Context, guard Guard, id string) error { return guard.Commit(ctx, id, data) })
-}
-
-// release ends a claim without an outcome: it gives it up if the handler never
-// started.
-func (p *pass) release(ctx context.Context) {
-	p.endClaim(ctx, func(ctx context.Context, guard Guard, id string) error {
-		if !p.start {
-			return guard.Release(ctx, id)
-		}
-		return guard.Commit(ctx, id, nil)
-	})
-}
-
-// endClaim tells the guard, once, what came of the claim. The client may have gone;
-// that its state is spent must be kept anyway.
-func (p *pass) endClaim(ctx context.Context, end func(ctx context.Context, guard Guard, id string) error) {
-	id := p.claim
-	if p.claim = ""; id == "" {
-		return
-	}
-	if err := end(context.WithoutCancel(ctx), p.funnel.opts.Guard, id); err != nil {
-		p.observe(ctx, ServerBug{p.where, err})
-	}
-}
+func newReference() string { return uuid.NewString() }

@@ -5,300 +5,208 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
-	"github.com/rondo-mcp/rondo/internal/form"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
+	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/urlrule"
+	"github.com/rondo-mcp/rondo/internal/waiting"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// An AnswerError says that the client answered a question with content that
-// does not fit its form. Err names the field, never the value.
-type AnswerError struct{ Err error }
+// DefaultHumanTimeout is how long one question that is pushed to a client of a
+// legacy revision may wait for its answer.
+const DefaultHumanTimeout = 10 * time.Minute
 
-// Error says what does not fit.
-func (e *AnswerError) Error() string { return "the answer does not fit the question: " + e.Err.Error() }
+// statePause separates rounds of a session in which nothing is asked. In a modern revision the
+// network does.
+const statePause = 250 * time.Millisecond
 
-// Unwrap returns Err.
-func (e *AnswerError) Unwrap() error { return e.Err }
+// A Pusher puts a question to the client while a request runs. Connections of
+// legacy revisions have one; calls may overlap.
+type Pusher interface {
+	// Push sends the question and waits for the answer, a bare result. It
+	// calls extend whenever the client reports progress on the question. It
+	// returns when ctx ends, and then notifies the client that the question is
+	// withdrawn. An [*protocol.Error] is what the client said instead of an
+	// answer; any other error means that it could not be asked. Ctx has the
+	// values of the request, and not always those of the handler's context.
+	Push(ctx context.Context, question protocol.InputRequest, extend func()) (json.RawMessage, error)
+}
 
-// Push puts one question to the client while call runs: the push API of hosts
-// that serve legacy revisions sits on it. The question is gated and spelled as
-// those that handlers return are, and waits as long. The answer is the bare
-// result, to be read with one of the Decode*Result functions of package
-// protocol; the content of an accepted form has been checked and has its
-// defaults filled in.
+// pushReturned puts the questions that the handler has returned to the client of a legacy
+// revision, waits for the answers, and opens the next run with them. Where there is no next
+// run it returns what the client gets.
 //
-// Where the question cannot be asked Push fails before anything is sent, with a
-// [*PushError]: in modern revisions, without a [Call].Push, for clients that
-// lack the capability, and when the revision cannot carry it. An
-// [*protocol.Error] is what the client said instead of an answer, or, before
-// anything is sent, that too many calls wait already ([protocol.CodeBusy]) or that
-// the question's URL must not be sent (see [Options].AllowURL); an [*AnswerError]
-// is an answer that is no good. Calls may overlap.
-//
-// Under the context of a handler a failure ends the run: the handler's context
-// is cancelled, nothing more is asked, and the client gets a refusal that says
-// why, whatever the handler returns. A handler that drops the error must not go
-// on as if the person had agreed. After an AnswerError the handler may ask again;
-// if it completes without another answer the client gets a refusal, too. A
-// question that the handler itself withdraws, by a context of its own that ends,
-// ends nothing. Handlers that can do without an answer look first ([CanAsk],
-// [Funnel.CanPush]) or use [Funnel.TryPush].
-func (f *Funnel) Push(ctx context.Context, call Call, question protocol.InputRequest) (json.RawMessage, error) {
-	return f.pushUnder(ctx, &call, question, false)
-}
-
-// TryPush is [Funnel.Push] for handlers that can do without an answer: a failure
-// is returned and ends nothing. The observer hears of it all the same.
-func (f *Funnel) TryPush(ctx context.Context, call Call, question protocol.InputRequest) (json.RawMessage, error) {
-	return f.pushUnder(ctx, &call, question, true)
-}
-
-// CanPush reports whether a plain question of a kind can be put to the client
-// while call runs. It is never so in modern revisions.
-func (f *Funnel) CanPush(call Call, kind protocol.InputKind) bool {
-	p, q := &asker{funnel: f, call: &call}, sampleQuestion(kind)
-	if q == nil || p.checkPush(q) != nil {
-		return false
+// Questions wait under the parent of ctx, because each has a timer of its own that ends with
+// the flow, see questionTimeout; so none of the contexts between is realized for them. The
+// frames from here to the Pusher are parked for as long as a person needs, so what prepares
+// and what fails is in functions that are not inlined.
+func (r *run) pushReturned(
+	ctx, parent context.Context, asks *protocol.InputRequiredResult,
+) (next *run, refused protocol.Result, err error) {
+	if r.runs > r.funnel.opts.MaxRounds { // a plain state does not count its rounds
+		refused, err = r.refuseRounds(ctx, asks)
+		return nil, refused, err
 	}
-	_, err := p.spellPush(q)
-	return err == nil
-}
-
-// pushUnder pushes for the round that ctx is of, if there is one. optional says
-// that the round bears a failure. What comes before and after the question is done
-// by others, so that the stack of a call that waits holds nothing of it.
-func (f *Funnel) pushUnder(ctx context.Context, call *Call, question protocol.InputRequest, optional bool) (json.RawMessage, error) {
-	p, err := f.pushAsker(ctx, roundFrom(ctx), call)
+	responses, err := r.pushAll(parent, asks.InputRequests, r.requested)
+	if err == nil && len(asks.InputRequests) == 0 {
+		err = waitFor(ctx, statePause)
+	}
 	if err != nil {
-		return nil, err
+		refused, err = r.refuseUnasked(ctx, asks, err)
+		return nil, refused, err
 	}
-	raw, err := p.pushOnce(ctx, question)
-	return p.settlePushed(ctx, question, raw, err, optional)
+	next, err = r.openLocalState(ctx, r, responses, asks.RequestState)
+	return next, nil, err
 }
 
-// settlePushed decides what an answer, or a failure, means for the round.
-func (p *asker) settlePushed(ctx context.Context, question protocol.InputRequest, raw json.RawMessage, err error, optional bool) (json.RawMessage, error) {
-	r := roundFrom(ctx)
-	switch failed := err.(type) {
-	case nil:
-		r.settlePush(nil)
-		return raw, nil
-	case *AnswerError:
-		if !optional {
-			r.settlePush(failed)
-		}
-	case *invalidPushError:
-		return nil, endInvalidPush(ctx, failed.err)
-	default:
-		p.failPush(ctx, r, question.Kind(), err, optional)
-	}
-	return nil, err
+// refuseRounds ends a call that has asked as often as it may.
+func (r *run) refuseRounds(
+	ctx context.Context, asks *protocol.InputRequiredResult,
+) (protocol.Result, error) {
+	r.reportFlowEnd(ctx, EndRounds)
+	text := gaveUp(r.funnel.opts.MaxRounds, requestKeys(asks.InputRequests), "", "")
+	return r.refuseFlow(protocol.CodeFlowEnded, text)
 }
 
-// An invalidPushError is a question that no client could be asked.
-type invalidPushError struct{ err error }
-
-func (e *invalidPushError) Error() string { return e.err.Error() }
-
-// pushAsker returns who asks, of its own, because a goroutine that the handler
-// left behind must not look at a pass that goes on. In a run that is over, or
-// that is going to ask, nobody is asked.
-func (f *Funnel) pushAsker(ctx context.Context, r *round, call *Call) (*asker, error) {
-	p := &asker{}
-	p.attachCall(ctx, f, call, nil)
-	if r == nil {
-		return p, nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p.wait = r.pass.wait
-	if r.closed {
-		return p, nil
-	}
-	switch {
-	case r.flow == nil:
-	case r.flow.end != nil:
-		return p, r.flow.end.err
-	case r.flow.asks():
-		return p, fmt.Errorf("%w: %s", ErrPending, questionKeys(r.flow.pending))
-	}
-	p.where, p.until = r.pass.where, r.pass.until
-	return p, nil
-}
-
-// pushOnce asks. What it returns is an answer to the question.
-func (p *asker) pushOnce(ctx context.Context, question protocol.InputRequest) (json.RawMessage, error) {
-	spelled, fields, err := p.preparePush(ctx, question)
-	if err != nil {
-		return nil, err
-	}
-	w, err := p.beginWaitingIn(ctx, roundFrom(ctx))
-	if err != nil {
-		return nil, err
-	}
-	defer w.end()
-	began := time.Now()
-	raw, err := p.push(&w.Context, spelled)
-	if err != nil {
-		return nil, err
-	}
-	return p.acceptPushed(ctx, question, fields, raw, time.Since(began))
-}
-
-// preparePush returns the question as it is put to the client, and its form if it
-// has one, or why it cannot be put. It is no part of the stack of a call that
-// waits.
+// refuseUnasked ends a call whose returned questions were not answered. It is not inlined,
+// because its variables would then be on the stack of every call that waits.
 //
 //go:noinline
-func (p *asker) preparePush(ctx context.Context, question protocol.InputRequest) (protocol.InputRequest, *form.Form, error) {
-	if err := (&protocol.InputRequiredResult{InputRequests: protocol.InputRequests{{Key: "question", Request: question}}}).Validate(); err != nil {
-		return nil, nil, &invalidPushError{err}
+func (r *run) refuseUnasked(ctx context.Context, asks *protocol.InputRequiredResult, err error) (protocol.Result, error) {
+	failed := PushFailed{Where: r.where, Err: err}
+	if len(asks.InputRequests) > 0 {
+		failed.Kind = asks.InputRequests[0].Request.Kind()
 	}
-	if err := p.checkPush(question); err != nil {
-		if !err.Missing.IsZero() {
-			p.observe(ctx, CapabilityRefused{p.where, err.Missing})
-		}
-		return nil, nil, err
+	r.observe(ctx, failed)
+	r.reportFlowEnd(ctx, EndFailed)
+	return r.answerRefusal(cannotAsk(err))
+}
+
+// pushAll puts all questions to the client at once and returns when all are answered, or any
+// of them has failed. It observes asked, if not nil, once the call may wait: a call that may
+// not has asked nothing.
+func (p *questioner) pushAll(
+	ctx context.Context, requests protocol.InputRequests, asked Event,
+) (protocol.InputResponses, error) {
+	if len(requests) == 0 {
+		p.observeIfAny(ctx, asked)
+		return protocol.InputResponses{}, nil
 	}
-	if err := p.checkPushedURL(ctx, question); err != nil {
-		return nil, nil, &invalidPushError{err}
-	}
-	fields, err := pushedForm(question)
+	w, err := p.beginWaiting(ctx)
 	if err != nil {
-		return nil, nil, &invalidPushError{err}
+		return nil, err
 	}
-	spelled, cannot := p.spellPush(question)
-	if cannot != nil {
-		return nil, nil, cannot
+	defer w.endWaiting()
+	p.observeIfAny(ctx, asked)
+	if len(requests) > 1 {
+		return p.pushSeveral(&w.Context, requests)
 	}
-	return spelled, fields, nil
+	answer, err := p.pushQuestion(&w.Context, requests[0].Request)
+	return answerOne(ctx, requests[0].Key, answer, err)
 }
 
-// checkPush returns why nothing of the kind can be pushed to the client, nil if it
-// can.
-func (p *asker) checkPush(question protocol.InputRequest) *PushError {
-	method := question.Kind().Method()
-	if !p.legacy() {
-		return &PushError{
-			Method: method, Cause: fmt.Sprintf("revision %s has no requests from server to client", p.call.Version),
-			client: fmt.Sprintf("nobody could be asked: the server puts this question over a session, which connections of revision %s do not have; "+
-				"call again from a client of revision 2025-11-25, or tell whoever runs the server", p.call.Version),
-		}
-	}
-	if p.call.Push == nil {
-		return &PushError{
-			Method: method, Cause: "this connection cannot carry questions to the client",
-			client: "nobody could be asked: this connection cannot carry questions to the client; call again over one that keeps a session",
-		}
-	}
-	return missingPush(method, p.call.Capabilities.Missing(question))
-}
-
-// spellPush is spell for a question that is pushed.
-func (p *asker) spellPush(question protocol.InputRequest) (protocol.InputRequest, *PushError) {
-	spelled, err := p.spell(question)
-	if err != nil {
-		return nil, &PushError{
-			Method: question.Kind().Method(), Cause: err.Error(),
-			client: fmt.Sprintf("nobody could be asked: %v; call again from a client of a newer revision", err),
-		}
-	}
-	return spelled, nil
-}
-
-// missingPush returns the error for a client that lacks capabilities, nil for one
-// that lacks none.
-func missingPush(method string, missing protocol.ClientCapabilities) *PushError {
-	if missing.IsZero() {
-		return nil
-	}
-	return &PushError{Method: method, Cause: "the client does not support: " + missing.String(), Missing: missing, client: missingText(missing)}
-}
-
-// missingText tells a client what it would have to support.
-func missingText(missing protocol.ClientCapabilities) string {
-	return "the client does not support: " + missing.String() + ", so nobody could be asked; call again from a client that does"
-}
-
-// acceptPushed checks an answer, and tells the observer of it. It is no part of
-// the stack of a call that waits.
+// answerOne returns the answer to the one question that was asked under ctx, or why there is
+// none. It is not inlined, for the stack of calls that wait.
 //
 //go:noinline
-func (p *asker) acceptPushed(ctx context.Context, question protocol.InputRequest, fields *form.Form, raw json.RawMessage, waited time.Duration) (json.RawMessage, error) {
-	p.reportPushed(ctx, question, fields, raw, waited)
-	if fields == nil {
-		if _, _, err := interpret(question.Kind(), raw); err != nil {
-			return nil, &AnswerError{err}
+func answerOne(ctx context.Context, key string, answer json.RawMessage, err error) (protocol.InputResponses, error) {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, waiting.ErrClosing) {
+		return nil, cause
+	}
+	if err != nil {
+		return nil, fmt.Errorf("question %q: %w", key, err)
+	}
+	return protocol.InputResponses{{Key: key, Result: answer}}, nil
+}
+
+// pushSeveral pushes each question on a goroutine of its own. When one fails it withdraws the
+// others by cancelling ctx, of which theirs are children.
+func (p *questioner) pushSeveral(ctx *lazyctx.Context, requests protocol.InputRequests) (protocol.InputResponses, error) {
+	responses := make(protocol.InputResponses, len(requests))
+	var legs sync.WaitGroup
+	for i, q := range requests {
+		legs.Go(func() {
+			one := &lazyctx.Context{}
+			one.Init(ctx)
+			defer one.Cancel(nil)
+			answer, err := p.pushQuestion(one, q.Request)
+			if err != nil {
+				ctx.Cancel(fmt.Errorf("question %q: %w", q.Key, err))
+				return
+			}
+			responses[i] = protocol.KeyedResponse{Key: q.Key, Result: answer}
+		})
+	}
+	legs.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	return responses, nil
+}
+
+var errHumanTimeout = errors.New("nobody answered in time")
+
+// pushQuestion pushes one question and waits for the answer. ctx is the question's own: the
+// timer cancels it. Progress of the client on the question restarts the timer, at most until
+// the flow ends.
+func (p *questioner) pushQuestion(ctx *lazyctx.Context, question protocol.InputRequest) (json.RawMessage, error) {
+	timer := time.AfterFunc(p.questionTimeout(), func() { ctx.Cancel(errHumanTimeout) })
+	defer timer.Stop()
+	answer, err := p.call.Push.Push(ctx, question, func() { timer.Reset(p.questionTimeout()) })
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+		if errors.Is(err, waiting.ErrClosing) {
+			err = waiting.ErrClosing // in words for the caller
 		}
-		return raw, nil
+		return nil, err
 	}
-	accepted, err := acceptForm(fields, raw)
-	if invalid, ok := errors.AsType[*AnswerError](err); ok {
-		fault := fields.Explain(invalid.Err)
-		p.observe(ctx, AnswerInvalid{Where: p.where, Field: fault.Field, Rule: Rule(fault.Rule)})
-	}
-	return accepted, err
+	return answer, err
 }
 
-// reportPushed tells the observer what a person decided on a question without a
-// key. Of an answer that cannot be read nothing is known.
-func (p *asker) reportPushed(ctx context.Context, question protocol.InputRequest, fields *form.Form, raw json.RawMessage, waited time.Duration) {
-	if p.funnel.silent {
-		return
+// questionTimeout returns how long a question may wait from now on: HumanTimeout, or until the
+// flow ends if that is sooner.
+func (p *questioner) questionTimeout() time.Duration {
+	limit := p.funnel.opts.HumanTimeout
+	if p.until.IsZero() {
+		return limit
 	}
-	outcome, _, err := interpret(question.Kind(), raw)
-	if err != nil {
-		return
-	}
-	q := Question{request: question, form: fields}
-	m, err := q.marked()
-	if err != nil {
-		return
-	}
-	p.reportAnswered(ctx, &asked{kind: question.Kind(), digest: q.digest(), mark: m}, outcome, waited)
+	return min(limit, time.Until(p.until))
 }
 
-// checkPushedURL refuses a visit to a URL that must not be sent. A question that
-// is pushed has no key, so the refusal names the elicitation, if that has an id.
-func (p *asker) checkPushedURL(ctx context.Context, question protocol.InputRequest) error {
-	visit, ok := question.(*protocol.ElicitURL)
-	if !ok {
+// waitFor returns after d, or earlier with the cause if ctx ends.
+func waitFor(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
 		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	refusal := p.funnel.allowURL().RefuseAny([]*protocol.ElicitURL{visit})
-	if refusal == nil {
-		return nil
-	}
-	p.observe(ctx, ServerBug{p.where, refusal})
-	return refusal.Wire()
 }
 
-// pushedForm reads the form of a question, nil if it has none.
-func pushedForm(question protocol.InputRequest) (*form.Form, error) {
-	q, ok := question.(*protocol.ElicitForm)
-	if !ok {
-		return nil, nil
+// cannotAsk returns the refusal for a question that was not answered. What the client itself
+// said is repeated to it; other errors are not, because they may tell of the server.
+func cannotAsk(err error) *refusal {
+	if errors.Is(err, waiting.ErrClosing) {
+		return &refusal{text: waiting.ErrClosing.Error(), wire: waiting.RefuseClosing()}
 	}
-	return form.ParsePeer(q.Schema)
-}
-
-// acceptForm checks and completes the content of an accepted form.
-func acceptForm(fields *form.Form, raw json.RawMessage) (json.RawMessage, error) {
-	result, err := protocol.DecodeElicitResult(raw)
-	if err != nil {
-		return nil, &AnswerError{err}
+	if busy, ok := errors.AsType[*waitRefusedError](err); ok {
+		return &refusal{wire: busy.wire, always: true}
 	}
-	if result.Action != protocol.ActionAccept {
-		return raw, nil
+	if bad, ok := errors.AsType[*urlrule.Refusal](err); ok {
+		return &refusal{wire: bad.Wire(), always: true} // the server's mistake, wherever the URL came from
 	}
-	content := result.Content
-	if content == nil {
-		content = json.RawMessage("{}")
+	if cannot, ok := errors.AsType[*PushError](err); ok && cannot.client != "" {
+		return &refusal{code: protocol.CodeCannotAsk, text: cannot.client}
 	}
-	if result.Content, err = fields.Accept(content); err != nil {
-		return nil, &AnswerError{err}
+	text := "the client could not be asked; start the call again when it can be"
+	if e, ok := protocol.AsError(err); ok {
+		text = "the client could not answer: " + e.Message + "; start the call again when it can"
+	} else if errors.Is(err, errHumanTimeout) {
+		text = errHumanTimeout.Error() + "; start the call again when somebody can answer"
 	}
-	return jsonx.Marshal(result)
+	return &refusal{code: protocol.CodeFlowEnded, text: text}
 }

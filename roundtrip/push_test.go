@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,236 +16,729 @@ import (
 	"github.com/rondo-mcp/rondo/roundtrip"
 )
 
-const planSchema = `{"type":"object","properties":{"region":{"type":"string","enum":["eu","us"]},"size":{"type":"integer","default":3}},"required":["region"]}`
-
-// TestPush asks outside of rounds; content is checked and completed as there.
-func TestPush(t *testing.T) {
+// TestReturnedQuestionsTakeThreeRounds takes three rounds in each family.
+// That nothing of the modern wire goes out is held
+// against the published schema by the client.
+func TestReturnedQuestionsTakeThreeRounds(t *testing.T) {
 	for _, v := range []protocol.Version{protocol.V20250618, protocol.V20251125} {
-		for _, tc := range []struct{ name, answer, want, fails string }{
-			{"accepted", `{"action":"accept","content":{"region":"eu"}}`, `{"action":"accept","content":{"region":"eu","size":3}}`, ""},
-			{"declined", `{"action":"decline"}`, `{"action":"decline"}`, ""},
-			{"cancelled", `{"action":"cancel"}`, `{"action":"cancel"}`, ""},
-			{"not a choice", `{"action":"accept","content":{"region":"mars"}}`, "", "region"},
-			{"without content", `{"action":"accept"}`, "", "region"},
-			{"no answer", `{}`, "", "action"},
-		} {
-			t.Run(string(v)+" "+tc.name, func(t *testing.T) {
-				c, h := newLegacy(t, v, roundtrip.Options{}, nil)
-				h.answer = says(tc.answer)
-				raw, err := c.funnel.Push(t.Context(), c.call, &protocol.ElicitForm{Message: "?", Schema: json.RawMessage(planSchema)})
-				if tc.fails != "" {
-					if _, ok := errors.AsType[*roundtrip.AnswerError](err); !ok {
-						t.Fatalf("got %s, %v, want an AnswerError", raw, err)
+		for _, method := range families {
+			t.Run(string(v)+" "+method, func(t *testing.T) {
+				c, h := newLegacy(t, v, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+					n := roundtrip.Number(ctx)
+					if n > 3 {
+						for i := 1; i < n; i++ {
+							if got, ok := roundtrip.AcceptedContent[Confirmation](ctx, fmt.Sprint("q", i)); !ok || got.Reason != "now" {
+								t.Errorf("answer %d: %+v, %v", i, got, ok)
+							}
+						}
+						return completes(method)
 					}
-					contains(t, err.Error(), tc.fails)
-					return
+					return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
+				})
+				c.call.Method = method
+				if _, err := c.send(); err != nil {
+					t.Fatal(err)
 				}
-				if err != nil || string(raw) != tc.want {
-					t.Errorf("got %s, %v, want %s", raw, err, tc.want)
+				if h.traffic() != 3 || c.runs != 4 {
+					t.Errorf("%d questions in %d runs, want 3 in 4", h.traffic(), c.runs)
+				}
+				if end := one[roundtrip.FlowEnded](t, c.events); end.How != roundtrip.EndComplete || end.Legs != 4 {
+					t.Errorf("end %+v", end)
 				}
 			})
 		}
 	}
 }
 
-// TestPushCannot fails before any traffic, with a type that tells why.
-func TestPushCannot(t *testing.T) {
-	form := &protocol.ElicitForm{Message: "?", Schema: json.RawMessage(planSchema)}
+// TestLegacyAllKinds asks everything at once.
+func TestLegacyAllKinds(t *testing.T) {
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		form := roundtrip.Answer[Confirmation](ctx, "form")
+		if form.Outcome == roundtrip.Missing {
+			return ask(
+				roundtrip.Elicit[Confirmation]("form", "Why?"),
+				roundtrip.ElicitURL("url", "Sign in", "https://id.example"),
+				roundtrip.CreateMessage("model", &protocol.CreateMessage{MaxTokens: 5, Messages: []protocol.SamplingMessage{
+					{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "Capital?"}}}}}),
+				roundtrip.ListRoots("roots"))
+		}
+		message, _ := roundtrip.Sampled(ctx, "model")
+		roots, _ := roundtrip.Roots(ctx, "roots")
+		return say(fmt.Sprint(form.Content.Reason, roundtrip.Visited(ctx, "url"), message.Model, len(roots)))
+	})
+	if got, want := c.done(), "nowacceptedm1"; got != want || h.traffic() != 4 {
+		t.Errorf("got %q after %d questions, want %q after 4", got, h.traffic(), want)
+	}
+}
+
+// TestPushedURLsHaveAnElicitationID: revision 2025-11-25 requires one, which
+// rivals forget. The author's own is kept.
+func TestPushedURLsHaveAnElicitationID(t *testing.T) {
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Visited(ctx, "c") != roundtrip.Missing {
+			return say("done")
+		}
+		return &protocol.InputRequiredResult{InputRequests: protocol.InputRequests{
+			{Key: "a", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/a"}},
+			{Key: "b", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/b"}},
+			{Key: "c", Request: &protocol.ElicitURL{Message: "m", URL: "https://id.example/c", ElicitationID: "mine"}},
+		}}, nil
+	})
+	if got := c.done(); got != "done" {
+		t.Fatal(got)
+	}
+	ids := map[string]string{}
+	for _, q := range h.asked {
+		ids[q.(*protocol.ElicitURL).URL] = q.(*protocol.ElicitURL).ElicitationID
+	}
+	a, b := ids["https://id.example/a"], ids["https://id.example/b"]
+	if len(a) < 16 || len(b) < 16 || a == b || ids["https://id.example/c"] != "mine" {
+		t.Errorf("ids %v, want two that cannot be guessed and the author's", ids)
+	}
+}
+
+// TestStateOnlyRoundsArePaced comes back after a pause, without traffic.
+func TestStateOnlyRoundsArePaced(t *testing.T) {
+	for _, push := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+				n, _ := roundtrip.State[int](ctx)
+				if n == 3 {
+					return say("done")
+				}
+				return ask(roundtrip.WithState(n + 1))
+			})
+			if !push {
+				c.call.Push = nil // nothing is asked, so nothing is needed
+			}
+			start := time.Now()
+			if got := c.done(); got != "done" || h.traffic() != 0 {
+				t.Errorf("got %q after %d questions", got, h.traffic())
+			}
+			if took := time.Since(start); took != 750*time.Millisecond {
+				t.Errorf("three rounds took %v, want 250 ms each", took)
+			}
+		})
+	}
+}
+
+// TestLegacyGateComesBeforeTraffic runs often: a gate for each leg of a
+// fan-out shows a sibling now and then.
+func TestLegacyGateComesBeforeTraffic(t *testing.T) {
+	for range 200 {
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
+			return ask(
+				roundtrip.Elicit[Confirmation]("confirm", "Sure?"),
+				roundtrip.ListRoots("roots"),
+				roundtrip.ElicitURL("login", "Sign in", "https://id.example"))
+		})
+		c.call.Capabilities = protocol.ClientCapabilities{Elicitation: &protocol.ElicitationCapability{Form: true}}
+		contains(t, c.done(), "error: ", "elicitation.url", "roots")
+		if h.traffic() != 0 {
+			t.Fatalf("%d questions were shown", h.traffic())
+		}
+		one[roundtrip.CapabilityRefused](t, c.events)
+	}
+}
+
+// TestLegacyRefusalsAreOfTheFamily: what cannot be asked is said in the manner of the
+// family, not always a protocol error, and nobody is asked.
+func TestLegacyRefusalsAreOfTheFamily(t *testing.T) {
+	question := func(context.Context) (protocol.Result, error) {
+		return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
+	}
+	for _, method := range families {
+		for _, tc := range []struct {
+			name   string
+			opts   roundtrip.Options
+			change func(*client)
+			words  string
+		}{
+			{"no capability", roundtrip.Options{}, func(c *client) { c.call.Capabilities = protocol.ClientCapabilities{} }, "elicitation"},
+			{"no session", roundtrip.Options{}, func(c *client) { c.call.Push = nil }, "session"},
+			{"shim off", roundtrip.Options{RefuseLegacy: true}, func(*client) {}, "2026-07-28"},
+			{"2025-03-26", roundtrip.Options{}, func(c *client) { c.call.Version = protocol.V20250326 }, "2025-03-26 has no elicitation"},
+			{"2024-11-05", roundtrip.Options{}, func(c *client) { c.call.Version = protocol.V20241105 }, "2024-11-05 has no elicitation"},
+		} {
+			t.Run(method+" "+tc.name, func(t *testing.T) {
+				c, h := newLegacy(t, protocol.V20251125, tc.opts, question)
+				c.call.Method = method
+				tc.change(c)
+				c.refused(protocol.CodeCannotAsk, tc.words)
+				if h.traffic() != 0 {
+					t.Errorf("%d questions were shown", h.traffic())
+				}
+				if bugs := all[roundtrip.ServerBug](c.events); (len(bugs) == 1) != tc.opts.RefuseLegacy {
+					t.Errorf("bugs %v; only a shim that is off is one", bugs)
+				}
+			})
+		}
+	}
+}
+
+// TestNeitherQuestionsNorStateIsABug: neither questions nor state is a mistake of the
+// server, as on the modern wire.
+func TestNeitherQuestionsNorStateIsABug(t *testing.T) {
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, returns(&protocol.InputRequiredResult{}, nil))
+	contains(t, c.bug(), "at least one")
+	if h.traffic() != 0 {
+		t.Error("something was asked")
+	}
+}
+
+// TestPushedQuestionsTimeOut end after ten minutes.
+func TestPushedQuestionsTimeOut(t *testing.T) {
+	for _, method := range families {
+		for _, tc := range []struct {
+			opts roundtrip.Options
+			want time.Duration
+		}{{roundtrip.Options{}, 10 * time.Minute}, {roundtrip.Options{HumanTimeout: time.Second}, time.Second}} {
+			synctest.Test(t, func(t *testing.T) {
+				c, h := newLegacy(t, protocol.V20251125, tc.opts, func(context.Context) (protocol.Result, error) {
+					return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"), roundtrip.ListRoots("roots"))
+				})
+				h.answer = silent
+				c.call.Method = method
+				start := time.Now()
+				c.refused(protocol.CodeFlowEnded, `nobody answered in time`)
+				if took := time.Since(start); took != tc.want || h.withdrawn != 2 {
+					t.Errorf("ended after %v with %d withdrawn, want %v and both", took, h.withdrawn, tc.want)
+				}
+			})
+		}
+	}
+}
+
+// TestLegacyProgressExtends: somebody who is at it gets more time, each leg for
+// itself, but not for ever.
+func TestLegacyProgressExtends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, asksOnce)
+		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+			for range 5 {
+				time.Sleep(9 * time.Minute)
+				extend()
+			}
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			return willing(ctx, q, extend)
+		}
+		if got := c.done(); got != "now" {
+			t.Error(got)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, asksOnce)
+		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+			for ctx.Err() == nil {
+				time.Sleep(5 * time.Minute)
+				extend()
+			}
+			return nil, context.Cause(ctx)
+		}
+		start := time.Now()
+		contains(t, c.done(), "error: ", "nobody answered in time")
+		if took := time.Since(start); took > roundtrip.DefaultFlowTTL+5*time.Minute {
+			t.Errorf("a client that only reports progress held the call for %v", took)
+		}
+	})
+}
+
+// asksOnce asks for a reason and says it.
+func asksOnce(ctx context.Context) (protocol.Result, error) {
+	switch reply := roundtrip.Answer[Confirmation](ctx, "confirm"); reply.Outcome {
+	case roundtrip.Missing, roundtrip.Invalid:
+		return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
+	case roundtrip.Accepted:
+		return say(reply.Content.Reason)
+	default:
+		return say(reply.Outcome.String())
+	}
+}
+
+// nags only looks for consent.
+func nags(ctx context.Context) (protocol.Result, error) {
+	if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "confirm"); ok {
+		return say("done")
+	}
+	return ask(roundtrip.Elicit[Confirmation]("confirm", "Sure?"))
+}
+
+func TestLegacyRefusingPeople(t *testing.T) {
 	for _, tc := range []struct {
-		name   string
-		change func(*roundtrip.Call)
-		q      protocol.InputRequest
-		words  string
+		name, answer string
+		handler      roundtrip.Handler
+		want         string
+		asked        int
 	}{
-		{"modern", func(c *roundtrip.Call) { c.Version = protocol.V20260728 }, form, "InputRequired"},
-		{"no session", func(c *roundtrip.Call) { c.Push = nil }, form, "InputRequired"},
-		{"no capability", func(c *roundtrip.Call) { c.Capabilities = protocol.ClientCapabilities{} }, form, "elicitation"},
-		{"no elicitation", func(c *roundtrip.Call) { c.Version = protocol.V20250326 }, form, "2025-03-26"},
-		{"no URLs", func(c *roundtrip.Call) { c.Version = protocol.V20250618 }, &protocol.ElicitURL{URL: "https://id.example"}, "URL"},
+		{"declined", declined, asksOnce, "declined", 1},
+		{"cancelled", cancelled, asksOnce, "cancelled", 1},
+		{"declined, and nagged", declined, nags, "error: declined: confirm", 1},
+		{"cancelled, and nagged", cancelled, nags, "error: cancelled: confirm", 1},
+		{"content that does not fit", `{"action":"accept","content":{"reason":"x"}}`, asksOnce, "error: not asking again: 3 answers to \"confirm\" were not valid, the last because of the rule \"length\": Reason must have at least 2 characters", 3},
+		{"an answer of no shape", `{"action":"perhaps"}`, asksOnce, "error: the client keeps sending answers that cannot be used: it loses the requestState that belongs to them, or their shape is wrong; not asking again", 2},
+		{"null", `null`, asksOnce, "error: the client keeps sending answers that cannot be used: it loses the requestState that belongs to them, or their shape is wrong; not asking again", 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
-			tc.change(&c.call)
-			_, err := c.funnel.Push(t.Context(), c.call, tc.q)
-			e, ok := errors.AsType[*roundtrip.PushError](err)
-			if !ok || e.Method != protocol.MethodElicit || h.traffic() != 0 {
-				t.Fatalf("got %v after %d questions, want a PushError", err, h.traffic())
-			}
-			contains(t, err.Error(), tc.words)
-			if e.Missing.IsZero() != (tc.name != "no capability") {
-				t.Errorf("missing %s", e.Missing)
+			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, tc.handler)
+			h.answer = says(tc.answer)
+			if got := c.done(); got != tc.want || h.traffic() != tc.asked {
+				t.Errorf("got %q after %d questions, want %q after %d", got, h.traffic(), tc.want, tc.asked)
 			}
 		})
 	}
-	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
-	for _, q := range []protocol.InputRequest{nil, (*protocol.ElicitForm)(nil), &protocol.ElicitForm{Schema: json.RawMessage(`[]`)}} {
-		if _, err := c.funnel.Push(t.Context(), c.call, q); err == nil {
-			t.Errorf("question %#v was asked", q)
-		}
-	}
 }
 
-// TestPushEnds with what the client says, with its context, and in time.
-func TestPushEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
-		h.answer = silent
-		start := time.Now()
-		if _, err := c.funnel.Push(t.Context(), c.call, &protocol.ListRoots{}); err == nil || time.Since(start) != roundtrip.DefaultHumanTimeout {
-			t.Errorf("got %v after %v", err, time.Since(start))
-		}
-		ctx, cancel := context.WithCancelCause(t.Context())
-		cause := errors.New("over")
-		cancel(cause)
-		if _, err := c.funnel.Push(ctx, c.call, &protocol.ListRoots{}); !errors.Is(err, cause) {
-			t.Errorf("got %v, want the cause of the context", err)
-		}
-		h.answer = func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
-			return nil, protocol.Errorf(7, "no")
-		}
-		if _, err := c.funnel.Push(t.Context(), c.call, &protocol.ListRoots{}); err == nil || err.Error() != "no (code 7)" {
-			t.Errorf("got %v", err)
-		}
+// TestLegacySiblings: the first leg that fails withdraws the others.
+func TestLegacySiblings(t *testing.T) {
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
+		return ask(roundtrip.Elicit[Confirmation]("a", "?"), roundtrip.ListRoots("b"), roundtrip.ElicitURL("c", "?", "https://id.example"))
 	})
-}
-
-// A question that a goroutine of a handler pushes ends with the run of the handler,
-// whoever ends that.
-func TestAPushedQuestionEndsWithItsRun(t *testing.T) {
-	for name, end := range map[string]func(push func() error, cancel func()){
-		"the handler returns":      func(func() error, func()) {},
-		"another question fails":   func(push func() error, _ func()) { _ = push() },
-		"the request is cancelled": func(_ func() error, cancel func()) { cancel() },
-		"the flow takes too long":  func(func() error, func()) { time.Sleep(time.Minute) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ended := make(chan error, 1)
-				isOver := func(when string) {
-					t.Helper()
-					synctest.Wait()
-					select {
-					case err := <-ended:
-						if err == nil {
-							t.Error("the question was answered")
-						}
-					default:
-						t.Errorf("the question is open %s", when)
-					}
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{FlowTTL: time.Minute}, nil)
-				h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
-					if h.traffic() > 1 {
-						return nil, protocol.Errorf(7, "no")
-					}
-					return silent(ctx, q, extend)
-				}
-				_, _ = c.funnel.Do(ctx, c.call, func(ctx context.Context) (protocol.Result, error) {
-					push := func() error {
-						_, err := c.funnel.Push(ctx, c.call, &protocol.ListRoots{})
-						return err
-					}
-					go func() { ended <- push() }()
-					synctest.Wait()
-					end(push, cancel)
-					if name != "the handler returns" {
-						isOver("while the handler runs")
-					}
-					return say("done")
-				})
-				if name == "the handler returns" {
-					isOver("after the handler")
-				}
-			})
-		})
-	}
-}
-
-// A question that is pushed beside one that ends the run, to be asked in the next, ends
-// at once, as the context that it was asked under does: a handler that waits for both
-// would wait for the person, who may not know of it.
-func TestAPushedQuestionEndsWhenItsRunIsSuspended(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{ReplayOnLegacy: true}, nil)
-		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
-			if q.Kind() == protocol.KindElicitForm {
-				return nil, protocol.Errorf(7, "no") // ends the call
-			}
+	waiting := make(chan struct{}, 2)
+	h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+		if q.Kind() != protocol.KindListRoots {
+			waiting <- struct{}{}
 			return silent(ctx, q, extend)
 		}
-		_, _ = c.funnel.Do(t.Context(), c.call, func(ctx context.Context) (protocol.Result, error) {
-			ended := make(chan error, 1)
-			go func() {
-				_, err := c.funnel.TryPush(ctx, c.call, &protocol.ListRoots{})
-				ended <- err
-			}()
-			synctest.Wait()
-			asked := time.Now()
-			_, suspended := reasonOf(ctx, "why")
-			if err := <-ended; !errors.Is(err, roundtrip.ErrPending) {
-				t.Errorf("the pushed question ended with %v, want ErrPending", err)
-			}
-			if waited := time.Since(asked); waited > 0 {
-				t.Errorf("the pushed question stayed open for %s", waited)
-			}
-			return nil, suspended
-		})
-	})
+		<-waiting
+		<-waiting
+		return nil, protocol.Errorf(-1, "roots are private")
+	}
+	contains(t, c.done(), "error: ", "roots are private")
+	if h.withdrawn != 2 {
+		t.Errorf("%d withdrawn, want 2", h.withdrawn)
+	}
 }
 
-// observeFunc is a function that is an observer.
-type observeFunc func(context.Context, roundtrip.Event)
+// TestLegacyClientErrors: what a client says is repeated, what failed beneath
+// is not.
+func TestLegacyClientErrors(t *testing.T) {
+	for _, method := range families {
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, asksOnce)
+		c.call.Method = method
+		h.answer = func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
+			return nil, protocol.Errorf(-32602, "no such mode")
+		}
+		c.refused(protocol.CodeFlowEnded, "no such mode")
 
-func (f observeFunc) Observe(ctx context.Context, e roundtrip.Event) { f(ctx, e) }
+		c, h = newLegacy(t, protocol.V20251125, roundtrip.Options{}, asksOnce)
+		c.call.Method = method
+		h.answer = func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
+			return nil, errors.New("secret address 10.0.0.1")
+		}
+		c.refused(protocol.CodeFlowEnded, "could not be asked")
+		if text := fmt.Sprint(c.asked); strings.Contains(text, "10.0.0.1") {
+			t.Error("a failure beneath leaks")
+		}
+	}
+}
 
-// Whoever is told of a question by a client or an observer finds the id of the request in
-// the context, as handlers do.
-func TestTheContextOfAQuestionNamesItsRequest(t *testing.T) {
-	for name, ask := range map[string]func(context.Context, *client) error{
-		"pushed": func(ctx context.Context, c *client) error {
-			_, err := c.funnel.Push(ctx, c.call, &protocol.ListRoots{})
-			return err
-		},
-		"asked": func(ctx context.Context, _ *client) error {
-			_, err := reasonOf(ctx, "why")
-			return err
-		},
+// TestLegacyEndOfCall: when the call is cancelled so are its questions.
+func TestLegacyEndOfCall(t *testing.T) {
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, asksOnce)
+	ctx, cancel := context.WithCancel(t.Context())
+	h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+		cancel()
+		return silent(ctx, q, extend)
+	}
+	result, err := c.funnel.Do(ctx, c.call, c.handler)
+	if err != nil || !strings.HasPrefix(show(result), "error: ") || h.withdrawn != 1 {
+		t.Errorf("got %s, %v with %d withdrawn", show(result), err, h.withdrawn)
+	}
+}
+
+func TestLegacyRoundCap(t *testing.T) {
+	for _, tc := range []struct {
+		opts roundtrip.Options
+		want int
+	}{{roundtrip.Options{}, 8}, {roundtrip.Options{MaxRounds: 2}, 2}, {roundtrip.Options{Plain: true}, 8}, {roundtrip.Options{Plain: true, MaxRounds: 3}, 3}} {
+		n := 0
+		c, h := newLegacy(t, protocol.V20251125, tc.opts, func(context.Context) (protocol.Result, error) {
+			n++
+			return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
+		})
+		contains(t, c.done(), fmt.Sprintf("error: gave up after %d rounds", tc.want), fmt.Sprint("q", tc.want+1))
+		if h.traffic() != tc.want || n != tc.want+1 {
+			t.Errorf("%d questions in %d runs, want %d", h.traffic(), n, tc.want)
+		}
+	}
+}
+
+// TestLegacyPlain reads its answers and its own state.
+func TestLegacyPlain(t *testing.T) {
+	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Plain: true}, func(ctx context.Context) (protocol.Result, error) {
+		if text, ok := roundtrip.ReceivedState(ctx).Text(); ok {
+			reply := roundtrip.Answer[Confirmation](ctx, "confirm")
+			return say(text + " " + reply.Content.Reason)
+		}
+		return ask(roundtrip.Elicit[Confirmation]("confirm", "?"), roundtrip.PlainState("mine"))
+	})
+	if got := c.done(); got != "mine now" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestLegacyStateStays: the state of a call does not leave it, so nothing seals
+// it; that of a Sealer which is far away would cost a round trip each time. All
+// else is as if the client had carried it.
+func TestLegacyStateStays(t *testing.T) {
+	unused := &fakeSealer{
+		seal: func([]byte) (string, error) { t.Error("sealed"); return "x", nil },
+		open: func(string) ([]byte, error) { t.Error("opened"); return nil, nil },
+	}
+	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Sealer: unused}, func(ctx context.Context) (protocol.Result, error) {
+		n := roundtrip.Number(ctx)
+		if kept, _ := roundtrip.State[int](ctx); kept != n-1 {
+			t.Errorf("round %d has the state of round %d", n, kept)
+		}
+		if n <= 3 {
+			return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"), roundtrip.WithState(n))
+		}
+		return say("done")
+	})
+	if got := c.done(); got != "done" {
+		t.Errorf("got %q", got)
+	}
+	resumed := all[roundtrip.Resumed](c.events)
+	if len(resumed) != 3 || resumed[0].Flow == "" || resumed[2].Flow != resumed[0].Flow || resumed[0].StateBytes != 0 {
+		t.Errorf("resumed %+v, want one flow three times", resumed)
+	}
+}
+
+// TestLegacyStateIsLimited like one that a client would carry, to within what
+// keys have names for.
+func TestLegacyStateIsLimited(t *testing.T) {
+	keeps := func(bytes int) func(context.Context) (protocol.Result, error) {
+		return func(ctx context.Context) (protocol.Result, error) {
+			if roundtrip.Number(ctx) == 1 {
+				return ask(roundtrip.Elicit[Confirmation]("q", "?"), roundtrip.WithState(strings.Repeat("x", bytes)))
+			}
+			return say("done")
+		}
+	}
+	for _, tc := range []struct {
+		name  string
+		opts  roundtrip.Options
+		bytes int
+		limit string // that it is over; empty: none
+	}{
+		{"fits", roundtrip.Options{}, 11_500, ""},
+		{"does not fit", roundtrip.Options{}, 12_300, "over the limit of 16384"},
+		{"fits a store", roundtrip.Options{StateStore: newShelf()}, 30_000, ""},
+		{"does not need the store", roundtrip.Options{StateStore: newShelf(), MaxStoredBytes: 4000}, 11_500, ""},
+		{"does not fit the store", roundtrip.Options{StateStore: newShelf(), MaxStoredBytes: 20_000}, 30_000, "over the limit of 20000"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			var id string
-			seen := map[string]bool{}
-			check := func(ctx context.Context, who string) {
-				seen[who] = true
-				if got := roundtrip.RequestID(ctx); id == "" || got != id {
-					t.Errorf("%s finds the id %q, want %q", who, got, id)
+		t.Run(tc.name, func(t *testing.T) {
+			for _, v := range []protocol.Version{protocol.V20260728, protocol.V20251125} {
+				c, _ := newLegacy(t, v, tc.opts, keeps(tc.bytes))
+				if tc.limit != "" {
+					contains(t, c.bug(), tc.limit, "WithState")
+					continue
 				}
-			}
-			observer := observeFunc(func(ctx context.Context, e roundtrip.Event) {
-				switch e.(type) {
-				case roundtrip.WaitBegan, roundtrip.WaitEnded, roundtrip.Answered:
-					check(ctx, fmt.Sprintf("%T", e))
+				if result, err := c.send(); err != nil {
+					t.Errorf("%s: %v, %v", v, show(result), err)
 				}
-			})
-			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{Observer: observer}, nil)
-			h.answer = func(ctx context.Context, q protocol.InputRequest, _ func()) (json.RawMessage, error) {
-				check(ctx, "the client")
-				if q.Kind() == protocol.KindListRoots {
-					return json.RawMessage(`{"roots":[]}`), nil
-				}
-				return json.RawMessage(form("because")), nil
-			}
-			_, err := c.funnel.Do(t.Context(), c.call, func(ctx context.Context) (protocol.Result, error) {
-				id = roundtrip.RequestID(ctx)
-				if err := ask(ctx, c); err != nil {
-					return nil, err
-				}
-				return say("done")
-			})
-			if err != nil || len(seen) < 3 {
-				t.Errorf("got %v, %v", seen, err)
 			}
 		})
 	}
+}
+
+// TestLegacyStateExpires while the person thinks.
+func TestLegacyStateExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
+			return ask(roundtrip.Elicit[Confirmation]("confirm", "?").ExpiresIn(time.Minute))
+		})
+		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+			time.Sleep(2 * time.Minute)
+			return willing(ctx, q, extend)
+		}
+		c.fails(protocol.CodeInvalidParams)
+		if r := one[roundtrip.StateRejected](t, c.events); r.Reason != roundtrip.ReasonExpired {
+			t.Errorf("reason %s", r.Reason)
+		}
+	})
+}
+
+// TestLegacyRestartForgetsEarlierRounds: a flow that starts over because its state has
+// expired begins at its first round, without the answers that came before.
+func TestLegacyRestartForgetsEarlierRounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rounds []string
+		opts := roundtrip.Options{RestartExpired: true}
+		c, h := newLegacy(t, protocol.V20251125, opts, func(ctx context.Context) (protocol.Result, error) {
+			first := roundtrip.Answer[Confirmation](ctx, "first").Outcome
+			second := roundtrip.Answer[Confirmation](ctx, "second").Outcome
+			third := roundtrip.Answer[Confirmation](ctx, "third").Outcome
+			rounds = append(rounds, fmt.Sprint(roundtrip.Number(ctx), " ", first, " ", second, " ", third))
+			switch {
+			case first != roundtrip.Accepted:
+				return ask(roundtrip.Elicit[Confirmation]("first", "?"))
+			case second != roundtrip.Accepted:
+				return ask(roundtrip.Elicit[Confirmation]("second", "?"))
+			case third != roundtrip.Accepted:
+				return ask(roundtrip.Elicit[Confirmation]("third", "?").ExpiresIn(time.Minute))
+			}
+			return say("done")
+		})
+		slow := true
+		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+			if len(h.asked) == 3 && slow {
+				slow = false
+				time.Sleep(2 * time.Minute)
+			}
+			return willing(ctx, q, extend)
+		}
+		if got := c.done(); got != "done" {
+			t.Fatal(got)
+		}
+		want := []string{
+			"1 missing missing missing", "2 accepted missing missing", "3 accepted accepted missing",
+			"1 missing missing missing", "2 accepted missing missing", "3 accepted accepted missing",
+			"4 accepted accepted accepted",
+		}
+		if !slices.Equal(rounds, want) {
+			t.Errorf("rounds %q, want %q", rounds, want)
+		}
+	})
+}
+
+// countingGuard counts what a guard is asked.
+type countingGuard struct {
+	roundtrip.Guard
+	claims, commits, releases int
+}
+
+func (g *countingGuard) Claim(ctx context.Context, id, owner string, fingerprint [32]byte, until time.Time) error {
+	g.claims++
+	return g.Guard.Claim(ctx, id, owner, fingerprint, until)
+}
+
+func (g *countingGuard) Commit(ctx context.Context, id string, outcome []byte) error {
+	g.commits++
+	return g.Guard.Commit(ctx, id, outcome)
+}
+
+func (g *countingGuard) Release(ctx context.Context, id string) error {
+	g.releases++
+	return g.Guard.Release(ctx, id)
+}
+
+// TestLegacyGuard: what does not leave the call is not there twice, so nobody
+// need be asked whether it is.
+func TestLegacyGuard(t *testing.T) {
+	guard := &countingGuard{Guard: roundtrip.NewMemoryGuard(0)}
+	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{Guard: guard}, func(ctx context.Context) (protocol.Result, error) {
+		switch n := roundtrip.Number(ctx); n {
+		case 1, 2:
+			return ask(roundtrip.Elicit[Confirmation](fmt.Sprint("q", n), "And?"))
+		case 3:
+			return ask(roundtrip.WithState("later"))
+		}
+		return say("done")
+	})
+	// Nor may a round without questions, which needs time, trouble it.
+	if got := c.done(); got != "done" || guard.claims != 0 || guard.commits != 0 || guard.releases != 0 {
+		t.Errorf("got %q; claims %d, commits %d, releases %d, want none", got, guard.claims, guard.commits, guard.releases)
+	}
+}
+
+// Plan has what revision 2025-06-18 spells otherwise.
+type Plan struct {
+	Region string  `json:"region" enum:"eu,us" enumTitles:"Europe,America" default:"us"`
+	Size   int     `json:"size,omitempty" default:"3"`
+	Backup bool    `json:"backup,omitempty" default:"true"`
+	Ratio  float64 `json:"ratio,omitempty"`
+}
+
+// Tags need a choice of several.
+type Tags struct {
+	Tags []string `json:"tags" enum:"a,b"`
+}
+
+// TestFormsAreDowngradedTo20250618 sends what that revision has, and fills in the
+// defaults that it has not.
+func TestFormsAreDowngradedTo20250618(t *testing.T) {
+	c, h := newLegacy(t, protocol.V20250618, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		plan, ok := roundtrip.AcceptedContent[Plan](ctx, "plan")
+		if !ok {
+			return ask(roundtrip.Elicit[Plan]("plan", "Which?"))
+		}
+		return say(fmt.Sprintf("%+v", plan))
+	})
+	h.answer = says(`{"action":"accept","content":{"region":"eu"}}`)
+	if got, want := c.done(), "{Region:eu Size:3 Backup:true Ratio:0}"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	wire := h.wire[0]
+	contains(t, wire, `"enum":["eu","us"]`, `"enumNames":["Europe","America"]`, `"default":true`)
+	for _, word := range []string{`"mode"`, "oneOf", `"default":"us"`, `"default":3`} {
+		if strings.Contains(wire, word) {
+			t.Errorf("revision 2025-06-18 has no %s: %s", word, wire)
+		}
+	}
+}
+
+// TestQuestionsThatARevisionCannotCarry refuses before anybody is asked.
+func TestQuestionsThatARevisionCannotCarry(t *testing.T) {
+	sampling := func(change func(*protocol.CreateMessage)) roundtrip.Item {
+		m := &protocol.CreateMessage{MaxTokens: 1, Messages: []protocol.SamplingMessage{
+			{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}
+		change(m)
+		return roundtrip.CreateMessage("s", m)
+	}
+	tools := sampling(func(m *protocol.CreateMessage) { m.ToolChoice = &protocol.ToolChoice{Mode: "auto"} })
+	blocks := sampling(func(m *protocol.CreateMessage) {
+		m.Messages[0].Content = append(m.Messages[0].Content, m.Messages[0].Content[0])
+	})
+	audio := sampling(func(m *protocol.CreateMessage) {
+		m.Messages[0].Content = []protocol.Content{&protocol.AudioContent{Data: []byte{1}, MIMEType: "audio/wav"}}
+	})
+	for _, tc := range []struct {
+		name  string
+		v     protocol.Version
+		item  roundtrip.Item
+		words string
+	}{
+		{"several choices", protocol.V20250618, roundtrip.Elicit[Tags]("tags", "?"), "tags"},
+		{"URL", protocol.V20250618, roundtrip.ElicitURL("u", "?", "https://id.example"), "visit"},
+		{"URL", protocol.V20250326, roundtrip.ElicitURL("u", "?", "https://id.example"), "visit"},
+		{"tools", protocol.V20250618, tools, "tools"},
+		{"blocks", protocol.V20250618, blocks, "one block"},
+		{"audio", protocol.V20241105, audio, "audio"},
+	} {
+		t.Run(tc.name+" "+string(tc.v), func(t *testing.T) {
+			c, h := newLegacy(t, tc.v, roundtrip.Options{}, func(context.Context) (protocol.Result, error) {
+				return ask(roundtrip.ListRoots("first"), tc.item)
+			})
+			c.refused(protocol.CodeCannotAsk, tc.words)
+			if h.traffic() != 0 {
+				t.Errorf("%d questions were shown", h.traffic())
+			}
+		})
+	}
+	c, h := newLegacy(t, protocol.V20250326, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if _, ok := roundtrip.Sampled(ctx, "s"); ok {
+			return say("done")
+		}
+		return ask(audio)
+	})
+	if got := c.done(); got != "done" || h.traffic() != 1 {
+		t.Errorf("audio in 2025-03-26: got %q", got)
+	}
+}
+
+// TestLegacyOldestRevisions have sampling and roots.
+func TestLegacyOldestRevisions(t *testing.T) {
+	for _, v := range []protocol.Version{protocol.V20241105, protocol.V20250326} {
+		c, h := newLegacy(t, v, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+			if roots, ok := roundtrip.Roots(ctx, "roots"); ok {
+				message, _ := roundtrip.Sampled(ctx, "model")
+				return say(roots[0].URI + " " + message.Model)
+			}
+			return ask(roundtrip.ListRoots("roots"), roundtrip.CreateMessage("model", &protocol.CreateMessage{
+				MaxTokens: 5, IncludeContext: "thisServer", Messages: []protocol.SamplingMessage{
+					{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}))
+		})
+		// These revisions have no sub-capabilities, so context may be asked for.
+		c.call.Capabilities = protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}, Roots: &protocol.RootsCapability{}}
+		if got := c.done(); got != "file:///src m" {
+			t.Errorf("%s: got %q", v, got)
+		}
+		if !strings.Contains(strings.Join(h.wire, ""), "thisServer") {
+			t.Errorf("%s: includeContext was dropped: %q", v, h.wire)
+		}
+	}
+	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if _, ok := roundtrip.Sampled(ctx, "model"); ok {
+			return say("done")
+		}
+		return ask(roundtrip.CreateMessage("model", &protocol.CreateMessage{
+			MaxTokens: 5, IncludeContext: "thisServer", Messages: []protocol.SamplingMessage{
+				{Role: protocol.User, Content: []protocol.Content{&protocol.TextContent{Text: "?"}}}}}))
+	})
+	c.call.Capabilities = protocol.ClientCapabilities{Sampling: &protocol.SamplingCapability{}}
+	if c.done() != "done" || strings.Contains(h.wire[0], "includeContext") {
+		t.Errorf("2025-11-25 without sampling.context: %s", h.wire[0])
+	}
+}
+
+// TestLegacyURLError pins the published shape of -32042, byte for byte.
+func TestLegacyURLError(t *testing.T) {
+	want, err := os.ReadFile("testdata/legacy/urlrequired.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const id = "550e8400-e29b-41d4-a716-446655440000"
+	published := &protocol.URLElicitationRequiredError{Elicitations: []*protocol.ElicitURL{{
+		ElicitationID: id, URL: "https://mcp.example.com/connect?elicitationId=" + id,
+		Message: "Authorization is required to access your Example Co files.",
+	}}}
+	for _, method := range families {
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, returns(nil, fmt.Errorf("upstream: %w", published)))
+		c.call.Method = method
+		e := c.fails(protocol.CodeURLElicitationRequired)
+		got, err := protocol.AppendMessage(nil, &protocol.Response{ID: protocol.IntID(2), Error: e})
+		if err != nil || string(got) != string(want) {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		if h.traffic() != 0 {
+			t.Error("somebody was asked")
+		}
+	}
+}
+
+// TestLegacyURLErrorElsewhere is a refusal of the family.
+func TestLegacyURLErrorElsewhere(t *testing.T) {
+	for _, method := range families {
+		for _, v := range []protocol.Version{protocol.V20241105, protocol.V20250326, protocol.V20250618, protocol.V20251125} {
+			c, _ := newLegacy(t, v, roundtrip.Options{}, returns(nil, urlError("a")))
+			c.call.Method = method
+			if v == protocol.V20251125 {
+				c.call.Capabilities.Elicitation = &protocol.ElicitationCapability{Form: true}
+			}
+			c.refused(protocol.CodeCannotAsk, "visit a URL")
+		}
+	}
+	withNil := urlError("a")
+	withNil.Elicitations = append(withNil.Elicitations, nil)
+	for _, e := range []error{urlError(), urlError("a", ""), withNil} {
+		c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{}, returns(nil, e))
+		contains(t, c.bug(), "elicitation")
+	}
+}
+
+// TestLegacyErrorCodes keeps the codes of other revisions off the wire, which
+// the client holds against the schema.
+func TestLegacyErrorCodes(t *testing.T) {
+	for _, tc := range []struct {
+		code, want int64
+		v          protocol.Version
+	}{
+		{protocol.CodeHeaderMismatch, protocol.CodeInternalError, protocol.V20251125},
+		{protocol.CodeUnsupportedProtocolVersion, protocol.CodeInternalError, protocol.V20250618},
+		{protocol.CodeMissingRequiredClientCapability, protocol.CodeCannotAsk, protocol.V20251125},
+		{protocol.CodeURLElicitationRequired, protocol.CodeInternalError, protocol.V20250618},
+		{protocol.CodeResourceNotFound, protocol.CodeResourceNotFound, protocol.V20241105},
+		{protocol.CodeInvalidParams, protocol.CodeInvalidParams, protocol.V20241105},
+	} {
+		c, _ := newLegacy(t, tc.v, roundtrip.Options{}, returns(nil, protocol.Errorf(tc.code, "m")))
+		c.fails(tc.want)
+		if bugs := all[roundtrip.ServerBug](c.events); (len(bugs) == 1) != (tc.want == protocol.CodeInternalError) {
+			t.Errorf("code %d: bugs %v", tc.code, bugs)
+		}
+	}
+}
+
+// TestLegacyPanics do not end the process, in whichever round.
+func TestLegacyPanics(t *testing.T) {
+	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		if roundtrip.Number(ctx) == 2 {
+			panic("second round")
+		}
+		return ask(roundtrip.ListRoots("r"))
+	})
+	c.fails(protocol.CodeInternalError)
+	one[roundtrip.HandlerPanicked](t, c.events)
 }

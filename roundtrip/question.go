@@ -1,15 +1,12 @@
 package roundtrip
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"reflect"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/form"
-	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
@@ -24,10 +21,10 @@ type Question struct {
 	carryForm bool       // the schema must travel in the state (RawForm)
 	expiresIn time.Duration
 	askAgain  bool
-	reworded  bool  // flow style: other words are the same question
-	optional  bool  // flow style: the handler can do without an answer
-	mark      mark  // flow style: which question this is
-	err       error // found while building; reported by the funnel
+	reworded  bool        // flow style: other words are the same question
+	optional  bool        // flow style: the handler can do without an answer
+	mark      journalMark // flow style: which question this is
+	err       error       // found while building; reported by the funnel
 }
 
 // ExpiresIn limits how long the client may take to answer, instead of the
@@ -47,7 +44,7 @@ func (q Question) AskAgain() Question {
 	return q
 }
 
-func (q Question) apply(d *draft) { d.questions = append(d.questions, q) }
+func (q Question) addTo(d *draft) { d.questions = append(d.questions, q) }
 
 // Elicit asks the person to fill in a form that is derived from the struct T;
 // see [Form] for how. The form is derived once a type. A T that the form
@@ -109,116 +106,19 @@ func ListRoots(key string) Question {
 	return Question{key: key, request: &protocol.ListRoots{}}
 }
 
-// A FormQuestion is a key and a form, checked when the program starts. Declare
-// one as a package variable with [MustQuestion], ask it and read its answer
-// through it: key and type cannot drift apart.
-type FormQuestion[T any] struct {
-	key     string
-	form    *form.Form
-	decoder *jsonx.Decoder[T]
-}
-
-// MustQuestion returns the question with the given key whose form is derived
-// from the struct T. It panics, naming the field, when the form grammar cannot
-// express T: a mistake of the program, found when it starts.
-func MustQuestion[T any](key string, opts ...FormOption) *FormQuestion[T] {
-	if key == "" {
-		panic("roundtrip: MustQuestion: empty key")
+// formDigest identifies what a form question asks for. Other kinds have none: a
+// URL often carries a nonce, and would never look the same twice.
+func (q Question) formDigest() [32]byte {
+	if q.form == nil {
+		return [32]byte{}
 	}
-	f, err := deriveForm[T](opts)
-	if err != nil {
-		panic(fmt.Sprintf("roundtrip: MustQuestion %q: %v", key, err))
+	return q.form.Digest()
+}
+
+func questionKeys(questions []Question) string {
+	names := make([]string, len(questions))
+	for i, q := range questions {
+		names[i] = q.key
 	}
-	return &FormQuestion[T]{key, f, jsonx.NewDecoder[T]()}
-}
-
-// Key returns the key of the question.
-func (q *FormQuestion[T]) Key() string { return q.key }
-
-// Elicit returns the question with a message for the person.
-func (q *FormQuestion[T]) Elicit(message string) Question {
-	return Question{key: q.key, form: q.form, request: &protocol.ElicitForm{Message: message, Schema: q.form.Schema()}}
-}
-
-// Answer reads the answer to the question, as the function [Answer] does.
-func (q *FormQuestion[T]) Answer(ctx context.Context) Reply[T] {
-	return answerForm(ctx, q.key, q.form, q.decoder)
-}
-
-// AcceptedContent returns the accepted content, as the function
-// [AcceptedContent] does.
-func (q *FormQuestion[T]) AcceptedContent(ctx context.Context) (T, bool) {
-	reply := q.Answer(ctx)
-	return reply.Content, reply.Outcome == Accepted
-}
-
-// A FormOption changes how a form is checked.
-type FormOption func(*form.Options)
-
-// AllowSecrets permits field names that look like secrets (password, token,
-// API key, card number). Form answers pass through the client in the clear;
-// the protocol forbids asking for secrets this way and [ElicitURL] is what it
-// offers instead, so use this only for a name that is misunderstood.
-func AllowSecrets() FormOption {
-	return func(o *form.Options) { o.AllowSecrets = true }
-}
-
-func formOptions(opts []FormOption) form.Options {
-	var o form.Options
-	for _, opt := range opts {
-		opt(&o)
-	}
-	return o
-}
-
-func deriveForm[T any](opts []FormOption) (*form.Form, error) {
-	return form.Derive(reflect.TypeFor[T](), formOptions(opts))
-}
-
-// Form returns the schema that the struct T is asked with, for programs that
-// want to show or test it. Exported fields become properties named as
-// encoding/json names them; strings, booleans, numbers, string enums and lists
-// of enum values can be asked for, nothing nested. A field is required unless
-// it is a pointer or omits empty values. These tags refine a field:
-//
-//	jsonschema:"description"      what to enter
-//	title:"Region"                a label
-//	default:"eu"                  used where the person enters nothing
-//	enum:"eu,us"                  the values to choose from
-//	enumTitles:"Europe,America"   their labels
-//	format:"email"                email, uri, date or date-time
-//	minLength, maxLength, minimum, maximum, minItems, maxItems
-//
-// A tag that looks like one of these and is not ("minumum", "min", "pattern",
-// "required"), and one that makes no sense, is an error: it would be a bound that
-// does not hold. Tags of other libraries are left alone. The error names type,
-// field and tag.
-func Form[T any](opts ...FormOption) (json.RawMessage, error) {
-	f, err := deriveForm[T](opts)
-	if err != nil {
-		return nil, err
-	}
-	return f.Schema(), nil
-}
-
-// forms holds the forms that Elicit and Answer derive inside handlers, one a
-// type. It is the package's only state: a cache of pure results, bounded by
-// the number of types in the program.
-var forms sync.Map // reflect.Type → *typedForm
-
-type typedForm[T any] struct {
-	form    *form.Form
-	decoder *jsonx.Decoder[T]
-	err     error
-}
-
-func formOf[T any]() *typedForm[T] {
-	t := reflect.TypeFor[T]()
-	if cached, ok := forms.Load(t); ok {
-		return cached.(*typedForm[T])
-	}
-	f, err := form.Derive(t, form.Options{})
-	typed := &typedForm[T]{f, jsonx.NewDecoder[T](), err}
-	forms.Store(t, typed)
-	return typed
+	return strings.Join(names, ", ")
 }

@@ -2,11 +2,8 @@ package roundtrip_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -60,99 +57,4 @@ func TestStateOnlyRounds(t *testing.T) {
 		}
 	}
 	contains(t, c.done(), "gave up after 8 rounds")
-}
-
-// consent asks for one thing until it has it.
-func consent(ctx context.Context) (protocol.Result, error) {
-	if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); ok {
-		return say("done")
-	}
-	return ask(roundtrip.Elicit[Confirmation]("k", "?"))
-}
-
-// TestClientThatLosesTheState answers without the state: it is asked twice,
-// and told why it is not asked a third time.
-func TestClientThatLosesTheState(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, consent)
-	lose := func() *client {
-		c.call.State = protocol.RequestState{}
-		return c.answer("k", accepted)
-	}
-	c.ask("k")
-	lose().ask("k")
-	contains(t, lose().done(), "error: ", "loses the requestState")
-	contains(t, lose().done(), "error: ", "loses the requestState")
-
-	c.call.Arguments = json.RawMessage(`{"env":"dev"}`)
-	lose().ask("k") // another request is another count
-
-	c.call.Method = protocol.MethodGetPrompt
-	c.call.State = protocol.RequestState{}
-	c.answer("k", accepted).ask("k")
-	c.call.State = protocol.RequestState{}
-	contains(t, c.answer("k", accepted).fails(protocol.CodeFlowEnded).Message, "loses the requestState")
-}
-
-// TestClientWithWrongKeys brings the state, and answers to something else.
-func TestClientWithWrongKeys(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, consent)
-	c.ask("k")
-	c.answer("wrong", accepted).ask("k")
-	contains(t, c.answer("wrong", accepted).done(), "error: ", "cannot be used")
-	if end := one[roundtrip.FlowEnded](t, c.events); end.How != roundtrip.EndStateLost || end.Legs != 3 {
-		t.Errorf("end %+v", end)
-	}
-
-	c = newClient(t, roundtrip.Options{}, consent)
-	c.ask("k")
-	c.answer("k", `{"method":"elicitation/create","result":`+accepted+`}`).ask("k")
-	contains(t, c.answer("k", `null`).done(), "error: ", "their shape is wrong")
-}
-
-// TestClientThatRecovers brings good answers in between.
-func TestClientThatRecovers(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, consent)
-	c.ask("k")
-	for range 2 {
-		c.answer("wrong", accepted).ask("k")
-		c.answer("k", `{"action":"accept"}`).ask("k") // heard, if not valid
-	}
-	if got := c.answer("wrong", accepted, "k", accepted).done(); got != "done" { // one good answer beside a wrong one will do
-		t.Errorf("got %q", got)
-	}
-
-	// One that lost the state once and then brings it is taken off the table.
-	c = newClient(t, roundtrip.Options{}, consent)
-	c.answer("k", accepted).ask("k")
-	if n := c.funnel.Losers(); n != 1 {
-		t.Fatalf("%d losers, want 1", n)
-	}
-	c.answer("k", `{"action":"accept"}`).ask("k")
-	if n := c.funnel.Losers(); n != 0 {
-		t.Errorf("%d losers after the client came back with its state, want none", n)
-	}
-}
-
-func TestLosersAreForgottenInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, roundtrip.Options{}, consent)
-		for range 5 {
-			c.call.State = protocol.RequestState{}
-			c.answer("k", accepted).ask("k")
-			time.Sleep(roundtrip.LoserTTL + time.Second)
-		}
-	})
-}
-
-// TestLoserTableIsBounded has more clients lose their state than are counted.
-func TestLoserTableIsBounded(t *testing.T) {
-	c := newClient(t, roundtrip.Options{}, consent)
-	for n := range roundtrip.MaxLosers + 50 {
-		c.call = toolCall()
-		c.call.Principal.Subject = fmt.Sprint("user", n)
-		c.answer("k", accepted).ask("k")
-	}
-	if n := c.funnel.Losers(); n != roundtrip.MaxLosers {
-		t.Errorf("%d losers are remembered, want %d", n, roundtrip.MaxLosers)
-	}
 }

@@ -3,124 +3,175 @@ package roundtrip
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"sync"
 	"time"
 
 	"github.com/rondo-mcp/rondo/internal/recent"
-	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// sort puts the answers that came with the call where the handler finds them.
-// Only answers to questions that the sealed state says were asked count, in
-// the shape that each question requires; the rest is dropped and reported.
-// Schemas are applied where an answer is read, because only the reader knows
-// the form.
-func (p *pass) sort(ctx context.Context) {
-	p.unused = 0
-	if p.prior != nil {
-		p.round.answers = p.prior.answers
+// A Dropped answer came with a request and was not used.
+type Dropped struct {
+	Key    string
+	Reason DropReason
+}
+
+// A DropReason says why an answer was dropped.
+type DropReason string
+
+// The reasons.
+const (
+	// DropUnsolicited: the answer is to a question that this flow did not ask,
+	// or the client lost the state that proves that it did.
+	DropUnsolicited DropReason = "unsolicited"
+	// DropMalformed: the answer has not the shape that its question requires.
+	DropMalformed DropReason = "malformed"
+	// DropExpired: the state was authentic but too old, and the flow restarted.
+	DropExpired DropReason = "expired"
+	// DropVersion: the answer was given to another version of the flow; see
+	// [FlowVersion].
+	DropVersion DropReason = "flow_version"
+)
+
+// DroppedAnswers lists the answers of this round that were not used, in the
+// order in which they came.
+func DroppedAnswers(ctx context.Context) []Dropped {
+	if r := runFrom(ctx); r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return append([]Dropped(nil), r.dropped...)
 	}
-	cold := 0 // how many more are taken
-	if p.call.AcceptCold || p.funnel.opts.Plain {
-		cold = maxCold
+	return nil
+}
+
+// sortAnswers records the answers that came with the call, for the handler to read. It accepts
+// answers to questions that the claims list as asked, in the shape that the kind of the
+// question requires, and drops and reports the others. Form schemas are applied where an
+// answer is read, because only the reader knows the form.
+//
+// It runs before the handler starts, so it needs no lock.
+func (r *run) sortAnswers(ctx context.Context) {
+	if r.prior != nil {
+		r.answers = r.prior.answers
 	}
-	for _, r := range p.call.Responses {
-		q := p.asked(r.Key)
+	unsolicited := 0 // how many more are taken
+	if r.call.AcceptCold || r.funnel.opts.Plain {
+		unsolicited = maxUnsolicited
+	}
+	for _, response := range r.responses {
+		q := r.findAsked(response.Key)
 		switch {
-		case p.round.find(r.Key) != nil:
-			p.drop(r.Key, DropUnsolicited) // has been answered
+		case r.findAnswerLocked(response.Key) != nil:
+			r.dropAnswer(response.Key, DropUnsolicited) // has been answered
 		case q != nil:
-			p.accept(ctx, q, r)
-		case cold > 0:
-			cold--
-			p.round.answers = append(p.round.answers, &answer{
-				key: r.Key, content: r.Result, round: p.round.number, unsolicited: true,
+			r.acceptAnswer(ctx, q, response.Result)
+		case unsolicited > 0:
+			unsolicited--
+			r.answers = append(r.answers, &answer{
+				key: response.Key, content: response.Result, round: r.number, unsolicited: true,
 			})
 		default:
-			p.drop(r.Key, DropUnsolicited)
+			r.dropAnswer(response.Key, DropUnsolicited)
 		}
 	}
-	if len(p.round.dropped) > 0 {
-		p.observe(ctx, AnswersDropped{p.where, p.round.dropped})
+	if len(r.dropped) > 0 {
+		r.observe(ctx, AnswersDropped{r.where, r.dropped})
 	}
 }
 
-// maxCold is how many answers of one request are taken that nothing says were
-// asked for. What a flow asks is bounded by the size of its state; here only the
-// client decides, and every answer that is kept is looked at for each that
-// follows. Nobody is asked as much at once.
-const maxCold = 256
+// maxUnsolicited is how many answers to questions that were not asked one request may bring.
+// The size of the state bounds what a flow asks; here only the client decides, and each answer
+// that is kept is compared with all that follow.
+const maxUnsolicited = 256
 
-func (p *pass) asked(key string) *asked {
-	if p.prior == nil {
+// findAsked returns the question that the run before asked under key, nil if there is none.
+func (r *run) findAsked(key string) *pendingQuestion {
+	if r.prior == nil {
 		return nil
 	}
-	for i := range p.prior.asked {
-		if p.prior.asked[i].key == key {
-			return &p.prior.asked[i]
+	for i := range r.prior.asked {
+		if r.prior.asked[i].key == key {
+			return &r.prior.asked[i]
 		}
 	}
 	return nil
 }
 
-func (p *pass) accept(ctx context.Context, q *asked, r protocol.KeyedResponse) {
-	outcome, content, err := interpret(q.kind, r.Result)
+func (r *run) acceptAnswer(ctx context.Context, q *pendingQuestion, result json.RawMessage) {
+	outcome, content, err := interpret(q.kind, result)
 	if err != nil {
-		p.drop(r.Key, DropMalformed)
+		r.dropAnswer(q.key, DropMalformed)
 		return
 	}
-	p.round.answers = append(p.round.answers, &answer{
+	r.answers = append(r.answers, &answer{
 		key: q.key, kind: q.kind, outcome: outcome, digest: q.digest, schema: q.schema, mark: q.mark,
-		content: content, round: p.round.number,
+		content: content, round: r.number,
 	})
-	if !p.funnel.silent {
-		p.reportAnswered(ctx, q, outcome, time.Since(p.prior.issued))
+	if !r.funnel.silent {
+		r.reportAnswered(ctx, q, outcome, time.Since(r.prior.issued))
 	}
 }
 
-// reportAnswered tells the observer what a person has decided.
-func (p *asker) reportAnswered(ctx context.Context, q *asked, outcome Outcome, waited time.Duration) {
+// reportAnswered reports what a person has decided.
+func (p *questioner) reportAnswered(ctx context.Context, q *pendingQuestion, outcome Outcome, waited time.Duration) {
 	p.observe(ctx, Answered{
 		Where: p.where, Key: q.key, Kind: q.kind, Outcome: outcome, Principal: p.call.Principal,
 		QuestionDigest: digestQuestion(q.kind, q.key, q.digest, q.mark), Waited: waited,
 	})
 }
 
-func (p *pass) drop(key string, reason DropReason) {
-	p.unused++
-	p.round.dropped = append(p.round.dropped, Dropped{key, reason})
+func (r *run) dropAnswer(key string, reason DropReason) {
+	r.answersDropped++
+	r.dropped = append(r.dropped, Dropped{key, reason})
 }
 
-// unheard reports whether answers came and none of them could be used.
-func (p *pass) unheard() bool {
-	return len(p.call.Responses) > 0 && p.unused == len(p.call.Responses)
+// allAnswersDropped reports whether answers came and none of them could be used.
+func (r *run) allAnswersDropped() bool {
+	return len(r.responses) > 0 && r.answersDropped == len(r.responses)
 }
 
-// maxUnheard is after how many rounds of answers that were all dropped a flow
-// is ended instead of asking again: the client loses the state, or garbles the
-// answers, and the person would be asked for ever.
-const maxUnheard = 2
+// maxRoundsIgnored is after how many rounds in a row whose answers were all dropped a flow
+// ends instead of asking again. Such a client loses the state or garbles the answers, and the
+// person would be asked without end.
+const maxRoundsIgnored = 2
 
-// loserTable counts, for requests that came with answers but without state,
-// how often they did: nothing in the request itself can tell. It is the only
-// memory a funnel has of its clients, kept for misbehaving ones only and
-// bounded in number and time.
-type loserTable struct {
+// clientLosesState reports whether the flow is to end because the client keeps sending answers
+// that cannot be used. It records in c how many rounds in a row that has been so. Requests
+// without a state carry no such count: for them the funnel keeps one by caller.
+func (r *run) clientLosesState(c *claims) bool {
+	switch {
+	case !r.allAnswersDropped():
+		if r.prior != nil && r.prior.roundsIgnored > 0 {
+			r.funnel.stateless.forgetCaller(r.callerKey())
+		}
+		return false
+	case r.prior == nil:
+		c.roundsIgnored = r.funnel.stateless.countRetry(r.callerKey())
+	default:
+		c.roundsIgnored = r.prior.roundsIgnored + 1
+	}
+	return c.roundsIgnored >= maxRoundsIgnored
+}
+
+// statelessRetries counts, by caller, the requests that came with answers and without state.
+// It is the only memory that a funnel has of its clients. Only misbehaving clients get an
+// entry, and entries are bounded in number and age.
+type statelessRetries struct {
 	mu     sync.Mutex
-	counts *recent.Map[[32]byte, int]
+	counts *recent.Map[[32]byte, int] // by callerKey
 }
 
 const (
-	maxLosers = 1024
-	loserTTL  = 10 * time.Minute
+	maxStatelessCallers = 1024
+	statelessCallerTTL  = 10 * time.Minute
 )
 
-// count notes one more such request and returns how many there were.
-func (t *loserTable) count(key [32]byte) int {
+// countRetry counts one more request of a caller and returns how many there were.
+func (t *statelessRetries) countRetry(key [32]byte) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.counts == nil {
-		t.counts = recent.New[[32]byte, int](maxLosers, loserTTL)
+		t.counts = recent.New[[32]byte, int](maxStatelessCallers, statelessCallerTTL)
 	}
 	n, _ := t.counts.Get(key)
 	n++
@@ -128,17 +179,17 @@ func (t *loserTable) count(key [32]byte) int {
 	return n
 }
 
-// forget drops the count: the client came back with its state.
-func (t *loserTable) forget(key [32]byte) {
+// forgetCaller removes the entry of a caller that came back with its state.
+func (t *statelessRetries) forgetCaller(key [32]byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.counts.Delete(key)
 }
 
-// loserKey identifies a caller and its request.
-func (p *pass) loserKey() [32]byte {
+// callerKey identifies a caller and its request.
+func (e *exchange) callerKey() [32]byte {
 	c := claims{
-		principal: p.call.Principal, method: p.call.Method, target: p.call.Target, arguments: p.arguments,
+		principal: e.call.Principal, method: e.call.Method, target: e.call.Target, arguments: e.arguments,
 	}
-	return sha256.Sum256(c.append(nil))
+	return sha256.Sum256(c.appendTo(nil))
 }

@@ -50,21 +50,6 @@ func WatchWaiting(ctx context.Context, tell func(waiting bool)) context.Context 
 	return waiting.WithWatch(ctx, tell)
 }
 
-// WaitBegan: a call of a legacy revision waits for a person from now on: its first
-// question is put to the client, or one after a time in which none was open. A
-// [WaitEnded] follows, at the latest when nothing asks for the call any more.
-type WaitBegan struct{ Where }
-
-// WaitEnded: no question of a call is open any more.
-type WaitEnded struct {
-	Where
-	// Waited is how long there was one at least.
-	Waited time.Duration
-}
-
-func (WaitBegan) event() {}
-func (WaitEnded) event() {}
-
 // waitQuotas bounds the calls of a funnel that wait for a person.
 type waitQuotas struct {
 	calls    *quota.Pool[Principal]
@@ -96,8 +81,8 @@ func newWaitQuotas(o *Options) waitQuotas {
 // limitSession names the bound of one session, beside those of package quota.
 const limitSession quota.Limit = "session"
 
-// takeRoom makes room for a call that is about to wait, or returns the bound that it
-// would pass.
+// takeRoom makes room for a call that is about to wait, or returns the limit that it would
+// exceed.
 func (q *waitQuotas) takeRoom(c *Call) quota.Limit {
 	if limit := q.calls.Take(c.Principal, 1); limit != quota.None {
 		return limit
@@ -129,16 +114,15 @@ func (e *waitRefusedError) Unwrap() error { return e.wire }
 // resourceWaiting is the room for calls that wait, in [QuotaExceeded].
 const resourceWaiting = "waiting"
 
-func (p *asker) refuseWait(ctx context.Context, limit quota.Limit) error {
+func (p *questioner) refuseWait(ctx context.Context, limit quota.Limit) error {
 	p.observe(ctx, QuotaExceeded{p.where, resourceWaiting, string(limit), waitRetryAfter})
 	return &waitRefusedError{quota.Refuse(limit, waitRetryAfter,
 		"too many calls wait for a person; try again in %s", waitRetryAfter)}
 }
 
-// A callWait is how one call waits for a person. Its room is kept from the first
-// question to the end of the call: so a call which asks again is never refused
-// after a person has answered, and calls that are answered in turn do not get
-// past a limit either.
+// callWait counts the open waits of one call. Its room is kept from the first question to the
+// end of the call: a call that asks again is never refused after a person has answered, and
+// calls that are answered in turn do not exceed a limit either.
 type callWait struct {
 	mu     sync.Mutex
 	quotas *waitQuotas // of which room was taken, nil: none was
@@ -149,9 +133,9 @@ type callWait struct {
 	beats  *heartbeat.Timer
 }
 
-// beginWait counts one more wait, the first of which takes room; first says that
-// the call did not wait before. It reports false when the call has ended.
-func (c *callWait) beginWait(ctx context.Context, p *asker) (limit quota.Limit, first, ok bool) {
+// beginWait counts one more wait; the first of a call takes room. first reports that the call
+// did not wait before. It reports ok = false if the call has ended.
+func (c *callWait) beginWait(ctx context.Context, p *questioner) (limit quota.Limit, first, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -167,14 +151,14 @@ func (c *callWait) beginWait(ctx context.Context, p *asker) (limit quota.Limit, 
 		first, c.since = true, time.Now()
 		if p.call.Heartbeat != nil && p.funnel.opts.Heartbeat > 0 {
 			// Other questions may be open when that of ctx is answered and ctx ends.
-			c.beats = heartbeat.Start(context.WithoutCancel(ctx), p.funnel.opts.Heartbeat, p.beat)
+			c.beats = heartbeat.Start(context.WithoutCancel(ctx), p.funnel.opts.Heartbeat, p.sendHeartbeat)
 		}
 	}
 	return quota.None, first, true
 }
 
-// endWait ends what beginWait began. It returns how long the call has waited, and
-// whether it does not any more.
+// endWait ends what beginWait began. It returns how long the call has waited if no wait of it
+// is open any more.
 func (c *callWait) endWait() (waited time.Duration, last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,9 +169,9 @@ func (c *callWait) endWait() (waited time.Duration, last bool) {
 	return 0, false
 }
 
-// close gives the room back. Nothing waits for the call any more, although a
-// goroutine that its handler left behind may not have noticed yet.
-func (c *callWait) close() {
+// closeWait gives the room back at the end of the call. A goroutine that its handler left
+// behind may still wait for a moment.
+func (c *callWait) closeWait() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
@@ -203,9 +187,9 @@ func (c *callWait) stopBeatsLocked() {
 	c.beats = nil
 }
 
-// beat sends one heartbeat. It runs on a goroutine of its own, where a panic
-// would end the process.
-func (p *asker) beat(ctx context.Context) {
+// sendHeartbeat sends one heartbeat. It runs on a goroutine of its own, where a panic would
+// end the process.
+func (p *questioner) sendHeartbeat(ctx context.Context) {
 	defer func() {
 		if v := recover(); v != nil {
 			p.observe(ctx, HandlerPanicked{Where: p.where, Value: v, Stack: debug.Stack()})
@@ -214,36 +198,35 @@ func (p *asker) beat(ctx context.Context) {
 	p.call.Heartbeat(ctx)
 }
 
-// waitOf returns how the call waits whose handler ctx is of, nil outside of one.
+// waitOf returns the wait of the call whose handler has ctx, nil outside of a handler.
 func waitOf(ctx context.Context) *callWait {
-	if r := roundFrom(ctx); r != nil {
-		return r.pass.wait
+	if r := runFrom(ctx); r != nil {
+		return r.wait
 	}
 	return nil
 }
 
-// An openWait is the context of questions that a call waits for. Its end
-// withdraws them.
+// An openWait is the context of questions that a call waits for. Cancelling it withdraws them.
 type openWait struct {
 	lazyctx.Context
-	watched waiting.Wait
-	asker   *asker
-	wait    *callWait
-	own     bool   // the questions are of no call that runs
-	round   *round // that it is attached to, nil: none
+	watched    waiting.Wait
+	questioner *questioner
+	wait       *callWait
+	own        bool // the questions are of no call that runs
+	run        *run // that it is attached to, nil: none
 }
 
-// beginWaiting has the call wait for a person from now on, until what it returns
-// is ended. Where too many calls wait it returns a [*waitRefusedError]. All
-// questions that a client is asked while a call runs pass here.
-func (p *asker) beginWaiting(ctx context.Context) (*openWait, error) {
+// beginWaiting marks the call as waiting for a person until endWaiting is called on what it
+// returns. It fails with a waitRefusedError if too many calls wait. All questions that a
+// client is asked while a call runs pass here.
+func (p *questioner) beginWaiting(ctx context.Context) (*openWait, error) {
 	return p.beginWaitingIn(ctx, nil)
 }
 
-// beginWaitingIn is beginWaiting for questions that keep to the deadline of the
-// handler of r by themselves; see attach.
-func (p *asker) beginWaitingIn(ctx context.Context, r *round) (*openWait, error) {
-	w := &openWait{asker: p, wait: p.wait, own: p.wait == nil}
+// beginWaitingIn is beginWaiting for questions of a handler of r, which enforce its deadline
+// themselves; see keepsDeadline.
+func (p *questioner) beginWaitingIn(ctx context.Context, r *run) (*openWait, error) {
+	w := &openWait{questioner: p, wait: p.wait, own: p.wait == nil}
 	if w.own {
 		w.wait = &callWait{}
 	}
@@ -255,13 +238,13 @@ func (p *asker) beginWaitingIn(ctx context.Context, r *round) (*openWait, error)
 	if limit != quota.None {
 		return nil, p.refuseWait(ctx, limit)
 	}
-	if r.attach(&w.Context, ctx) {
-		w.round = r
+	if r.attachWait(&w.Context, ctx) {
+		w.run = r
 	}
 	begun := false
 	defer func() {
 		if !begun { // code of the author's that watches has panicked
-			w.end()
+			w.endWaiting()
 		}
 	}()
 	if first {
@@ -272,19 +255,20 @@ func (p *asker) beginWaitingIn(ctx context.Context, r *round) (*openWait, error)
 	return w, nil
 }
 
-// end tells those who watch last, since it is code of the author's and may panic.
-func (w *openWait) end() {
+// endWaiting ends the wait. It notifies those who watch last, since they are the author's code
+// and may panic.
+func (w *openWait) endWaiting() {
 	waited, last := w.wait.endWait()
 	if w.own {
-		w.wait.close()
+		w.wait.closeWait()
 	}
-	if w.round != nil {
-		w.round.detach(&w.Context)
+	if w.run != nil {
+		w.run.detachWait(&w.Context)
 	}
 	w.Cancel(nil)
 	defer w.watched.End()
 	if last {
-		w.asker.observe(&w.Context, WaitEnded{w.asker.where, waited})
+		w.questioner.observe(&w.Context, WaitEnded{w.questioner.where, waited})
 	}
 }
 
@@ -297,13 +281,13 @@ func (w *openWait) end() {
 // Where too many calls wait ask is not called, and the error is a [*protocol.Error]
 // of [protocol.CodeBusy]; otherwise it is that of ask. Calls may overlap.
 func (f *Funnel) WaitWhile(ctx context.Context, call Call, ask func(ctx context.Context) error) error {
-	p := &asker{}
+	p := &questioner{}
 	p.attachCall(ctx, f, &call, waitOf(ctx))
 	w, err := p.beginWaiting(ctx)
 	if err != nil {
 		return err
 	}
-	defer w.end()
+	defer w.endWaiting()
 	if err = ask(&w.Context); err != nil && errors.Is(context.Cause(&w.Context), waiting.ErrClosing) {
 		return waiting.ErrClosing
 	}

@@ -23,28 +23,13 @@ var (
 		`(^|_)(review|defects|hostile|noisy|nested|gone|afterlife|pieces|unnoticed)_test\.go$`)
 )
 
-// namedByOrigin are the directories in which some tests are still named by origin. The list only
-// gets shorter: delete a directory in the change that gives its last test a name.
-var namedByOrigin = map[string]bool{
-	"roundtrip": true,
-}
-
 func TestTestsAreNamedAfterBehaviour(t *testing.T) {
-	excused := make(map[string]bool)
 	for _, file := range written(t) {
 		if !strings.HasSuffix(file, "_test.go") || strings.Contains(file, "/testdata/") {
 			continue
 		}
-		wrong := namesByOrigin(path.Base(file), functionsOf(t, file))
-		if dir := path.Dir(file); namedByOrigin[dir] {
-			excused[dir] = excused[dir] || len(wrong) > 0
-		} else if len(wrong) > 0 {
+		if wrong := namesByOrigin(path.Base(file), functionsOf(t, file)); len(wrong) > 0 {
 			t.Errorf("%s: %s: name the behaviour, in the file of the subject", file, wrong)
-		}
-	}
-	for dir := range namedByOrigin {
-		if !excused[dir] {
-			t.Errorf("%s names all its tests after behaviour: delete it from namedByOrigin", dir)
 		}
 	}
 }

@@ -4,9 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rondo-mcp/rondo/protocol"
 	"github.com/rondo-mcp/rondo/roundtrip"
@@ -64,11 +65,11 @@ func TestHostileAnswers(t *testing.T) {
 		{"action null", []string{"form", `{"action":null}`}, malformed("form")},
 		{"action in capitals", []string{"form", `{"action":"ACCEPT","content":{"reason":"now"}}`}, malformed("form")},
 		{"member in capitals", []string{"form", `{"ACTION":"accept","content":{"reason":"now"}}`}, malformed("form")},
-		{"decline, with Accept beside it (G14)", []string{"form", `{"action":"decline","Action":"accept","content":{"reason":"now"}}`},
+		{"decline, with Accept beside it", []string{"form", `{"action":"decline","Action":"accept","content":{"reason":"now"}}`},
 			strings.Replace(nothing, "form missing", "form declined", 1) + "[]"},
 		{"action twice", []string{"form", `{"action":"decline","action":"accept","content":{"reason":"now"}}`}, malformed("form")},
 		{"action twice, once escaped", []string{"form", `{"action":"decline","\u0061ction":"accept","content":{"reason":"now"}}`}, malformed("form")},
-		{"extra member roots (G16)", []string{"form", `{"action":"accept","content":{"reason":"now"},"roots":[]}`},
+		{"extra member roots", []string{"form", `{"action":"accept","content":{"reason":"now"},"roots":[]}`},
 			strings.Replace(nothing, "form missing", "form accepted", 1) + "[]"},
 		{"content is an array", []string{"form", `{"action":"accept","content":["now"]}`}, malformed("form")},
 		{"content is null", []string{"form", `{"action":"accept","content":null}`}, malformed("form")},
@@ -108,7 +109,7 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// TestUnsolicitedWithoutState sends answers with a first call (G18).
+// TestUnsolicitedWithoutState sends answers with a first call.
 func TestUnsolicitedWithoutState(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
 		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); ok {
@@ -145,8 +146,8 @@ func TestAnsweredKeyReplayed(t *testing.T) {
 	}
 }
 
-// TestColdAnswers lets answers through that nobody asked for, marked.
-func TestColdAnswers(t *testing.T) {
+// TestUnsolicitedAnswers lets answers through that nobody asked for, marked.
+func TestUnsolicitedAnswers(t *testing.T) {
 	for _, tc := range []struct{ name, answer, want string }{
 		{"accepted", accepted, "accepted unsolicited"},
 		{"declined", declined, "declined unsolicited"},
@@ -177,8 +178,8 @@ func TestColdAnswers(t *testing.T) {
 	}
 }
 
-// TestColdAnswersAreCarried keeps the ones that were read, and only those.
-func TestColdAnswersAreCarried(t *testing.T) {
+// TestUnsolicitedAnswersAreCarried keeps the ones that were read, and only those.
+func TestUnsolicitedAnswersAreCarried(t *testing.T) {
 	type other struct {
 		Reason string `json:"reason" maxLength:"1"`
 	}
@@ -205,21 +206,130 @@ func TestColdAnswersAreCarried(t *testing.T) {
 	}
 }
 
-// TestCallersDataStaysAsItIs passes everything through two legs and compares.
-func TestCallersDataStaysAsItIs(t *testing.T) {
-	c := newClient(t, roundtrip.Options{RestartExpired: true}, func(ctx context.Context) (protocol.Result, error) {
-		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "form"); ok {
-			return say("done")
+// TestManyUnsolicitedAnswersAreDropped: each unsolicited answer that is kept is compared with
+// every one that follows, so a body of a megabyte once took a quarter of a
+// minute.
+func TestManyUnsolicitedAnswersAreDropped(t *testing.T) {
+	const sent = 50_000
+	many := protocol.InputResponses{}
+	for i := range sent {
+		many = append(many, protocol.KeyedResponse{Key: fmt.Sprint("k", i), Result: json.RawMessage(accepted)})
+	}
+	for _, tc := range []struct {
+		name string
+		opts roundtrip.Options
+		cold bool
+	}{
+		{"AcceptCold", roundtrip.Options{}, true},
+		{"Plain", roundtrip.Options{Plain: true}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newClient(t, tc.opts, func(ctx context.Context) (protocol.Result, error) {
+				_, first := roundtrip.AcceptedContent[Confirmation](ctx, "k0")
+				_, last := roundtrip.AcceptedContent[Confirmation](ctx, fmt.Sprint("k", sent-1))
+				return say(fmt.Sprintf("first %v, last %v, dropped %d", first, last, len(roundtrip.DroppedAnswers(ctx))))
+			})
+			c.call.AcceptCold = tc.cold
+			c.call.Responses = many
+			want := fmt.Sprintf("first true, last false, dropped %d", sent-roundtrip.MaxUnsolicited)
+			if got := c.done(); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// consent asks for one thing until it has it.
+func consent(ctx context.Context) (protocol.Result, error) {
+	if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); ok {
+		return say("done")
+	}
+	return ask(roundtrip.Elicit[Confirmation]("k", "?"))
+}
+
+// TestClientThatLosesTheState answers without the state: it is asked twice,
+// and told why it is not asked a third time.
+func TestClientThatLosesTheState(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, consent)
+	lose := func() *client {
+		c.call.State = protocol.RequestState{}
+		return c.answer("k", accepted)
+	}
+	c.ask("k")
+	lose().ask("k")
+	contains(t, lose().done(), "error: ", "loses the requestState")
+	contains(t, lose().done(), "error: ", "loses the requestState")
+
+	c.call.Arguments = json.RawMessage(`{"env":"dev"}`)
+	lose().ask("k") // another request is another count
+
+	c.call.Method = protocol.MethodGetPrompt
+	c.call.State = protocol.RequestState{}
+	c.answer("k", accepted).ask("k")
+	c.call.State = protocol.RequestState{}
+	contains(t, c.answer("k", accepted).fails(protocol.CodeFlowEnded).Message, "loses the requestState")
+}
+
+// TestClientWithWrongKeys brings the state, and answers to something else.
+func TestClientWithWrongKeys(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, consent)
+	c.ask("k")
+	c.answer("wrong", accepted).ask("k")
+	contains(t, c.answer("wrong", accepted).done(), "error: ", "cannot be used")
+	if end := one[roundtrip.FlowEnded](t, c.events); end.How != roundtrip.EndStateLost || end.Legs != 3 {
+		t.Errorf("end %+v", end)
+	}
+
+	c = newClient(t, roundtrip.Options{}, consent)
+	c.ask("k")
+	c.answer("k", `{"method":"elicitation/create","result":`+accepted+`}`).ask("k")
+	contains(t, c.answer("k", `null`).done(), "error: ", "their shape is wrong")
+}
+
+// TestClientThatRecovers brings good answers in between.
+func TestClientThatRecovers(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, consent)
+	c.ask("k")
+	for range 2 {
+		c.answer("wrong", accepted).ask("k")
+		c.answer("k", `{"action":"accept"}`).ask("k") // heard, if not valid
+	}
+	if got := c.answer("wrong", accepted, "k", accepted).done(); got != "done" { // one good answer beside a wrong one will do
+		t.Errorf("got %q", got)
+	}
+
+	// One that lost the state once and then brings it is taken off the table.
+	c = newClient(t, roundtrip.Options{}, consent)
+	c.answer("k", accepted).ask("k")
+	if n := c.funnel.StatelessCallers(); n != 1 {
+		t.Fatalf("%d losers, want 1", n)
+	}
+	c.answer("k", `{"action":"accept"}`).ask("k")
+	if n := c.funnel.StatelessCallers(); n != 0 {
+		t.Errorf("%d losers after the client came back with its state, want none", n)
+	}
+}
+
+func TestStatelessCallersAreForgottenInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, roundtrip.Options{}, consent)
+		for range 5 {
+			c.call.State = protocol.RequestState{}
+			c.answer("k", accepted).ask("k")
+			time.Sleep(roundtrip.StatelessCallerTTL + time.Second)
 		}
-		return ask(roundtrip.Elicit[Confirmation]("form", "?"))
 	})
-	c.call.Arguments = json.RawMessage(` { "b" : 1.0, "a" : [ 2 ] } `)
-	c.ask("form")
-	c.answer("other", `null`, "form", ` {"content":{"reason" : "now"},"action":"accept"} `)
-	arguments := slices.Clone(c.call.Arguments)
-	before := fmt.Sprintf("%#v", c.call)
-	c.done()
-	if after := fmt.Sprintf("%#v", c.call); after != before || string(arguments) != string(c.call.Arguments) {
-		t.Errorf("the call was changed\n from %s\n to   %s", before, after)
+}
+
+// TestStatelessCallersAreBounded has more clients lose their state than are counted.
+func TestStatelessCallersAreBounded(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, consent)
+	for n := range roundtrip.MaxStatelessCallers + 50 {
+		c.call = toolCall()
+		c.call.Principal.Subject = fmt.Sprint("user", n)
+		c.answer("k", accepted).ask("k")
+	}
+	if n := c.funnel.StatelessCallers(); n != roundtrip.MaxStatelessCallers {
+		t.Errorf("%d losers are remembered, want %d", n, roundtrip.MaxStatelessCallers)
 	}
 }

@@ -80,66 +80,6 @@ func TestPendingIsOutOfBand(t *testing.T) {
 	}
 }
 
-// TestUnansweredLive: what keeps a live question from being answered ends the
-// call in the same way, for the same handlers.
-func TestUnansweredLive(t *testing.T) {
-	for name, then := range misbehaving {
-		for what, answer := range map[string]func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error){
-			"the client could not answer: not now": func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
-				return nil, protocol.Errorf(-32603, "not now")
-			},
-			"the client could not be asked": func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
-				return nil, errors.New("broken pipe")
-			},
-			"nobody answered in time": silent,
-		} {
-			t.Run(name+" "+what, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-						_, err := reasonOf(ctx, "k")
-						if err == nil || ctx.Err() == nil {
-							t.Errorf("the handler is told %v, its context %v", err, ctx.Err())
-						}
-						_, err = reasonOf(ctx, "l") // asks nobody any more
-						return then(ctx, err)
-					})
-					h.answer = answer
-					if got, want := c.done(), "error: "+what; got != want || h.traffic() != 1 {
-						t.Errorf("got %q after %d questions, want %q after 1", got, h.traffic(), want)
-					}
-				})
-			})
-		}
-	}
-}
-
-// TestWithdrawnLive: a handler that gives a question up itself goes on.
-func TestWithdrawnLive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-			short, cancel := context.WithTimeout(ctx, time.Second)
-			defer cancel()
-			if _, err := reasonOf(short, "k"); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v", err)
-			}
-			reason, err := reasonOf(ctx, "k")
-			if err != nil {
-				return nil, err
-			}
-			return say(reason)
-		})
-		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
-			if h.traffic() == 1 {
-				return silent(ctx, q, extend)
-			}
-			return json.RawMessage(accepted), nil
-		}
-		if got := c.done(); got != "now" || h.withdrawn != 1 {
-			t.Errorf("got %q, %d questions withdrawn", got, h.withdrawn)
-		}
-	})
-}
-
 // TestContextOfAPendingRound: it ends with its cause, for everything that is
 // derived from it and before or after it was derived, and cleanup goes on.
 func TestContextOfAPendingRound(t *testing.T) {
@@ -198,44 +138,6 @@ func TestContextOfAPendingRound(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestContextOfTheRequest: a handler's context ends with the request's, for its
-// reason, and after the handler has returned.
-func TestContextOfTheRequest(t *testing.T) {
-	cause := errors.New("the client has gone")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	c := newClient(t, roundtrip.Options{}, nil)
-	var left, untouched context.Context
-	_, err := c.funnel.Do(ctx, c.call, func(ctx context.Context) (protocol.Result, error) {
-		untouched = ctx
-		cancel(cause)
-		<-ctx.Done()
-		if context.Cause(ctx) != cause {
-			t.Errorf("cause %v", context.Cause(ctx))
-		}
-		return say("done")
-	})
-	if err != nil || untouched.Err() == nil {
-		t.Errorf("%v, %v", err, untouched.Err())
-	}
-	_, err = c.funnel.Do(t.Context(), c.call, func(ctx context.Context) (protocol.Result, error) {
-		var release context.CancelFunc
-		left, release = context.WithCancel(ctx)
-		t.Cleanup(release) // not before the test has seen that it ended without
-		return say("done")
-	})
-	if err != nil || left.Err() == nil {
-		t.Errorf("%v; what was left behind goes on", err)
-	}
-	_, err = c.funnel.Do(t.Context(), c.call, func(ctx context.Context) (protocol.Result, error) {
-		left = ctx
-		return say("done")
-	})
-	<-left.Done() // asked for too late, it has ended already
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // files stands in for what a handler deletes from.
@@ -369,33 +271,32 @@ func TestGoroutineLeftBehind(t *testing.T) {
 	}
 }
 
-// TestLiveGoroutineLeftBehind has a question in the air when the handler
-// returns: it is withdrawn.
-func TestLiveGoroutineLeftBehind(t *testing.T) {
-	over := make(chan error, 1)
-	asked := make(chan struct{})
-	c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
-		if _, ok := roundtrip.AcceptedContent[Confirmation](ctx, "k"); ok {
-			return say("done")
+// TestNoRoundSaysWhy: an author who passed on the wrong context learns so, and
+// not that there is no handler.
+func TestNoRoundSaysWhy(t *testing.T) {
+	asks := func(ctx context.Context) error {
+		_, err := roundtrip.Ask[Payment](ctx, "pay", "How much?")
+		if !errors.Is(err, roundtrip.ErrNoRound) {
+			t.Errorf("got %v", err)
 		}
-		go func() {
-			_, err := reasonOf(ctx, "left")
-			over <- err
-		}()
-		<-asked
-		return ask(roundtrip.Elicit[Confirmation]("k", "k ?"))
+		return err
+	}
+	contains(t, asks(context.Background()).Error(), "the context is not that of a handler")
+	var left context.Context
+	var wrong error
+	c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+		left, wrong = ctx, asks(context.Background())
+		return say("done")
 	})
-	h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
-		if q.(*protocol.ElicitForm).Message == "k ?" {
-			return json.RawMessage(accepted), nil
-		}
-		close(asked)
-		return silent(ctx, q, extend)
+	c.done()
+	contains(t, wrong.Error(), "this is a handler", "not context.Background()")
+	contains(t, asks(left).Error(), "the handler has returned")
+	c.call.Method = protocol.MethodListTools
+	c.handler = func(ctx context.Context) (protocol.Result, error) {
+		contains(t, asks(ctx).Error(), "requests of this method cannot ask")
+		return &protocol.ListToolsResult{}, nil
 	}
-	if got := c.done(); got != "done" {
-		t.Errorf("got %q", got)
-	}
-	if err := <-over; err == nil {
-		t.Error("an answer nobody gave")
+	if _, err := c.send(); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,18 +1,21 @@
 package roundtrip
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"github.com/rondo-mcp/rondo/internal/jsonx"
 	"github.com/rondo-mcp/rondo/protocol"
 )
 
-// claims is what a sealed state says: whom and what it is for, how long it
-// holds, what was asked and answered, and the author's own data. Its layout is
-// written down in internal/design/0011-claims-layout.md.
+// claims is what a sealed state says: for whom and for which request it is, until when it is
+// valid, what was asked and answered, and the author's own data. Its layout is written down in
+// internal/design/0011-claims-layout.md.
 type claims struct {
 	principal Principal
 	method    string
@@ -20,14 +23,14 @@ type claims struct {
 	audience  string
 	arguments [32]byte
 
-	flow     [16]byte
-	round    int // the leg that asked
-	unheard  int // rounds in a row whose answers were all dropped
-	issued   time.Time
-	expires  time.Time
-	deadline time.Time
+	flow          [16]byte
+	round         int // the round that asked
+	roundsIgnored int // rounds in a row whose answers were all dropped
+	issued        time.Time
+	expires       time.Time
+	deadline      time.Time
 
-	asked   []asked
+	asked   []pendingQuestion
 	answers []*answer
 	state   json.RawMessage
 
@@ -38,13 +41,13 @@ type claims struct {
 	sealed []byte // what the claims were read from; nil for those being written
 }
 
-// asked is a question that waits for its answer.
-type asked struct {
+// A pendingQuestion is a question that was asked and waits for its answer.
+type pendingQuestion struct {
 	key    string
 	kind   protocol.InputKind
 	digest [32]byte        // of the form, zero for other kinds
 	schema json.RawMessage // of a RawForm, else nil
-	mark   mark
+	mark   journalMark
 }
 
 // claimsLayout is the first byte of claims. A release that changes what the
@@ -53,8 +56,8 @@ type asked struct {
 // in no release, so nothing reads them.
 const claimsLayout = 3
 
-// size is room for what append writes, in bytes, so that it need not grow.
-func (c *claims) size() int {
+// encodedSize is an upper estimate of what appendTo writes, so that the buffer need not grow.
+func (c *claims) encodedSize() int {
 	const (
 		fixed     = 128 // digest, flow, times, and the lengths of what follows
 		perAsked  = 80  // digest and mark
@@ -91,9 +94,9 @@ func kindCode(kind protocol.InputKind) byte {
 	return 0
 }
 
-// append writes the claims. Every string is length-prefixed, so that no two
+// appendTo writes the claims. Every string is length-prefixed, so that no two
 // different claims have the same encoding.
-func (c *claims) append(dst []byte) []byte {
+func (c *claims) appendTo(dst []byte) []byte {
 	dst = append(dst, claimsLayout, principalCode(c.principal))
 	dst = appendField(dst, c.principal.Issuer)
 	dst = appendField(dst, c.principal.Subject)
@@ -103,7 +106,7 @@ func (c *claims) append(dst []byte) []byte {
 	dst = append(dst, c.arguments[:]...)
 	dst = append(dst, c.flow[:]...)
 	dst = binary.AppendUvarint(dst, uint64(c.round))
-	dst = binary.AppendUvarint(dst, uint64(c.unheard))
+	dst = binary.AppendUvarint(dst, uint64(c.roundsIgnored))
 	dst = binary.AppendVarint(dst, c.issued.UnixMilli())
 	dst = binary.AppendVarint(dst, c.expires.UnixMilli())
 	dst = binary.AppendVarint(dst, c.deadline.UnixMilli())
@@ -146,7 +149,7 @@ const (
 	markInvalidShift = 4
 )
 
-func appendMark(dst []byte, m mark) []byte {
+func appendMark(dst []byte, m journalMark) []byte {
 	first := byte(min(m.invalid, MaxInvalidAnswers)) << markInvalidShift
 	switch {
 	case !m.set:
@@ -156,7 +159,7 @@ func appendMark(dst []byte, m mark) []byte {
 	default:
 		first |= markOnce
 	}
-	return append(append(dst, first), m.wording[:]...)
+	return append(append(dst, first), m.promptDigest[:]...)
 }
 
 // The flags of an answer.
@@ -209,53 +212,53 @@ var (
 // which is the usual case, is taken from there instead of being copied.
 func decodeClaims(data []byte, like *claims) (*claims, error) {
 	r := &claimsReader{data: data}
-	if layout := r.byte(); r.bad {
+	if layout := r.readByte(); r.bad {
 		return nil, errClaims
 	} else if layout != claimsLayout {
 		return nil, fmt.Errorf("%w: %d, want %d", errClaimsLayout, layout, claimsLayout)
 	}
 	c := &claims{}
-	code := r.byte()
-	c.principal = Principal{Issuer: r.same(like.principal.Issuer), Subject: r.same(like.principal.Subject), local: code == 2}
+	code := r.readByte()
+	c.principal = Principal{Issuer: r.readExpected(like.principal.Issuer), Subject: r.readExpected(like.principal.Subject), local: code == 2}
 	if principalCode(c.principal) != code {
 		return nil, errClaims
 	}
-	c.method, c.target, c.audience = r.same(like.method), r.same(like.target), r.same(like.audience)
-	copy(c.arguments[:], r.bytes(len(c.arguments)))
-	copy(c.flow[:], r.bytes(len(c.flow)))
-	c.round, c.unheard = r.count(1<<16), r.count(1<<16)
-	c.issued, c.expires, c.deadline = r.time(), r.time(), r.time()
-	if n := r.count(len(data)); n > 0 {
-		c.asked = make([]asked, 0, min(n, 64))
+	c.method, c.target, c.audience = r.readExpected(like.method), r.readExpected(like.target), r.readExpected(like.audience)
+	copy(c.arguments[:], r.readBytes(len(c.arguments)))
+	copy(c.flow[:], r.readBytes(len(c.flow)))
+	c.round, c.roundsIgnored = r.readCount(1<<16), r.readCount(1<<16)
+	c.issued, c.expires, c.deadline = r.readTime(), r.readTime(), r.readTime()
+	if n := r.readCount(len(data)); n > 0 {
+		c.asked = make([]pendingQuestion, 0, min(n, 64))
 		for range n {
 			if r.bad {
 				break
 			}
-			c.asked = append(c.asked, r.asked())
+			c.asked = append(c.asked, r.readAsked())
 		}
 	}
-	if n := r.count(len(data)); n > 0 {
+	if n := r.readCount(len(data)); n > 0 {
 		c.answers = make([]*answer, 0, min(n, 64))
 		for range n {
 			if r.bad {
 				break
 			}
-			c.answers = append(c.answers, r.answer())
+			c.answers = append(c.answers, r.readAnswer())
 		}
 	}
-	switch r.byte() {
+	switch r.readByte() {
 	case 0:
 	case 1:
-		c.state = r.field()
+		c.state = r.readField()
 	default:
 		r.bad = true
 	}
-	c.version = r.string()
-	for range r.count(len(data)) {
+	c.version = r.readString()
+	for range r.readCount(len(data)) {
 		if r.bad {
 			break
 		}
-		c.memos = append(c.memos, memo{r.string(), r.field()})
+		c.memos = append(c.memos, memo{r.readString(), r.readField()})
 	}
 	if r.bad || len(r.data) != 0 {
 		return nil, errClaims
@@ -270,7 +273,7 @@ type claimsReader struct {
 	bad  bool
 }
 
-func (r *claimsReader) bytes(n int) []byte {
+func (r *claimsReader) readBytes(n int) []byte {
 	if r.bad || n < 0 || n > len(r.data) {
 		r.bad = true
 		return nil
@@ -280,59 +283,59 @@ func (r *claimsReader) bytes(n int) []byte {
 	return b
 }
 
-func (r *claimsReader) byte() byte {
-	if b := r.bytes(1); b != nil {
+func (r *claimsReader) readByte() byte {
+	if b := r.readBytes(1); b != nil {
 		return b[0]
 	}
 	return 0
 }
 
-// count reads a number of at most limit.
-func (r *claimsReader) count(limit int) int {
+// readCount reads a number of at most limit.
+func (r *claimsReader) readCount(limit int) int {
 	n, size := binary.Uvarint(r.data)
-	if size <= 0 || n > uint64(limit) || r.padded(size) {
+	if size <= 0 || n > uint64(limit) || r.isPadded(size) {
 		r.bad = true
 		return 0
 	}
-	r.bytes(size)
+	r.readBytes(size)
 	return int(n)
 }
 
-// padded reports whether the number in the first size bytes has a shorter
-// spelling. One value has one encoding.
-func (r *claimsReader) padded(size int) bool { return size > 1 && r.data[size-1] == 0 }
+// isPadded reports whether the number in the first size bytes has a shorter encoding. One
+// value has one encoding.
+func (r *claimsReader) isPadded(size int) bool { return size > 1 && r.data[size-1] == 0 }
 
-func (r *claimsReader) time() time.Time {
+func (r *claimsReader) readTime() time.Time {
 	n, size := binary.Varint(r.data)
-	if size <= 0 || r.padded(size) {
+	if size <= 0 || r.isPadded(size) {
 		r.bad = true
 		return time.Time{}
 	}
-	r.bytes(size)
+	r.readBytes(size)
 	return time.UnixMilli(n)
 }
 
-func (r *claimsReader) field() json.RawMessage { return r.bytes(r.count(len(r.data))) }
-func (r *claimsReader) string() string         { return string(r.field()) }
+func (r *claimsReader) readField() json.RawMessage { return r.readBytes(r.readCount(len(r.data))) }
+func (r *claimsReader) readString() string         { return string(r.readField()) }
 
-// same reads a string that is likely to be s.
-func (r *claimsReader) same(s string) string {
-	if b := r.field(); string(b) != s {
+// readExpected reads a string that is likely to be s, without a copy if it is.
+func (r *claimsReader) readExpected(s string) string {
+	if b := r.readField(); string(b) != s {
 		return string(b)
 	}
 	return s
 }
 
-// optional reads a field whose absence and emptiness are one.
-func (r *claimsReader) optional() json.RawMessage {
-	if b := r.field(); len(b) > 0 {
+// readOptional reads a field that is absent if it is empty.
+func (r *claimsReader) readOptional() json.RawMessage {
+	if b := r.readField(); len(b) > 0 {
 		return b
 	}
 	return nil
 }
 
-func (r *claimsReader) kind() protocol.InputKind {
-	code := r.byte()
+func (r *claimsReader) readKind() protocol.InputKind {
+	code := r.readByte()
 	if code == 0 || int(code) >= len(kindCodes) {
 		r.bad = true
 		return ""
@@ -340,30 +343,30 @@ func (r *claimsReader) kind() protocol.InputKind {
 	return kindCodes[code]
 }
 
-func (r *claimsReader) asked() asked {
-	q := asked{key: r.string(), kind: r.kind()}
+func (r *claimsReader) readAsked() pendingQuestion {
+	q := pendingQuestion{key: r.readString(), kind: r.readKind()}
 	if q.kind == protocol.KindElicitForm {
-		copy(q.digest[:], r.bytes(len(q.digest)))
-		q.schema = r.optional()
+		copy(q.digest[:], r.readBytes(len(q.digest)))
+		q.schema = r.readOptional()
 	}
-	q.mark = r.mark()
+	q.mark = r.readMark()
 	return q
 }
 
-func (r *claimsReader) answer() *answer {
-	a := &answer{key: r.string(), kind: r.kind(), outcome: Outcome(r.byte())}
-	flags := r.byte()
+func (r *claimsReader) readAnswer() *answer {
+	a := &answer{key: r.readString(), kind: r.readKind(), outcome: Outcome(r.readByte())}
+	flags := r.readByte()
 	if flags > flagUnsolicited|flagChecked {
 		r.bad = true
 	}
 	a.unsolicited, a.checked = flags&flagUnsolicited != 0, flags&flagChecked != 0
-	a.round = r.count(1 << 16)
+	a.round = r.readCount(1 << 16)
 	if a.kind == protocol.KindElicitForm {
-		copy(a.digest[:], r.bytes(len(a.digest)))
-		a.schema = r.optional()
+		copy(a.digest[:], r.readBytes(len(a.digest)))
+		a.schema = r.readOptional()
 	}
-	a.content = r.optional()
-	if a.mark = r.mark(); a.mark.invalid > 0 { // only of what is asked
+	a.content = r.readOptional()
+	if a.mark = r.readMark(); a.mark.invalid > 0 { // only of what is asked
 		r.bad = true
 	}
 	if a.outcome <= Missing || a.outcome >= Invalid {
@@ -372,8 +375,8 @@ func (r *claimsReader) answer() *answer {
 	return a
 }
 
-func (r *claimsReader) mark() (m mark) {
-	first := r.byte()
+func (r *claimsReader) readMark() (m journalMark) {
+	first := r.readByte()
 	if m.invalid = int(first >> markInvalidShift); m.invalid > MaxInvalidAnswers {
 		r.bad = true
 	}
@@ -387,6 +390,72 @@ func (r *claimsReader) mark() (m mark) {
 		r.bad = true
 	}
 	m.set = true
-	copy(m.wording[:], r.bytes(len(m.wording)))
+	copy(m.promptDigest[:], r.readBytes(len(m.promptDigest)))
 	return m
+}
+
+// scratch holds buffers for canonical forms. They are as large as the largest
+// arguments seen, so big ones are not kept.
+var canonicalBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxCanonicalBuffer = 64 << 10
+
+// digestArguments returns the SHA-256 of the canonical form of a request's
+// arguments: members sorted, strings without needless escapes, numbers as they
+// are spelled, absent as {}. A state sealed for one set of arguments opens for
+// no other. Numbers keep their spelling because a handler may read it: to one
+// that decodes into an integer, or prints what it got, 1 and 1.0 are two things.
+func digestArguments(arguments json.RawMessage) ([32]byte, error) {
+	if len(arguments) == 0 {
+		arguments = json.RawMessage("{}")
+	}
+	buf := canonicalBuffers.Get().(*[]byte)
+	defer func() {
+		if cap(*buf) <= maxCanonicalBuffer {
+			canonicalBuffers.Put(buf)
+		}
+	}()
+	canonical, err := jsonx.AppendCanonicalSpelled((*buf)[:0], arguments)
+	if err != nil {
+		return [32]byte{}, fmt.Errorf("arguments: %w", err)
+	}
+	*buf = canonical
+	return sha256.Sum256(canonical), nil
+}
+
+// digestQuestion returns what stands for a question in events.
+func digestQuestion(kind protocol.InputKind, key string, form [32]byte, m journalMark) (d QuestionDigest) {
+	var few [192]byte
+	text := append(few[:0], "rondo question 1\x00"...)
+	text = append(append(append(text, kind...), 0), key...)
+	text = append(append(append(text, 0), form[:]...), m.promptDigest[:]...)
+	sum := sha256.Sum256(text)
+	copy(d[:], sum[:])
+	return d
+}
+
+// fingerprint identifies a set of answers, whatever their order.
+func fingerprint(responses protocol.InputResponses) [32]byte {
+	// Each answer is hashed alone and the hashes are combined by addition
+	// modulo 2^256, byte-wise with carry, so that order does not matter but
+	// every answer does.
+	var sum [32]byte
+	for _, r := range responses {
+		h := sha256.New()
+		fmt.Fprintf(h, "%d:", len(r.Key))
+		h.Write([]byte(r.Key))
+		canonical, err := jsonx.AppendCanonical(nil, r.Result)
+		if err != nil {
+			canonical = r.Result
+		}
+		h.Write(canonical)
+		var one [32]byte
+		carry := uint16(0)
+		for i, b := range h.Sum(one[:0]) {
+			carry += uint16(sum[i]) + uint16(b)
+			sum[i] = byte(carry)
+			carry >>= 8
+		}
+	}
+	return sum
 }

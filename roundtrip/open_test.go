@@ -1,12 +1,10 @@
 package roundtrip_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -157,42 +155,6 @@ func TestVisitsCarryNoContent(t *testing.T) {
 	c.answer("visit", `{"action":"accept","content":{"a":"`+junk+`"}}`, "form", `{"action":"decline","content":{"a":"`+junk+`"}}`).ask("more")
 }
 
-// TestClaimsHaveOneEncoding changes each byte of honest claims to each other,
-// and pads each that may be a number. What is still read is written as it came.
-func TestClaimsHaveOneEncoding(t *testing.T) {
-	data := appended(t, honest())
-	check := func(changed []byte) bool {
-		again, err := roundtrip.ReencodeClaims(changed)
-		if err == nil && !bytes.Equal(again, changed) {
-			t.Errorf("%x is read, and written again as %x", changed, again)
-		}
-		return err == nil
-	}
-	if !check(data) {
-		t.Fatal("honest claims are refused")
-	}
-	for i := range data {
-		changed := bytes.Clone(data)
-		for b := range 256 {
-			changed[i] = byte(b)
-			check(changed)
-		}
-		check(slices.Concat(data[:i], []byte{data[i] | 0x80, 0}, data[i+1:]))
-		if check(data[:i]) {
-			t.Errorf("claims of %d bytes are read", i)
-		}
-	}
-	// Key, kind, outcome: of what nobody can have answered nothing is carried.
-	outcome := bytes.Index(data, []byte("region")) + len("region") + 1
-	for _, b := range []byte{byte(roundtrip.Missing), byte(roundtrip.Invalid), 255} {
-		changed := bytes.Clone(data)
-		changed[outcome] = b
-		if check(changed) {
-			t.Errorf("an answer of outcome %d is read", b)
-		}
-	}
-}
-
 // timed asks once, with the limits given, and then completes.
 func timed(limits ...time.Duration) roundtrip.Handler {
 	return func(ctx context.Context) (protocol.Result, error) {
@@ -304,9 +266,10 @@ type fakeSealer struct {
 func (s *fakeSealer) Seal(_ context.Context, plaintext []byte) (string, error) {
 	return s.seal(plaintext)
 }
+
 func (s *fakeSealer) Open(_ context.Context, text string) ([]byte, error) { return s.open(text) }
 
-func TestSealerOfSomebodyElse(t *testing.T) {
+func TestForeignSealer(t *testing.T) {
 	down := errors.New("the KMS is down")
 	for _, tc := range []struct {
 		name, text string
@@ -397,12 +360,81 @@ func TestLossyHost(t *testing.T) {
 	}
 }
 
-// TestArgumentsNobodyCanBind say two things at once.
-func TestArgumentsNobodyCanBind(t *testing.T) {
+// TestArgumentsThatCannotBeBound say two things at once.
+func TestArgumentsThatCannotBeBound(t *testing.T) {
 	c := newClient(t, roundtrip.Options{}, consent)
 	c.call.Arguments = json.RawMessage(`{"n":1,"n":2}`)
 	contains(t, c.fails(protocol.CodeInvalidParams).Message, "arguments")
 	if bugs := all[roundtrip.ServerBug](c.events); len(bugs) != 0 {
 		t.Errorf("the client's mistake is reported as the server's: %v", bugs)
+	}
+}
+
+// TestOldSealsNewOpens: states as they were written before, in both styles, are
+// read, whichever key of the ring sealed them. When the layout changes, the
+// vectors of the release before stay here.
+func TestOldSealsNewOpens(t *testing.T) {
+	flow, guard := hexVectors(t, flowVectorFile)["flow"], hexVectors(t, "testdata/state/claims.txt")["authenticated"]
+	for _, key := range []string{"k1", "k2"} {
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(time.Until(clock("1h30m")))
+			opts := roundtrip.Options{Sealer: ring(t, "k1", "k2"), Audience: honest().Audience}
+			c := newClient(t, opts, flowVectorHandler)
+			c.call.State = protocol.StateText(seal(t, ring(t, key), flow))
+			if got := c.answer("confirm", accepted, "extra", `{"action":"accept"}`).done(); got != flowVectorResult {
+				t.Errorf("flow style, sealed with %s:\n got %s\nwant %s", key, got, flowVectorResult)
+			}
+			c = newClient(t, opts, vectorHandler)
+			c.call.State = protocol.StateText(seal(t, ring(t, key), guard))
+			c.answer("confirm", accepted, "extra", `{"action":"accept","content":{"n":4}}`, "visit", cancelled)
+			if got, want := c.done(), `round 3: kept, declined, large, now, {"n":4}, cancelled`; got != want {
+				t.Errorf("guard style, sealed with %s:\n got %s\nwant %s", key, got, want)
+			}
+			// A handler that has gone over to flow style meanwhile takes what
+			// was answered before.
+			c = newClient(t, opts, func(ctx context.Context) (protocol.Result, error) {
+				_, region := reasonOf(ctx, "region")
+				size, err := reasonOf(ctx, "size")
+				if err != nil {
+					return nil, err
+				}
+				return say(fmt.Sprint(region, ", ", size))
+			})
+			c.call.State = protocol.StateText(seal(t, ring(t, key), guard))
+			if got := c.answer("confirm", accepted).done(); got != "declined: region, large" {
+				t.Errorf("in the other style: got %s", got)
+			}
+		})
+	}
+}
+
+// TestKeysChangeUnderAFlow: each leg is sealed by the primary key of its day,
+// and opened by a replica that is a step ahead or behind.
+func TestKeysChangeUnderAFlow(t *testing.T) {
+	handler := func(ctx context.Context) (protocol.Result, error) {
+		text := ""
+		for _, key := range []string{"a", "b", "c"} {
+			reason, err := reasonOf(ctx, key)
+			if err != nil {
+				return nil, err
+			}
+			text += reason
+		}
+		return say(text)
+	}
+	var call roundtrip.Call
+	for i, keys := range [][]string{{"k1"}, {"k1", "k2"}, {"k2", "k1"}, {"k2", "k3"}} {
+		c := newClient(t, roundtrip.Options{Sealer: ring(t, keys...)}, handler)
+		if i == 0 {
+			c.ask("a")
+		} else {
+			c.call = call
+			if i < 3 {
+				c.answer([]string{"a", "b"}[i-1], accepted).ask([]string{"b", "c"}[i-1])
+			} else if got := c.answer("c", accepted).done(); got != "nownownow" {
+				t.Errorf("got %q", got)
+			}
+		}
+		call = c.call
 	}
 }

@@ -71,9 +71,9 @@ func TestNoNagging(t *testing.T) {
 	}
 }
 
-// TestNaggingOfColdAndPlainClients is the same where nothing proves what was
+// TestNaggingWithUnsolicitedAndPlainAnswers is the same where nothing proves what was
 // asked: rounds are not counted there, so nothing else would end it.
-func TestNaggingOfColdAndPlainClients(t *testing.T) {
+func TestNaggingWithUnsolicitedAndPlainAnswers(t *testing.T) {
 	form := func() roundtrip.Question { return roundtrip.Elicit[Confirmation]("confirm", "Sure?") }
 	c := newClient(t, roundtrip.Options{Plain: true}, guard(form))
 	c.ask("confirm")

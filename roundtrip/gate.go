@@ -1,0 +1,309 @@
+package roundtrip
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/rondo-mcp/rondo/internal/attachment"
+	"github.com/rondo-mcp/rondo/internal/form"
+	"github.com/rondo-mcp/rondo/internal/urlrule"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// readDraft returns what the author of a result said and checks it. Results built by
+// [InputRequired] have it attached; for results built by hand it is read from the result.
+func (p *questioner) readDraft(asks *protocol.InputRequiredResult) (*draft, error) {
+	d, built := attachment.Of(asks).(*draft)
+	if !built || !d.matchesResult(asks) {
+		hand, err := p.readHandBuilt(asks)
+		if err != nil {
+			return nil, err
+		}
+		if d != nil {
+			hand.restoreFrom(d)
+		}
+		d = hand
+	}
+	if err := p.checkDraft(d, asks); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// checkDraft refuses a draft that cannot be sent. asks is the result with its questions.
+func (p *questioner) checkDraft(d *draft, asks *protocol.InputRequiredResult) error {
+	if err := d.firstError(); err != nil {
+		return err
+	}
+	_, plain := d.plain.Text()
+	if plain && !p.funnel.opts.Plain {
+		return fmt.Errorf("input required: plain state needs a funnel with the option Plain; use WithState")
+	}
+	if d.hasState && p.funnel.opts.Plain {
+		return fmt.Errorf("input required: WithState needs sealing; a funnel with the option Plain takes PlainState")
+	}
+	if len(d.questions) == 0 && !d.hasState && !plain {
+		return fmt.Errorf("input required: at least one question or WithState is needed")
+	}
+	if len(d.questions) > 0 {
+		if err := asks.Validate(); err != nil {
+			return err
+		}
+	}
+	if err := p.checkEncodable(d); err != nil {
+		return err
+	}
+	return p.checkURLs(d.questions)
+}
+
+// matchesResult reports whether questions and state are still those of the draft:
+// an author may have changed the result after building it.
+func (d *draft) matchesResult(asks *protocol.InputRequiredResult) bool {
+	return d != nil && asks.RequestState == d.plain &&
+		slices.EqualFunc(d.questions, asks.InputRequests, func(q Question, r protocol.KeyedRequest) bool {
+			return q.key == r.Key && q.request == r.Request
+		})
+}
+
+// restoreFrom takes over from the draft of a result that was changed afterwards what
+// the result itself cannot say.
+func (d *draft) restoreFrom(old *draft) {
+	if d.err = old.err; !d.hasState {
+		d.state, d.hasState = old.state, old.hasState
+	}
+	for i := range d.questions {
+		for _, q := range old.questions {
+			if q.key == d.questions[i].key && q.request == d.questions[i].request {
+				d.questions[i] = q
+			}
+		}
+	}
+}
+
+// checkEncodable encodes the questions for which that can fail, so that the mistake is
+// reported with its key. Forms derived by this package always encode. The latest revision is
+// used, because what only an older one cannot carry is no mistake.
+func (p *questioner) checkEncodable(d *draft) error {
+	for _, q := range d.questions {
+		if q.form != nil && !q.carryForm {
+			continue
+		}
+		if _, err := protocol.AppendInputRequest(nil, protocol.Latest, q.request); err != nil {
+			return fmt.Errorf("question %q: %w", q.key, err)
+		}
+	}
+	return nil
+}
+
+// readHandBuilt reads a result that an author or a gateway filled in itself. Its
+// state, if it has one, becomes the author's own.
+func (p *questioner) readHandBuilt(asks *protocol.InputRequiredResult) (*draft, error) {
+	if err := asks.Validate(); err != nil {
+		return nil, err
+	}
+	d := &draft{}
+	if text, present := asks.RequestState.Text(); present {
+		if p.funnel.opts.Plain {
+			d.plain = asks.RequestState
+		} else {
+			WithState(text).addTo(d)
+		}
+	}
+	for _, r := range asks.InputRequests {
+		q := Question{key: r.Key, request: r.Request}
+		if request, ok := r.Request.(*protocol.ElicitForm); ok {
+			// As a peer's: a gateway passes on what its upstream asks.
+			f, err := form.ParsePeer(request.Schema)
+			if err != nil {
+				return nil, fmt.Errorf("question %q: %w", r.Key, err)
+			}
+			q.form, q.carryForm = f, true
+		}
+		d.questions = append(d.questions, q)
+	}
+	return d, nil
+}
+
+// repeatsRefusedQuestion returns the person's refusal of a question that the handler asks
+// again unchanged, nil if there is none.
+func (r *run) repeatsRefusedQuestion(d *draft) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fixVersionLocked() // also of a handler that asked and read nothing
+	for _, q := range d.questions {
+		a := r.findAnswerLocked(q.key)
+		if a == nil || q.askAgain || (a.outcome != Declined && a.outcome != Cancelled) {
+			continue
+		}
+		// Which form an unsolicited refusal was shown is not known.
+		if a.kind == q.request.Kind() && (a.unsolicited || a.digest == q.formDigest()) {
+			if a.outcome == Declined {
+				return &DeclinedError{q.key}
+			}
+			return &CancelledError{q.key}
+		}
+	}
+	return nil
+}
+
+// checkURLs refuses the first question that asks for a visit to a URL which must
+// not be sent (client/elicitation, "Safe URL Handling"). The error is an
+// [*urlrule.Refusal].
+func (p *questioner) checkURLs(questions []Question) error {
+	for _, q := range questions {
+		if visit, ok := q.request.(*protocol.ElicitURL); ok && visit != nil {
+			if refusal := p.funnel.allowURL().Refuse(q.key, visit.URL); refusal != nil {
+				return refusal
+			}
+		}
+	}
+	return nil
+}
+
+func (f *Funnel) allowURL() urlrule.Hook { return f.opts.AllowURL }
+
+// checkClient refuses questions that the client has not declared to support. All questions are
+// checked first, so that one error names everything that is missing.
+func (p *questioner) checkClient(ctx context.Context, requests protocol.InputRequests) (protocol.InputRequests, error) {
+	var missing protocol.ClientCapabilities
+	for _, q := range requests {
+		missing = missing.Union(p.call.Capabilities.Missing(q.Request))
+	}
+	if !missing.IsZero() {
+		p.observe(ctx, CapabilityRefused{p.where, missing})
+		return nil, protocol.MissingCapabilities(missing)
+	}
+	return p.withoutContext(requests), nil
+}
+
+// withoutContext drops includeContext from sampling questions to clients that
+// do not declare it: servers should not send it then, and it is only a wish
+// (client/sampling). The author's values stay untouched.
+func (p *questioner) withoutContext(requests protocol.InputRequests) protocol.InputRequests {
+	if s := p.call.Capabilities.Sampling; s != nil && s.Context {
+		return requests
+	}
+	copied := false
+	for i, q := range requests {
+		m, ok := q.Request.(*protocol.CreateMessage)
+		if !ok || m.IncludeContext == "" || m.IncludeContext == "none" {
+			continue
+		}
+		if !copied {
+			requests, copied = slices.Clone(requests), true
+		}
+		c := *m
+		c.IncludeContext = ""
+		requests[i].Request = &c
+	}
+	return requests
+}
+
+// checkLegacyClient decides whether all questions can be put to the client of a legacy
+// revision, and returns them as that revision spells them. Nothing has been sent yet. It also
+// records under which ids visits to URLs go out.
+func (p *questioner) checkLegacyClient(ctx context.Context, requests protocol.InputRequests) (protocol.InputRequests, *refusal) {
+	switch {
+	case p.funnel.opts.RefuseLegacy:
+		p.observe(ctx, ServerBug{p.where, fmt.Errorf("asked for input in revision %s, which the funnel is told to refuse", p.call.Version)})
+		return nil, &refusal{code: protocol.CodeCannotAsk, text: "this request asks questions, which needs a client of revision 2026-07-28"}
+	case len(requests) > 0 && p.call.Push == nil:
+		return nil, &refusal{code: protocol.CodeCannotAsk, text: "this connection cannot carry questions to the client: it has no session; connect with one, or with a client of revision 2026-07-28"}
+	}
+	var missing protocol.ClientCapabilities
+	for _, q := range requests {
+		missing = missing.Union(p.call.Capabilities.Missing(q.Request))
+	}
+	if !missing.IsZero() {
+		p.observe(ctx, CapabilityRefused{p.where, missing})
+		return nil, &refusal{code: protocol.CodeCannotAsk, text: "the client does not support: " + missing.String() + "; use a client that does"}
+	}
+	copied := false
+	for i, q := range requests {
+		spelled, err := p.downgrade(q.Request)
+		if err != nil {
+			return nil, &refusal{code: protocol.CodeCannotAsk, text: fmt.Sprintf("question %q: %v; use a client of a later revision", q.Key, err)}
+		}
+		if spelled == q.Request {
+			continue
+		}
+		if !copied { // they are the author's
+			requests, copied = slices.Clone(requests), true
+		}
+		requests[i].Request = spelled
+	}
+	p.visits.noteVisits(requests)
+	return requests, nil
+}
+
+// refusedLegacyText tells a client of an older revision that it is not asked.
+const refusedLegacyText = "this request asks questions, which needs a client of revision 2026-07-28"
+
+// downgrade returns the question as the revision of the call can carry it, or why it cannot.
+// The author's value is not changed.
+func (p *questioner) downgrade(question protocol.InputRequest) (protocol.InputRequest, error) {
+	v := p.call.Version
+	switch q := question.(type) {
+	case *protocol.ElicitForm:
+		return downgradeForm(q, v)
+	case *protocol.ElicitURL:
+		if v < protocol.V20251125 {
+			return nil, fmt.Errorf("revision %s cannot ask for a visit to a URL", v)
+		}
+		c := *q
+		if c.ElicitationID == "" {
+			c.ElicitationID = uuid.NewString()
+		}
+		return &c, nil
+	case *protocol.CreateMessage:
+		if err := checkSamplingIn(q, v); err != nil || v < protocol.V20251125 {
+			return q, err // without a capability for includeContext, all may be asked for it
+		}
+		return p.withoutContext(protocol.InputRequests{{Request: q}})[0].Request, nil
+	}
+	return question, nil
+}
+
+func downgradeForm(q *protocol.ElicitForm, v protocol.Version) (protocol.InputRequest, error) {
+	if v < protocol.V20250618 {
+		return nil, fmt.Errorf("revision %s has no elicitation", v)
+	}
+	if v >= protocol.V20251125 {
+		return q, nil
+	}
+	schema, err := form.DowngradeTo20250618(q.Schema)
+	if err != nil {
+		return nil, err
+	}
+	c := *q
+	c.Schema = schema
+	return &c, nil
+}
+
+// checkSamplingIn reports why revision v cannot carry a sampling question: tools and messages
+// of several blocks came with 2025-11-25, audio with 2025-03-26.
+func checkSamplingIn(q *protocol.CreateMessage, v protocol.Version) error {
+	if v >= protocol.V20251125 {
+		return nil
+	}
+	if len(q.Tools) > 0 || q.ToolChoice != nil {
+		return fmt.Errorf("revision %s has no tools in sampling", v)
+	}
+	for _, m := range q.Messages {
+		if len(m.Content) != 1 {
+			return fmt.Errorf("revision %s has messages of one block only in sampling", v)
+		}
+		switch m.Content[0].(type) {
+		case *protocol.TextContent, *protocol.ImageContent:
+		case *protocol.AudioContent:
+			if v < protocol.V20250326 {
+				return fmt.Errorf("revision %s has no audio in sampling", v)
+			}
+		default:
+			return fmt.Errorf("revision %s has no %T in sampling", v, m.Content[0])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,248 @@
+package roundtrip_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+const planSchema = `{"type":"object","properties":{"region":{"type":"string","enum":["eu","us"]},"size":{"type":"integer","default":3}},"required":["region"]}`
+
+// TestPush asks outside of rounds; content is checked and completed as there.
+func TestPush(t *testing.T) {
+	for _, v := range []protocol.Version{protocol.V20250618, protocol.V20251125} {
+		for _, tc := range []struct{ name, answer, want, fails string }{
+			{"accepted", `{"action":"accept","content":{"region":"eu"}}`, `{"action":"accept","content":{"region":"eu","size":3}}`, ""},
+			{"declined", `{"action":"decline"}`, `{"action":"decline"}`, ""},
+			{"cancelled", `{"action":"cancel"}`, `{"action":"cancel"}`, ""},
+			{"not a choice", `{"action":"accept","content":{"region":"mars"}}`, "", "region"},
+			{"without content", `{"action":"accept"}`, "", "region"},
+			{"no answer", `{}`, "", "action"},
+		} {
+			t.Run(string(v)+" "+tc.name, func(t *testing.T) {
+				c, h := newLegacy(t, v, roundtrip.Options{}, nil)
+				h.answer = says(tc.answer)
+				raw, err := c.funnel.Push(t.Context(), c.call, &protocol.ElicitForm{Message: "?", Schema: json.RawMessage(planSchema)})
+				if tc.fails != "" {
+					if _, ok := errors.AsType[*roundtrip.AnswerError](err); !ok {
+						t.Fatalf("got %s, %v, want an AnswerError", raw, err)
+					}
+					contains(t, err.Error(), tc.fails)
+					return
+				}
+				if err != nil || string(raw) != tc.want {
+					t.Errorf("got %s, %v, want %s", raw, err, tc.want)
+				}
+			})
+		}
+	}
+}
+
+// TestPushCannot fails before any traffic, with a type that tells why.
+func TestPushCannot(t *testing.T) {
+	form := &protocol.ElicitForm{Message: "?", Schema: json.RawMessage(planSchema)}
+	for _, tc := range []struct {
+		name   string
+		change func(*roundtrip.Call)
+		q      protocol.InputRequest
+		words  string
+	}{
+		{"modern", func(c *roundtrip.Call) { c.Version = protocol.V20260728 }, form, "InputRequired"},
+		{"no session", func(c *roundtrip.Call) { c.Push = nil }, form, "InputRequired"},
+		{"no capability", func(c *roundtrip.Call) { c.Capabilities = protocol.ClientCapabilities{} }, form, "elicitation"},
+		{"no elicitation", func(c *roundtrip.Call) { c.Version = protocol.V20250326 }, form, "2025-03-26"},
+		{"no URLs", func(c *roundtrip.Call) { c.Version = protocol.V20250618 }, &protocol.ElicitURL{URL: "https://id.example"}, "URL"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
+			tc.change(&c.call)
+			_, err := c.funnel.Push(t.Context(), c.call, tc.q)
+			e, ok := errors.AsType[*roundtrip.PushError](err)
+			if !ok || e.Method != protocol.MethodElicit || h.traffic() != 0 {
+				t.Fatalf("got %v after %d questions, want a PushError", err, h.traffic())
+			}
+			contains(t, err.Error(), tc.words)
+			if e.Missing.IsZero() != (tc.name != "no capability") {
+				t.Errorf("missing %s", e.Missing)
+			}
+		})
+	}
+	c, _ := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
+	for _, q := range []protocol.InputRequest{nil, (*protocol.ElicitForm)(nil), &protocol.ElicitForm{Schema: json.RawMessage(`[]`)}} {
+		if _, err := c.funnel.Push(t.Context(), c.call, q); err == nil {
+			t.Errorf("question %#v was asked", q)
+		}
+	}
+}
+
+// TestPushEnds with what the client says, with its context, and in time.
+func TestPushEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{}, nil)
+		h.answer = silent
+		start := time.Now()
+		if _, err := c.funnel.Push(t.Context(), c.call, &protocol.ListRoots{}); err == nil || time.Since(start) != roundtrip.DefaultHumanTimeout {
+			t.Errorf("got %v after %v", err, time.Since(start))
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cause := errors.New("over")
+		cancel(cause)
+		if _, err := c.funnel.Push(ctx, c.call, &protocol.ListRoots{}); !errors.Is(err, cause) {
+			t.Errorf("got %v, want the cause of the context", err)
+		}
+		h.answer = func(context.Context, protocol.InputRequest, func()) (json.RawMessage, error) {
+			return nil, protocol.Errorf(7, "no")
+		}
+		if _, err := c.funnel.Push(t.Context(), c.call, &protocol.ListRoots{}); err == nil || err.Error() != "no (code 7)" {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// A question that a goroutine of a handler pushes ends with the run of the handler,
+// whoever ends that.
+func TestAPushedQuestionEndsWithItsRun(t *testing.T) {
+	for name, end := range map[string]func(push func() error, cancel func()){
+		"the handler returns":      func(func() error, func()) {},
+		"another question fails":   func(push func() error, _ func()) { _ = push() },
+		"the request is cancelled": func(_ func() error, cancel func()) { cancel() },
+		"the flow takes too long":  func(func() error, func()) { time.Sleep(time.Minute) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ended := make(chan error, 1)
+				isOver := func(when string) {
+					t.Helper()
+					synctest.Wait()
+					select {
+					case err := <-ended:
+						if err == nil {
+							t.Error("the question was answered")
+						}
+					default:
+						t.Errorf("the question is open %s", when)
+					}
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{FlowTTL: time.Minute}, nil)
+				h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+					if h.traffic() > 1 {
+						return nil, protocol.Errorf(7, "no")
+					}
+					return silent(ctx, q, extend)
+				}
+				_, _ = c.funnel.Do(ctx, c.call, func(ctx context.Context) (protocol.Result, error) {
+					push := func() error {
+						_, err := c.funnel.Push(ctx, c.call, &protocol.ListRoots{})
+						return err
+					}
+					go func() { ended <- push() }()
+					synctest.Wait()
+					end(push, cancel)
+					if name != "the handler returns" {
+						isOver("while the handler runs")
+					}
+					return say("done")
+				})
+				if name == "the handler returns" {
+					isOver("after the handler")
+				}
+			})
+		})
+	}
+}
+
+// A question that is pushed beside one that ends the run, to be asked in the next, ends
+// at once, as the context that it was asked under does: a handler that waits for both
+// would wait for the person, who may not know of it.
+func TestAPushedQuestionEndsWhenItsRunIsSuspended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{ReplayOnLegacy: true}, nil)
+		h.answer = func(ctx context.Context, q protocol.InputRequest, extend func()) (json.RawMessage, error) {
+			if q.Kind() == protocol.KindElicitForm {
+				return nil, protocol.Errorf(7, "no") // ends the call
+			}
+			return silent(ctx, q, extend)
+		}
+		_, _ = c.funnel.Do(t.Context(), c.call, func(ctx context.Context) (protocol.Result, error) {
+			ended := make(chan error, 1)
+			go func() {
+				_, err := c.funnel.TryPush(ctx, c.call, &protocol.ListRoots{})
+				ended <- err
+			}()
+			synctest.Wait()
+			asked := time.Now()
+			_, suspended := reasonOf(ctx, "why")
+			if err := <-ended; !errors.Is(err, roundtrip.ErrPending) {
+				t.Errorf("the pushed question ended with %v, want ErrPending", err)
+			}
+			if waited := time.Since(asked); waited > 0 {
+				t.Errorf("the pushed question stayed open for %s", waited)
+			}
+			return nil, suspended
+		})
+	})
+}
+
+// observeFunc is a function that is an observer.
+type observeFunc func(context.Context, roundtrip.Event)
+
+func (f observeFunc) Observe(ctx context.Context, e roundtrip.Event) { f(ctx, e) }
+
+// Whoever is told of a question by a client or an observer finds the id of the request in
+// the context, as handlers do.
+func TestTheContextOfAQuestionNamesItsRequest(t *testing.T) {
+	for name, ask := range map[string]func(context.Context, *client) error{
+		"pushed": func(ctx context.Context, c *client) error {
+			_, err := c.funnel.Push(ctx, c.call, &protocol.ListRoots{})
+			return err
+		},
+		"asked": func(ctx context.Context, _ *client) error {
+			_, err := reasonOf(ctx, "why")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var id string
+			seen := map[string]bool{}
+			check := func(ctx context.Context, who string) {
+				seen[who] = true
+				if got := roundtrip.RequestID(ctx); id == "" || got != id {
+					t.Errorf("%s finds the id %q, want %q", who, got, id)
+				}
+			}
+			observer := observeFunc(func(ctx context.Context, e roundtrip.Event) {
+				switch e.(type) {
+				case roundtrip.WaitBegan, roundtrip.WaitEnded, roundtrip.Answered:
+					check(ctx, fmt.Sprintf("%T", e))
+				}
+			})
+			c, h := newLegacy(t, protocol.V20251125, roundtrip.Options{Observer: observer}, nil)
+			h.answer = func(ctx context.Context, q protocol.InputRequest, _ func()) (json.RawMessage, error) {
+				check(ctx, "the client")
+				if q.Kind() == protocol.KindListRoots {
+					return json.RawMessage(`{"roots":[]}`), nil
+				}
+				return json.RawMessage(form("because")), nil
+			}
+			_, err := c.funnel.Do(t.Context(), c.call, func(ctx context.Context) (protocol.Result, error) {
+				id = roundtrip.RequestID(ctx)
+				if err := ask(ctx, c); err != nil {
+					return nil, err
+				}
+				return say("done")
+			})
+			if err != nil || len(seen) < 3 {
+				t.Errorf("got %v, %v", seen, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,308 @@
+package roundtrip
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/requestid"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// askInPlace puts questions to the client of a legacy revision and waits until all are
+// answered. Gate, limits and validation are the same as for questions that are returned. A
+// failure to ask ends the run, because a handler might take the error for an answer.
+//
+// Its frame, and those of what it calls, are on the stack of every call that waits. So
+// whatever runs before a question is sent, or after its answer, is in functions that are not
+// inlined.
+func (r *run) askInPlace(ctx context.Context, inquiries []inquiry, missing []Question) error {
+	waits, done, err := r.waitingContext(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	ignored := 0
+	for again := 0; len(missing) > 0; again++ {
+		p, err := r.beginInPlace(missing, again)
+		if err != nil {
+			return err
+		}
+		usable, failed := r.pushInPlace(waits, p, missing, again)
+		if ignored++; usable {
+			ignored = 0
+		}
+		missing, err = r.readInPlace(ctx, p, inquiries, missing, ignored, failed)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readInPlace decides what follows from the answers to the questions asked, or from a failure
+// to ask: an error, or the questions to ask again. ignored is how many times in a row no
+// answer could be used. It is not inlined: it would take 300 bytes of the stack of a call that
+// waits.
+//
+//go:noinline
+func (r *run) readInPlace(ctx context.Context, p *questioner, inquiries []inquiry, asked []Question, ignored int, failed error) (missing []Question, err error) {
+	r.endInPlace()
+	if failed != nil {
+		return nil, r.failInPlace(ctx, inquiries, asked, failed)
+	}
+	if ignored >= maxRoundsIgnored {
+		return nil, r.endWithText(protocol.CodeFlowEnded, EndFailed,
+			"the client keeps sending answers that cannot be used: their shape is wrong; not asking again: use a client that answers in the shape of the question, and start the call again")
+	}
+	missing, err = r.collectAnswers(inquiries)
+	r.reportFindings(ctx, p)
+	if err != nil || len(missing) == 0 {
+		return nil, err
+	}
+	if text := r.tooOftenInvalid(asked); text != "" {
+		return nil, r.endWithText(protocol.CodeFlowEnded, EndInvalid, text)
+	}
+	return missing, nil
+}
+
+// waitingContext returns the context under which the questions of ctx wait for their answers,
+// and the function that releases it.
+func (r *run) waitingContext(ctx context.Context) (context.Context, func(), error) {
+	if !r.keepsDeadline(ctx) {
+		// The caller's context may have been cut off from that of the call, which
+		// a question must not outlive all the same.
+		ctx, cancel := context.WithCancelCause(ctx)
+		stop := context.AfterFunc(&r.ctx, func() { cancel(context.Cause(&r.ctx)) })
+		return ctx, func() { stop(); cancel(nil) }, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, err := r.activeFlowLocked(); err != nil {
+		return nil, nil, err
+	}
+	wait := &lazyctx.Context{}
+	r.attachWaitLocked(wait)
+	return wait, func() {
+		r.detachWait(wait)
+		wait.Cancel(nil)
+	}, nil
+}
+
+// keepsDeadline reports whether ctx is the handler's own context, as it nearly always is, and
+// has no deadline but the flow's. Questions enforce that deadline with their own timer, see
+// questionTimeout. So their contexts derive from the parent of the deadline context, and none
+// of those between is realized for them, which would take 4 KB.
+func (r *run) keepsDeadline(ctx context.Context) bool {
+	_, timed := r.ctx.Context.(*lazyctx.Timed)
+	return timed && ctx == context.Context(&r.ctx)
+}
+
+// attachWait makes wait, under which a question waits, a child of ctx. It reports true if the
+// run cancels wait, and detachWait must be called when the question has ended.
+func (r *run) attachWait(wait *lazyctx.Context, ctx context.Context) bool {
+	if r == nil || !r.keepsDeadline(ctx) {
+		wait.Init(ctx)
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || ctx.Err() != nil { // has ended already
+		wait.Init(ctx)
+		return false
+	}
+	r.attachWaitLocked(wait)
+	return true
+}
+
+func (r *run) attachWaitLocked(wait *lazyctx.Context) {
+	wait.Init(r.ctx.Context.(*lazyctx.Timed).Parent())
+	wait.SetValue(requestid.Key{}, r) // as the context of the handler
+	r.ctx.openWaits = append(r.ctx.openWaits, wait)
+}
+
+func (r *run) detachWait(wait *lazyctx.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i := slices.Index(r.ctx.openWaits, wait); i >= 0 {
+		r.ctx.openWaits = slices.Delete(r.ctx.openWaits, i, i+1)
+	}
+}
+
+// withdrawLocked cancels the contexts of all open questions.
+func (r *run) withdrawLocked(cause error) {
+	for _, wait := range r.ctx.openWaits {
+		wait.Cancel(cause)
+	}
+	r.ctx.openWaits = nil
+}
+
+// inPlaceSlack is how many times MaxRounds a run may ask in place, one question after the
+// other. Questions of several goroutines are one round in replay. In place they may follow one
+// another, if the client answers at once.
+const inPlaceSlack = 8
+
+// beginInPlace counts the rounds of a run that asks in place, so that a run which does not
+// converge ends. Questions that are put before any of them is answered are one round; one
+// question may be put as often as in replay. It returns a questioner of its own, because a
+// goroutine that the handler left behind must not use that of the exchange, which goes on.
+func (r *run) beginInPlace(missing []Question, again int) (*questioner, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f, err := r.activeFlowLocked()
+	if err != nil {
+		return nil, err
+	}
+	if r.ctx.Err() != nil { // waiting need not end with it
+		cause := context.Cause(&r.ctx)
+		return nil, r.endLocked(&ending{cause, cannotAsk(cause), EndFailed})
+	}
+	limit := r.funnel.opts.MaxRounds
+	if f.rounds == 0 || f.answered {
+		f.rounds++
+		f.answered = false
+	}
+	if f.rounds > inPlaceSlack*limit {
+		limit *= inPlaceSlack
+	} else if again < limit {
+		own := r.exchange.questioner
+		return &own, nil
+	}
+	text := gaveUp(limit, questionKeys(missing), r.answeredKeysLocked(), r.lastFaultTextLocked(missing))
+	return nil, r.endLocked(&ending{errors.New(text), &refusal{code: protocol.CodeFlowEnded, text: text}, EndRounds})
+}
+
+// endInPlace notes that a question of the current round is answered: the next one begins a
+// round.
+func (r *run) endInPlace() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.flow.answered = true
+}
+
+// pushInPlace asks all questions at once and records the answers. It reports whether any of
+// them could be used.
+func (r *run) pushInPlace(ctx context.Context, p *questioner, missing []Question, again int) (usable bool, err error) {
+	requests, asked, err := r.prepareInPlace(ctx, p, missing, p.funnel.opts.MaxRounds-1-again)
+	if err != nil {
+		return false, err
+	}
+	began := time.Now()
+	responses, err := p.pushAll(ctx, requests, asked)
+	if err != nil {
+		return false, err
+	}
+	return r.acceptInPlace(ctx, p, missing, responses, began), nil
+}
+
+// acceptInPlace records answers and reports them to the observer. It reports whether any of
+// them could be used.
+//
+//go:noinline
+func (r *run) acceptInPlace(ctx context.Context, p *questioner, missing []Question, responses protocol.InputResponses, began time.Time) (usable bool) {
+	usable, dropped := r.recordInPlace(missing, responses)
+	if usable && !p.funnel.silent {
+		r.reportInPlace(ctx, p, missing, time.Since(began))
+	}
+	if len(dropped) > 0 {
+		p.observe(ctx, AnswersDropped{p.where, dropped})
+	}
+	return usable
+}
+
+// prepareInPlace returns the questions as they are put to the client, and the event that
+// reports them, nil if nobody observes. It fails if they cannot be put.
+//
+//go:noinline
+func (r *run) prepareInPlace(
+	ctx context.Context, p *questioner, missing []Question, roundsLeft int,
+) (requests protocol.InputRequests, asked Event, err error) {
+	d, asks := draft{questions: missing}, protocol.InputRequiredResult{}
+	d.fillResult(&asks)
+	if err := p.checkDraft(&d, &asks); err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return nil, nil, r.failLocked(err)
+	}
+	requests, no := p.checkLegacyClient(ctx, asks.InputRequests)
+	if no != nil {
+		return nil, nil, r.endWithText(no.code, EndFailed, no.text)
+	}
+	if !p.funnel.silent {
+		asked = InputRequested{
+			Where: p.where, Kinds: requestKinds(requests), Questions: askedQuestions(missing), RoundsLeft: roundsLeft,
+		}
+	}
+	return r.explainRepeats(requests), asked, nil
+}
+
+// failInPlace decides what a failure to ask means. A handler that withdraws its own questions
+// may ask them again, answered ones included, and so may one that can do without an answer.
+// Any other failure ends the run.
+func (r *run) failInPlace(ctx context.Context, inquiries []inquiry, missing []Question, err error) error {
+	if ctx.Err() != nil && r.ctx.Err() == nil {
+		r.freeKeys(inquiries)
+		return err
+	}
+	p, over := r.funnel.newPushQuestioner(ctx, r, r.call)
+	if over != nil {
+		return over
+	}
+	optional := allOptional(missing)
+	p.failPushed(ctx, r, missing[0].request.Kind(), err, optional)
+	if optional {
+		r.freeKeys(inquiries)
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.flow.end != nil {
+		return r.flow.end.err
+	}
+	return err
+}
+
+// recordInPlace records what the client answered.
+func (r *run) recordInPlace(missing []Question, responses protocol.InputResponses) (usable bool, dropped []Dropped) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false, nil
+	}
+	for i, q := range missing {
+		outcome, content, err := interpret(q.request.Kind(), responses[i].Result)
+		if err != nil {
+			dropped = append(dropped, Dropped{q.key, DropMalformed})
+			continue
+		}
+		a := &answer{
+			key: q.key, kind: q.request.Kind(), outcome: outcome, digest: q.formDigest(), mark: q.mark,
+			content: append(json.RawMessage(nil), content...), round: r.number,
+		}
+		_, a.mark.invalid = r.faultOfLocked(q.key)
+		usable = true
+		r.recordAnswerLocked(a)
+	}
+	r.dropped = append(r.dropped, dropped...)
+	return usable, dropped
+}
+
+// reportInPlace reports the answers that were just recorded: those of this round that have not
+// been announced.
+func (r *run) reportInPlace(ctx context.Context, p *questioner, questions []Question, waited time.Duration) {
+	for i := range questions {
+		r.mu.Lock()
+		a := r.findAnswerLocked(questions[i].key)
+		due := a != nil && a.round == r.number && !a.announced && !a.unsolicited
+		if due {
+			a.announced = true
+		}
+		r.mu.Unlock()
+		if due {
+			p.reportAnswered(ctx, &pendingQuestion{key: a.key, kind: a.kind, digest: a.digest, mark: a.mark}, a.outcome, waited)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package roundtrip
+
+import (
+	"errors"
+	"net/url"
+	"time"
+)
+
+// The defaults of [Options].
+const (
+	// DefaultMaxRounds is how often a flow may ask. People do not answer
+	// more often, and a handler that asks more often does not converge.
+	DefaultMaxRounds = 8
+	// DefaultMaxStateBytes keeps retries below what proxies allow.
+	DefaultMaxStateBytes = 16 << 10
+	// DefaultRoundTTL is how long a person may take to answer one round.
+	DefaultRoundTTL = time.Hour
+	// DefaultFlowTTL is how long a flow may take in all.
+	DefaultFlowTTL = 24 * time.Hour
+	// clockSkew is how far the clocks of two replicas may differ.
+	clockSkew = 2 * time.Minute
+)
+
+// Options configure a [Funnel]. The zero value is safe: states are sealed with
+// a key of this process.
+type Options struct {
+	// Sealer protects state that clients carry. Nil: a random key that only
+	// this process has, so that states die with it and other replicas refuse
+	// them. Calls of legacy revisions keep theirs and do not ask for a seal.
+	Sealer Sealer
+	// RequireSharedKey refuses an ephemeral key, for fleets.
+	RequireSharedKey bool
+	// Plain turns sealing off: handlers set requestState themselves with
+	// [PlainState], and all that comes back is unverified. Answers are
+	// accepted unsolicited, nothing accumulates and no round is counted.
+	Plain bool
+	// Audience names the service that states are for. States sealed for one
+	// audience are refused by another. Replicas must share it, and no other
+	// service that has the key may: it is required beside a Sealer whose key is
+	// not ephemeral. Package server defaults to the name of the server. The
+	// adapters have no default, because the SDKs do not tell that name.
+	Audience string
+	// Guard makes states that clients carry single-use. Nil: they may be
+	// replayed until they expire.
+	Guard Guard
+	// Observer receives the events of the funnel. Nil: none are made.
+	Observer Observer
+	// MaxRounds is how often a flow may ask, 0: DefaultMaxRounds.
+	MaxRounds int
+	// MaxStateBytes bounds requestState, in both directions, before it is
+	// decoded. 0: DefaultMaxStateBytes; never more than HardMaxStateBytes. In
+	// legacy revisions, whose clients carry none, a state counts as long as a
+	// [Keyring] would make it.
+	MaxStateBytes int
+	// RoundTTL is how long a round may wait for answers, 0: DefaultRoundTTL.
+	RoundTTL time.Duration
+	// FlowTTL is how long a flow may take, 0: DefaultFlowTTL.
+	FlowTTL time.Duration
+	// RestartExpired starts a flow over when its state is authentic but too
+	// old, instead of refusing the request.
+	RestartExpired bool
+	// HumanTimeout is how long one question that is pushed to a client of a
+	// legacy revision may wait for its answer, or for the next sign of progress
+	// on it. 0: DefaultHumanTimeout. The package comment lists the other clocks
+	// that may run out on a person.
+	HumanTimeout time.Duration
+	// Heartbeat is the time between the progress notifications that show the
+	// caller of a request that it waits for a person, where the caller asked for
+	// progress; the first goes out after two seconds at most. Clients that give
+	// up what is silent for a minute wait as long as a person needs. 0: 15 s,
+	// negative: none are sent.
+	Heartbeat time.Duration
+	// MaxWaiting is how many calls may wait for a person at once. They do not
+	// run, so limits on what runs leave them out; a call that would wait beyond
+	// this limit is refused with [protocol.CodeBusy] before anything is asked. 0:
+	// DefaultMaxWaiting, negative: no limit.
+	MaxWaiting int
+	// MaxWaitingPerPrincipal is how many of them may be one authenticated
+	// principal's, 0: DefaultMaxWaitingPerPrincipal, negative: no limit.
+	// Anonymous callers have no limit each, since they cannot be told apart:
+	// together they may use all of MaxWaiting, or all but a quarter once somebody
+	// has authenticated.
+	MaxWaitingPerPrincipal int
+	// MaxWaitingPerSession is how many of them may be of one session, 0:
+	// DefaultMaxWaitingPerSession, negative: no limit.
+	MaxWaitingPerSession int
+	// MaxWaitingBytes is how many bytes the arguments of all waiting calls may
+	// have together; one authenticated principal may use a quarter. 0:
+	// DefaultMaxWaitingBytes, negative: no limit.
+	MaxWaitingBytes int64
+	// RefuseLegacy refuses calls of legacy revisions that need to ask, instead
+	// of putting the questions to the client while the call runs.
+	RefuseLegacy bool
+	// ReplayOnLegacy has [Ask] and the rest of flow style run the handler again
+	// on legacy connections too, as it does in modern ones, instead of waiting
+	// for the answer in place: for development and CI, to find handlers that must not
+	// run twice.
+	ReplayOnLegacy bool
+	// StateStore keeps states that pass MaxStateBytes. Nil: such a flow ends
+	// with an error. Replicas must share it.
+	StateStore StateStore
+	// MaxStoredBytes bounds one state in the StateStore. 0:
+	// DefaultMaxStoredBytes.
+	MaxStoredBytes int
+	// HideErrors keeps the texts of errors that handlers return, other than
+	// [*protocol.Error], from clients: they get a reference, which the observer
+	// gets as well ([HandlerFailed]). Of an error that wraps a person's refusal they
+	// get that alone. Set it where texts tell of what is behind the server, and
+	// strangers call it.
+	HideErrors bool
+	// RefuseURLErrors answers a handler's URLElicitationRequiredError with an
+	// internal error instead of turning it into questions.
+	RefuseURLErrors bool
+	// AllowURL decides whether the person may be asked to visit a URL; an error,
+	// which goes to the observer, refuses it. It can only refuse more: URLs that
+	// reach it are absolute, https or http to a loopback host, carry no user
+	// name and no control characters and have at most 8 KiB. What is refused
+	// ends the call with an internal error that names the question, and nothing
+	// is asked. Calls may overlap, and a URL may be seen several times. Nil:
+	// all of these are allowed.
+	AllowURL func(*url.URL) error
+}
+
+// checkKey reports a key that is not what the options demand of it, or that
+// other services may have without an Audience to tell them apart: with equal
+// tools they would accept each other's states.
+func (o *Options) checkKey() error {
+	ring, ok := o.Sealer.(keyNamer)
+	switch {
+	case o.Plain:
+		return nil
+	case ok && ring.Ephemeral() && o.RequireSharedKey:
+		return errors.New("funnel: a shared key is required; set Sealer, for example with KeyringFromEnv")
+	case ok && ring.Ephemeral():
+		return nil
+	case o.Audience == "":
+		return errors.New("funnel: an audience is required beside a shared key; set Audience to a name that all replicas of this service share and no other service has, for example its URL")
+	}
+	return nil
+}
+
+// keyNamer is a [Sealer] that knows its keys, as [Keyring] is.
+type keyNamer interface {
+	Ephemeral() bool
+	Primary() string
+}
+
+// keysAtStart returns what an operator is to know of the keys, nil for nothing.
+func keysAtStart(ring keyNamer) Event {
+	if ring.Ephemeral() {
+		return EphemeralKey{ring.Primary()}
+	}
+	if all, ok := ring.(interface{ IDs() []string }); ok {
+		return KeysEnabled{ring.Primary(), all.IDs()}
+	}
+	return nil
+}
+
+func orDefault[T int | time.Duration](value, byDefault T) T {
+	if value <= 0 {
+		return byDefault
+	}
+	return value
+}

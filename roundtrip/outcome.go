@@ -1,0 +1,427 @@
+package roundtrip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/rondo-mcp/rondo/internal/redact"
+	"github.com/rondo-mcp/rondo/internal/revision"
+	"github.com/rondo-mcp/rondo/internal/urlrule"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// decideOutcome turns what the handler returned into what the client gets, or into questions.
+// What the run has recorded in flow style comes first: a handler that swallows an error must
+// not complete.
+func (r *run) decideOutcome(ctx context.Context, result protocol.Result, err error) (protocol.Result, error) {
+	result, err, settled := r.overruleHandler(ctx, result, err)
+	if settled {
+		return result, err
+	}
+	if err != nil {
+		if urls, ok := errors.AsType[*protocol.URLElicitationRequiredError](err); ok && urls != nil {
+			if r.isLegacy() {
+				return r.answerLegacyURLs(ctx, urls)
+			}
+			result, err = r.convertURLs(urls)
+			if err != nil {
+				return nil, r.reportBug(ctx, err)
+			}
+		}
+	}
+	if err != nil && refusedBy(err) {
+		r.reportFlowEnd(ctx, EndRefused)
+		return r.refuseFlow(protocol.CodeRefused, r.refusalText(err)+adviceOn(err))
+	}
+	if err != nil {
+		r.reportFlowEnd(ctx, EndFailed)
+		return r.answerError(ctx, err)
+	}
+	if asks, ok := result.(*protocol.InputRequiredResult); ok && asks != nil {
+		return r.askReturned(ctx, asks)
+	}
+	if err := r.checkComplete(result); err != nil {
+		return nil, r.reportBug(ctx, err)
+	}
+	r.reportIgnoredRefusals(ctx, result)
+	r.reportFlowEnd(ctx, EndComplete)
+	return result, nil
+}
+
+// decideSingleRound is decideOutcome for a request that cannot ask.
+func (r *run) decideSingleRound(ctx context.Context, result protocol.Result, err error) (protocol.Result, error) {
+	if err != nil {
+		return r.answerError(ctx, err)
+	}
+	if _, asks := result.(*protocol.InputRequiredResult); asks {
+		return nil, r.reportBug(ctx, fmt.Errorf("%s cannot ask for input", r.call.Method))
+	}
+	if result == nil {
+		return nil, r.reportBug(ctx, fmt.Errorf("handler returned a nil or wrong result: %T", result))
+	}
+	return result, nil
+}
+
+// overruleHandler replaces what the handler returned by what the run has recorded: its end,
+// its pending questions, an invalid answer or an unfinished visit on which the handler must
+// not complete. It reports false if there is nothing of these.
+func (r *run) overruleHandler(ctx context.Context, result protocol.Result, err error) (protocol.Result, error, bool) {
+	f := r.flow
+	switch {
+	case f == nil:
+		return result, err, false
+	case f.end != nil && f.end.refusal == nil:
+		return nil, r.reportBug(ctx, f.end.err), true
+	case f.end != nil:
+		r.reportFlowEnd(ctx, f.end.how)
+		result, err = r.answerRefusal(f.end.refusal)
+		return result, err, true
+	case f.asksClient():
+	case f.invalidAnswer != nil && completes(result, err):
+		result, err = r.refuseInvalidAnswer(ctx, f.invalidAnswer)
+		return result, err, true
+	case len(f.unfinished) > 0 && completes(result, err):
+		result, err = r.refuseUnfinished(ctx, f.unfinished[0].key)
+		return result, err, true
+	default:
+		return result, err, false
+	}
+	asks, err := r.joinQuestions(f, result)
+	if err != nil {
+		return nil, r.reportBug(ctx, err), true
+	}
+	return asks, nil, false
+}
+
+// joinQuestions returns the result that asks the pending questions of flow style together with
+// the questions of a handler that returned some in guard style.
+func (r *run) joinQuestions(f *flow, result protocol.Result) (*protocol.InputRequiredResult, error) {
+	d := &draft{questions: f.pending}
+	if f.stateOnly { // what the author keeps stays
+		d.state, d.hasState = r.state, true
+	}
+	asks, ok := result.(*protocol.InputRequiredResult)
+	if !ok || asks == nil {
+		return d.buildResult(&protocol.InputRequiredResult{}), nil
+	}
+	own, err := r.readDraft(asks)
+	if err != nil {
+		return nil, err
+	}
+	d.questions = append(d.questions, own.questions...)
+	if own.hasState {
+		d.state, d.hasState = own.state, true
+	}
+	joined := d.buildResult(&protocol.InputRequiredResult{})
+	joined.Meta = asks.Meta
+	return joined, nil
+}
+
+// completes reports whether what a handler returned is a success.
+func completes(result protocol.Result, err error) bool {
+	if err != nil {
+		return false
+	}
+	switch r := result.(type) {
+	case *protocol.InputRequiredResult:
+		return false
+	case *protocol.CallToolResult:
+		return r != nil && !r.IsError
+	}
+	return true
+}
+
+// refuseInvalidAnswer ends a run that would complete on an answer that does not fit.
+func (r *run) refuseInvalidAnswer(ctx context.Context, unfit *AnswerError) (protocol.Result, error) {
+	r.observe(ctx, ServerBug{r.where, errors.Join(errors.New("the handler completes although the last answer was not valid"), unfit)})
+	r.reportFlowEnd(ctx, EndFailed)
+	return r.refuseFlow(protocol.CodeFlowEnded, unfit.Error()+"; call again and answer the question anew")
+}
+
+// refuseUnfinished ends a run that would complete although a visit is not
+// finished.
+func (r *run) refuseUnfinished(ctx context.Context, key string) (protocol.Result, error) {
+	r.observe(ctx, ServerBug{r.where, fmt.Errorf("the handler completes although the visit %q is not finished", key)})
+	r.reportFlowEnd(ctx, EndFailed)
+	return r.refuseFlow(protocol.CodeFlowEnded, fmt.Sprintf("the visit %q is not finished; %s", key, howToFinish))
+}
+
+// checkComplete refuses results of the wrong type for the method, nil ones,
+// forged ones, and structured content that breaks the tool's promise.
+func (e *exchange) checkComplete(result protocol.Result) error {
+	ok := false
+	switch r := result.(type) {
+	case *protocol.CallToolResult:
+		ok = r != nil && e.call.Method == protocol.MethodCallTool
+		if ok && !r.IsError && e.call.CheckOutput != nil {
+			if err := e.call.CheckOutput(r.StructuredContent); err != nil {
+				return fmt.Errorf("structuredContent: %w", err)
+			}
+		}
+	case *protocol.GetPromptResult:
+		ok = r != nil && e.call.Method == protocol.MethodGetPrompt
+	case *protocol.ReadResourceResult:
+		ok = r != nil && e.call.Method == protocol.MethodReadResource
+	}
+	if !ok {
+		return fmt.Errorf("handler returned a nil or wrong result: %T", result)
+	}
+	return nil
+}
+
+// reportIgnoredRefusals reports refusals that a handler in guard style has not read, in this
+// round or an earlier one, although it completes.
+func (r *run) reportIgnoredRefusals(ctx context.Context, result protocol.Result) {
+	if failed, ok := result.(*protocol.CallToolResult); r.funnel.silent || ok && failed.IsError {
+		return
+	}
+	for _, a := range r.unreadRefusals() {
+		r.observe(ctx, DeclineIgnored{r.where, a.key, a.outcome})
+	}
+}
+
+// unreadRefusals returns the refusals that the handler has not read.
+func (r *run) unreadRefusals() (unread []*answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.answers {
+		if !a.checked && (a.outcome == Declined || a.outcome == Cancelled) {
+			unread = append(unread, a)
+		}
+	}
+	return unread
+}
+
+// convertURLs turns the URL elicitation error of revision 2025-11-25, which
+// handlers written for it return, into questions: on the modern wire the error
+// code does not exist. Each question's key is the elicitation's id where that
+// is there and free, otherwise url-elicitation-N with the first free N from
+// its position on; the id itself is not sent.
+func (r *run) convertURLs(e *protocol.URLElicitationRequiredError) (*protocol.InputRequiredResult, error) {
+	if r.funnel.opts.RefuseURLErrors {
+		return nil, errors.New("handler returned a URL elicitation error, which the funnel is told to refuse")
+	}
+	if len(e.Elicitations) == 0 {
+		return nil, errors.New("handler returned a URL elicitation error without elicitations")
+	}
+	for i, u := range e.Elicitations {
+		if u == nil {
+			return nil, fmt.Errorf("handler returned a URL elicitation error whose entry %d is nil", i)
+		}
+	}
+	keys := urlrule.Keys(e.Elicitations, len(e.Elicitations))
+	items := make([]Item, len(keys))
+	for i, u := range e.Elicitations {
+		items[i] = ElicitURL(keys[i], u.Message, u.URL)
+	}
+	return InputRequired(items...), nil
+}
+
+// answerLegacyURLs answers a handler's URL elicitation error in the revision that has
+// it, to clients that declare it; elsewhere it is a refusal.
+func (r *run) answerLegacyURLs(ctx context.Context, e *protocol.URLElicitationRequiredError) (protocol.Result, error) {
+	missing := r.call.Capabilities.Missing(&protocol.ElicitURL{})
+	if r.call.Version != protocol.V20251125 || !missing.IsZero() {
+		r.observe(ctx, CapabilityRefused{r.where, missing})
+		return r.refuseFlow(protocol.CodeCannotAsk, "the client cannot be asked to visit a URL, which this request needs; use a client of revision 2025-11-25 or later that declares elicitation.url")
+	}
+	spelled, err := e.Legacy()
+	if err != nil {
+		return nil, r.reportBug(ctx, err)
+	}
+	if refusal := r.funnel.allowURL().RefuseAny(e.Elicitations); refusal != nil {
+		return nil, r.reportBug(ctx, refusal)
+	}
+	return nil, spelled
+}
+
+// answerError returns what the client gets for an error of the handler. An [*protocol.Error]
+// stays one. A plain error of a tool becomes a result that the model can read, elsewhere it
+// becomes a JSON-RPC error.
+func (r *run) answerError(ctx context.Context, err error) (protocol.Result, error) {
+	if e, ok := protocol.AsError(err); ok {
+		return nil, r.spellError(ctx, e)
+	}
+	text := r.reportFailure(ctx, err)
+	if r.call.Method == protocol.MethodCallTool {
+		return errorResult(text), nil
+	}
+	return nil, protocol.Errorf(protocol.CodeHandlerError, "%s", text)
+}
+
+// spellError translates an error of the handler to the revision of the call. An error that the
+// revision does not have is a mistake of the handler.
+func (r *run) spellError(ctx context.Context, e *protocol.Error) *protocol.Error {
+	spelled, err := revision.SpellHandlerError(r.call.Version, e)
+	switch {
+	case err != nil && e.Code == protocol.CodeURLElicitationRequired && !r.isLegacy():
+		err = fmt.Errorf("%w; return a URLElicitationRequiredError or InputRequired", err)
+		fallthrough
+	case err != nil:
+		r.observe(ctx, ServerBug{r.where, err})
+		return internalError()
+	case spelled.Code == protocol.CodeURLElicitationRequired:
+		if refusal := r.funnel.allowURL().RefuseRequired(spelled); refusal != nil {
+			r.observe(ctx, ServerBug{r.where, refusal})
+			return refusal.Wire()
+		}
+	}
+	return spelled
+}
+
+// refusedBy reports whether the handler failed because the person refused, which is no failure
+// of the server. An error with a code of the author's choice stays what it is.
+func refusedBy(err error) bool {
+	if _, own := protocol.AsError(err); own {
+		return false // the author chose code and words
+	}
+	return refusedWith[*DeclinedError](err) || refusedWith[*CancelledError](err)
+}
+
+// refusalText returns what the client gets of an error that is, or wraps, a refusal of
+// the person's.
+func (e *exchange) refusalText(err error) string {
+	if !e.funnel.opts.HideErrors {
+		return err.Error()
+	}
+	if declined, ok := errors.AsType[*DeclinedError](err); ok {
+		return declined.Error()
+	}
+	if cancelled, ok := errors.AsType[*CancelledError](err); ok {
+		return cancelled.Error()
+	}
+	return "refused" // cannot be: see refusedBy
+}
+
+// A refusal ends a flow. Tools get its text as an error result, other methods as a JSON-RPC
+// error.
+type refusal struct {
+	code int64
+	text string
+	// wire goes out as it is, nil: code and text. Tools have results for what a
+	// model is to read, unless always is set.
+	wire   *protocol.Error
+	always bool
+}
+
+// answerRefusal returns what the client gets for a refusal, which may have a wire error of its
+// own.
+func (r *run) answerRefusal(no *refusal) (protocol.Result, error) {
+	if no.wire != nil && (no.always || r.call.Method != protocol.MethodCallTool) {
+		return nil, no.wire
+	}
+	return r.refuseFlow(no.code, no.text)
+}
+
+// refuseFlow returns what the client gets when a flow ends with a text for the person or the
+// model.
+func (r *run) refuseFlow(code int64, text string) (protocol.Result, error) {
+	if r.call.Method == protocol.MethodCallTool {
+		return errorResult(text), nil
+	}
+	return nil, protocol.Errorf(code, "%s", text)
+}
+
+// adviceOn tells a model what to do about a refusal by the person.
+func adviceOn(err error) string {
+	if refusedWith[*DeclinedError](err) {
+		return "; the person does not want this: do not call again unless they ask for it"
+	}
+	return "; the person has not decided: call again only if they want to"
+}
+
+func errorResult(text string) *protocol.CallToolResult {
+	return &protocol.CallToolResult{
+		Content: []protocol.Content{&protocol.TextContent{Text: text}},
+		IsError: true,
+	}
+}
+
+// reportBug reports a mistake of the server, which ends the flow, and returns what the client
+// gets.
+func (r *run) reportBug(ctx context.Context, err error) *protocol.Error {
+	r.observe(ctx, ServerBug{r.where, err})
+	r.reportFlowEnd(ctx, EndFailed)
+	if refusal, ok := errors.AsType[*urlrule.Refusal](err); ok {
+		return refusal.Wire()
+	}
+	return internalError()
+}
+
+// reportFlowEnd reports the end of a flow that took more than one round.
+func (r *run) reportFlowEnd(ctx context.Context, how FlowEnd) {
+	if r.prior != nil && !r.funnel.silent {
+		r.observe(ctx, FlowEnded{r.where, r.where.Round, how})
+	}
+}
+
+// reportFailure reports an error of the handler's own and returns the text that the client
+// gets.
+func (r *run) reportFailure(ctx context.Context, err error) string {
+	text := err.Error()
+	event := HandlerFailed{Where: r.where, Err: err}
+	if r.funnel.opts.HideErrors {
+		event.Reference = newReference()
+	}
+	if !r.funnel.silent {
+		event.Text = r.maskSecrets(text)
+		r.observe(ctx, event)
+	}
+	if r.funnel.opts.HideErrors {
+		return "internal failure; reference " + event.Reference +
+			"; try again later, and give the reference to the operator of the server if it fails again"
+	}
+	return text
+}
+
+// reportPanic reports a panic. The deferred function that recovered it must call it, so that
+// the stack shows where the panic began.
+func (r *run) reportPanic(ctx context.Context, v any) {
+	event := HandlerPanicked{Where: r.where, Value: v}
+	if !r.funnel.silent {
+		event.Text, event.Stack = r.maskSecrets(fmt.Sprint(v)), debug.Stack()
+	}
+	r.observe(ctx, event)
+}
+
+// maskSecrets removes from a text that the handler wrote what the call brought: arguments,
+// credentials, state and answers.
+func (r *run) maskSecrets(text string) string {
+	var secrets redact.Secrets
+	secrets.AddJSON(r.call.Arguments)
+	secrets.AddCredential(r.call.Credential)
+	if state, _ := r.received.Text(); state != "" {
+		secrets.AddText(state)
+	}
+	if i := strings.IndexAny(r.call.Target, "?#"); i >= 0 { // of a URI
+		secrets.AddText(r.call.Target[i+1:])
+	}
+	for _, response := range r.responses {
+		secrets.AddJSON(response.Result)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.answers {
+		secrets.AddJSON(a.content)
+	}
+	secrets.AddJSON(r.state)
+	for _, m := range r.memos {
+		secrets.AddJSON(m.value)
+	}
+	return secrets.Redact(text)
+}
+
+// internalError is what a client learns of a server's mistake.
+func internalError() *protocol.Error {
+	return &protocol.Error{Code: protocol.CodeInternalError, Message: "internal error"}
+}
+
+func asProtocolError(err error) *protocol.Error {
+	if e, ok := protocol.AsError(err); ok {
+		return e
+	}
+	return internalError()
+}

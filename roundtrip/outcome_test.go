@@ -1,0 +1,212 @@
+package roundtrip_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rondo-mcp/rondo/protocol"
+	"github.com/rondo-mcp/rondo/roundtrip"
+)
+
+// TestTextsSayWhatToDo brings about each text of the funnel's own that a model or
+// a person reads, and looks for what they are to do next.
+func TestTextsSayWhatToDo(t *testing.T) {
+	lossy := `{"action":"perhaps"}`
+	for _, tc := range []struct {
+		name, answer string
+		handler      roundtrip.Handler
+		change       func(*roundtrip.Options, *roundtrip.Call)
+		want         string // of what to do
+		modern, live bool
+	}{
+		{name: "declined", answer: declined, handler: payFlow, want: "do not call again unless they ask for it", modern: true, live: true},
+		{name: "cancelled", answer: cancelled, handler: payFlow, want: "call again only if they want to", modern: true, live: true},
+		{name: "declined and asked again", answer: declined, handler: nags, want: "do not call again unless they ask for it", modern: true, live: true},
+		{name: "cancelled and asked again", answer: cancelled, handler: nags, want: "call again only if they want to", modern: true, live: true},
+		{name: "invalid", answer: `{"action":"accept","content":{}}`, handler: payFlow, want: "Start the call again when a valid answer can be given.", modern: true, live: true},
+		{name: "too many rounds", answer: accepted, handler: insatiable, want: "Start the call again, and answer what it asked for last.", modern: true, live: true},
+		{name: "malformed in guard style", answer: lossy, handler: payGuard, want: "use a client that returns requestState unchanged", modern: true, live: true},
+		{name: "malformed in flow style", answer: lossy, handler: payFlow, want: "use a client that ", modern: true, live: true},
+		{name: "no capability", handler: payFlow, want: "use a client that does", live: true,
+			change: func(_ *roundtrip.Options, c *roundtrip.Call) { c.Capabilities = protocol.ClientCapabilities{} }},
+		{name: "no session", handler: payFlow, want: "connect with one", live: true,
+			change: func(_ *roundtrip.Options, c *roundtrip.Call) { c.Push = nil }},
+		{name: "refused era", handler: payFlow, want: "needs a client of revision 2026-07-28", live: true,
+			change: func(o *roundtrip.Options, _ *roundtrip.Call) { o.RefuseLegacy = true }},
+		{name: "old revision", handler: payFlow, want: "use a client of a later revision", live: true,
+			change: func(_ *roundtrip.Options, c *roundtrip.Call) { c.Version = protocol.V20250326 }},
+		{name: "hidden failure", handler: func(context.Context) (protocol.Result, error) { return nil, errors.New("secret") },
+			want: "try again later, and give the reference to the operator", modern: true, live: true,
+			change: func(o *roundtrip.Options, _ *roundtrip.Call) { o.HideErrors = true }},
+	} {
+		for _, m := range modes {
+			if legacy := m.version.Era() == protocol.Legacy; legacy && !tc.live || !legacy && !tc.modern {
+				continue
+			}
+			t.Run(tc.name+" "+m.name, func(t *testing.T) {
+				opts, call := roundtrip.Options{ReplayOnLegacy: m.replay}, toolCall()
+				call.Version = m.version
+				if m.version.Era() == protocol.Legacy {
+					call.Push = &human{t: t, version: m.version, answer: says(tc.answer)}
+				}
+				if tc.change != nil {
+					tc.change(&opts, &call)
+				}
+				text := lastText(t, opts, call, tc.handler, tc.answer)
+				if !strings.Contains(text, tc.want) {
+					t.Errorf("%q does not say %q", text, tc.want)
+				}
+			})
+		}
+	}
+}
+
+// lastText takes a flow to its end with the same answer to everything.
+func lastText(t *testing.T, opts roundtrip.Options, call roundtrip.Call, handler roundtrip.Handler, answer string) string {
+	t.Helper()
+	funnel, err := roundtrip.NewFunnel(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		result, err := funnel.Do(t.Context(), call, handler)
+		if err != nil {
+			return err.Error()
+		}
+		asked, ok := result.(*protocol.InputRequiredResult)
+		if !ok {
+			return result.(*protocol.CallToolResult).Content[0].(*protocol.TextContent).Text
+		}
+		call.State, call.Responses = asked.RequestState, nil
+		for _, q := range asked.InputRequests {
+			call.Responses = append(call.Responses, protocol.KeyedResponse{Key: q.Key, Result: json.RawMessage(answer)})
+		}
+	}
+	t.Fatal("the flow does not end")
+	return ""
+}
+
+// TestInvalidResultBesideAQuestion: a hand-made result that is wrong, beside a
+// question that waits, is the server's mistake and no panic.
+func TestInvalidResultBesideAQuestion(t *testing.T) {
+	for name, wrong := range map[string]*protocol.InputRequiredResult{
+		"key twice": {InputRequests: protocol.InputRequests{{Key: "a", Request: &protocol.ListRoots{}}, {Key: "a", Request: &protocol.ListRoots{}}}},
+		"no form":   {InputRequests: protocol.InputRequests{{Key: "a", Request: &protocol.ElicitForm{Message: "?", Schema: json.RawMessage(`[]`)}}}},
+		"nil":       {InputRequests: protocol.InputRequests{{Key: "a"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, roundtrip.Options{}, func(ctx context.Context) (protocol.Result, error) {
+				_, _ = roundtrip.Ask[Confirmation](ctx, "k", "?")
+				return wrong, nil
+			})
+			c.bug()
+			if n := len(all[roundtrip.HandlerPanicked](c.events)); n != 0 {
+				t.Errorf("%d panics", n)
+			}
+		})
+	}
+}
+
+// urlError is the error of the revision before, with elicitations of these ids.
+func urlError(ids ...string) *protocol.URLElicitationRequiredError {
+	e := &protocol.URLElicitationRequiredError{}
+	for i, id := range ids {
+		e.Elicitations = append(e.Elicitations, &protocol.ElicitURL{
+			Message: fmt.Sprint("visit ", i), URL: fmt.Sprint("https://id.example/", i), ElicitationID: id})
+	}
+	return e
+}
+
+// TestURLErrorsBecomeQuestions chooses keys that are free, and the author's
+// where it can.
+func TestURLErrorsBecomeQuestions(t *testing.T) {
+	for _, tc := range []struct{ name, ids, want string }{
+		{"one id", "github", "github"},
+		{"no id", "-", "url-elicitation-1"},
+		{"no ids", "- - -", "url-elicitation-1 url-elicitation-2 url-elicitation-3"},
+		{"repeated id", "a a b", "a url-elicitation-2 b"},
+		{"id equal to a later fallback", "url-elicitation-2 -", "url-elicitation-2 url-elicitation-3"},
+		{"id equal to an earlier fallback", "- url-elicitation-1", "url-elicitation-2 url-elicitation-1"},
+		{"fallbacks that collide", "- url-elicitation-1 url-elicitation-2 -", "url-elicitation-3 url-elicitation-1 url-elicitation-2 url-elicitation-4"},
+		{"repeated fallback", "url-elicitation-1 url-elicitation-1", "url-elicitation-1 url-elicitation-2"},
+		{"names of prototypes", "constructor __proto__ toString", "constructor __proto__ toString"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			ids := strings.Fields(tc.ids)
+			for i, id := range ids {
+				if id == "-" {
+					ids[i] = ""
+				}
+			}
+			for _, method := range []string{protocol.MethodCallTool, protocol.MethodGetPrompt, protocol.MethodReadResource} {
+				c := newClient(t, roundtrip.Options{}, returns(nil, fmt.Errorf("upstream: %w", urlError(ids...))))
+				c.call.Method = method
+				for i, q := range c.ask(strings.Fields(tc.want)...).InputRequests {
+					got := q.Request.(*protocol.ElicitURL)
+					if got.ElicitationID != "" || got.URL != fmt.Sprint("https://id.example/", i) || got.Message != fmt.Sprint("visit ", i) {
+						t.Errorf("question %s is %+v", q.Key, got)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestURLErrorFlow visits and comes back.
+func TestURLErrorFlow(t *testing.T) {
+	signedIn := false
+	handler := func(ctx context.Context) (protocol.Result, error) {
+		if !signedIn {
+			return nil, urlError("login")
+		}
+		return say(roundtrip.Visited(ctx, "login").String())
+	}
+	c := newClient(t, roundtrip.Options{}, handler)
+	c.ask("login")
+	c.answer("login", `{"action":"accept"}`).ask("login") // agreed, and not there yet
+	signedIn = true
+	if got := c.answer("login", `{"action":"accept"}`).done(); got != "accepted" {
+		t.Errorf("got %q", got)
+	}
+	signedIn = false
+	c = newClient(t, roundtrip.Options{}, handler)
+	c.ask("login")
+	if got := c.answer("login", declined).done(); got != "error: declined: login" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestURLErrorsThatAreBugs(t *testing.T) {
+	withNil := urlError("a")
+	withNil.Elicitations = append(withNil.Elicitations, nil)
+	withoutURL := urlError("a")
+	withoutURL.Elicitations[0].URL = ""
+	for _, tc := range []struct {
+		name string
+		opts roundtrip.Options
+		err  error
+		want string
+	}{
+		{"none at all", roundtrip.Options{}, urlError(), "without elicitations"},
+		{"nil entry", roundtrip.Options{}, withNil, "entry 1 is nil"},
+		{"no URL", roundtrip.Options{}, withoutURL, `"a"`},
+		{"refused by option", roundtrip.Options{RefuseURLErrors: true}, urlError("a"), "refuse"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			contains(t, newClient(t, tc.opts, returns(nil, tc.err)).bug(), tc.want)
+		})
+	}
+}
+
+func TestURLErrorToClientsWithoutURLs(t *testing.T) {
+	c := newClient(t, roundtrip.Options{}, returns(nil, urlError("a", "b")))
+	c.call.Capabilities.Elicitation = &protocol.ElicitationCapability{Form: true}
+	e := c.fails(protocol.CodeMissingRequiredClientCapability)
+	if required, _ := e.RequiredCapabilities(); required.String() != "elicitation.url" {
+		t.Errorf("missing %s", required)
+	}
+}

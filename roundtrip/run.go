@@ -1,0 +1,255 @@
+package roundtrip
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rondo-mcp/rondo/internal/lazyctx"
+	"github.com/rondo-mcp/rondo/internal/requestid"
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// A run is one execution of the handler, one round of its flow. It travels in the
+// handler's context, so that helpers work under any host's handler signature.
+//
+// The goroutine that serves the call opens it, fills it with answers, and decides
+// its outcome after the handler has returned. While the handler runs, its
+// goroutines share what mu guards. They may go on after its return: closed says
+// so, and they must not look at the exchange then, which may have gone on to the
+// next run.
+type run struct {
+	*exchange
+	number int            // the round
+	ctx    handlerContext // of the handler
+
+	responses      protocol.InputResponses // what the client answered to the run before
+	received       protocol.RequestState   // what the client sent, or the author's plain state
+	prior          *claims                 // of the run before, nil in a first run
+	answersDropped int                     // of the responses
+	localState     []byte                  // claims for the next run of the call, in legacy revisions
+	requested      Event                   // that its questions go out, nil if nobody observes
+
+	mu      sync.Mutex
+	answers []*answer
+	asked   []pendingQuestion // in the run before
+	dropped []Dropped
+	state   json.RawMessage // the author's, nil when absent
+	flow    *flow           // nil in guard style
+	closed  bool            // the handler has returned
+
+	memos      []memo
+	version    string   // of the flow
+	versioned  bool     // the handler's version is known, too
+	id         [16]byte // of the flow, once identified
+	identified bool
+}
+
+type runKey struct{}
+
+// withoutRun returns a context for a handler that has no run of its own. It hides the run of
+// another handler that calls this one.
+func withoutRun(ctx context.Context) context.Context {
+	return context.WithValue(ctx, runKey{}, (*run)(nil))
+}
+
+func runFrom(ctx context.Context) *run {
+	r, _ := ctx.Value(runKey{}).(*run)
+	return r
+}
+
+// Number returns which round of a flow the handler is serving: 1 for the
+// original request, 2 for its first retry, and so on. It is 0 outside a round.
+func Number(ctx context.Context) int {
+	if r := runFrom(ctx); r != nil {
+		return r.number
+	}
+	return 0
+}
+
+// RequestID implements [requestid.Named].
+func (r *run) RequestID() string { return r.where.Request }
+
+// findAnswerLocked returns the answer recorded under key, nil if there is none. Before the
+// handler starts no lock is needed.
+func (r *run) findAnswerLocked(key string) *answer {
+	for _, a := range r.answers {
+		if a.key == key {
+			return a
+		}
+	}
+	return nil
+}
+
+// answeredKeysLocked lists the keys of all answers, for a message.
+func (r *run) answeredKeysLocked() string {
+	names := make([]string, len(r.answers))
+	for i, a := range r.answers {
+		names[i] = a.key
+	}
+	return strings.Join(names, ", ")
+}
+
+// answeredKeys lists the keys of all answers in flow style, and nothing in guard style, whose
+// authors know them.
+func (r *run) answeredKeys() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.flow == nil {
+		return ""
+	}
+	return r.answeredKeysLocked()
+}
+
+// execute calls the handler and decides what the client gets. Both are guarded
+// against panics, because deciding still calls the author's code: the text of an
+// error, the check of the output, a Sealer.
+func (r *run) execute(ctx context.Context, handler Handler) (result protocol.Result, err error) {
+	r.started = true
+	defer func() {
+		if v := recover(); v != nil {
+			result, err = r.answerPanic(ctx, v)
+		}
+	}()
+	result, err = r.invokeHandler(ctx, handler)
+	r.reportFindings(ctx, &r.questioner)
+	return r.decideOutcome(ctx, result, err)
+}
+
+// executeSingle is execute for a request of a method that cannot ask. Its handler
+// has no round, and must not see that of a request it is served within.
+func (r *run) executeSingle(
+	ctx context.Context, handler Handler,
+) (result protocol.Result, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			result, err = r.answerPanic(ctx, v)
+		}
+	}()
+	result, err = handler(withoutRun(ctx))
+	return r.decideSingleRound(ctx, result, err)
+}
+
+// answerPanic is called by the deferred function that recovered v, so that the
+// stack shows where the panic began.
+func (r *run) answerPanic(ctx context.Context, v any) (protocol.Result, error) {
+	r.reportPanic(ctx, v)
+	r.reportFlowEnd(ctx, EndFailed)
+	return nil, internalError()
+}
+
+// invokeHandler calls the handler with the run in its context. If the run is
+// decided, a panic that follows is taken for a return.
+func (r *run) invokeHandler(
+	ctx context.Context, handler Handler,
+) (result protocol.Result, err error) {
+	r.ctx.Context, r.ctx.run = ctx, r
+	defer r.closeRun()
+	defer func() {
+		if !r.isDecided() {
+			return
+		}
+		if v := recover(); v != nil {
+			if cause, ok := v.(error); !ok || !errors.Is(cause, ErrPending) {
+				r.reportPanic(ctx, v)
+			}
+			result, err = nil, ErrPending
+		}
+	}()
+	return handler(&r.ctx)
+}
+
+// isDecided reports whether the outcome of the run is fixed whatever the handler still does or
+// returns.
+func (r *run) isDecided() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.flow != nil && (r.flow.asksClient() || r.flow.end != nil)
+}
+
+// closeRun marks the run as over: goroutines that the handler left behind cannot ask any more,
+// and the questions that they have open are withdrawn.
+func (r *run) closeRun() {
+	r.mu.Lock()
+	r.closed = true
+	r.withdrawLocked(context.Canceled)
+	r.mu.Unlock()
+	r.ctx.endRun()
+}
+
+// handlerContext is the context that a handler gets: that of the request with the run as a
+// value, and with a cancellation of its own. The cancellable context of package context that
+// this takes is created on first use, because most handlers neither wait for their context nor
+// ask in flow style.
+type handlerContext struct {
+	context.Context
+	run         *run
+	cancellable atomic.Pointer[cancellableContext]
+	over        atomic.Bool
+
+	// Guarded by the mutex of the round.
+	openWaits []*lazyctx.Context // that end with it, see attach
+}
+
+type cancellableContext struct {
+	context.Context
+	cancel context.CancelCauseFunc
+}
+
+// ensureCancellable returns the cancellable context and creates it if there is none.
+func (c *handlerContext) ensureCancellable() *cancellableContext {
+	if e := c.cancellable.Load(); e != nil {
+		return e
+	}
+	ctx, cancel := context.WithCancelCause(c.Context)
+	e := &cancellableContext{ctx, cancel}
+	if !c.cancellable.CompareAndSwap(nil, e) {
+		cancel(nil)
+		return c.cancellable.Load()
+	}
+	if c.over.Load() {
+		cancel(nil)
+	}
+	return e
+}
+
+func (c *handlerContext) cancelRun(cause error) { c.ensureCancellable().cancel(cause) }
+
+// endRun releases what the context holds of the request's.
+func (c *handlerContext) endRun() {
+	c.over.Store(true)
+	if e := c.cancellable.Load(); e != nil {
+		e.cancel(nil)
+	}
+}
+
+func (c *handlerContext) Done() <-chan struct{} { return c.ensureCancellable().Done() }
+
+// current returns the context that decides whether c has ended: the cancellable one if it
+// exists or the run is over, else the parent.
+func (c *handlerContext) current() context.Context {
+	if e := c.cancellable.Load(); e != nil {
+		return e
+	}
+	if c.over.Load() {
+		return c.ensureCancellable()
+	}
+	return c.Context
+}
+
+func (c *handlerContext) Err() error { return c.current().Err() }
+
+// Value also answers package context, which looks up the cause of a cancellation among the
+// values.
+func (c *handlerContext) Value(key any) any {
+	switch key.(type) {
+	case runKey:
+		return c.run
+	case requestid.Key:
+		return c.run
+	}
+	return c.current().Value(key)
+}

@@ -1,0 +1,268 @@
+package roundtrip
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rondo-mcp/rondo/protocol"
+)
+
+// askReturned turns the questions of the outcome into the result that the client gets, or that
+// pushReturned puts to it: checked, gated, and with the state for the next round. What must
+// not be asked again ends the flow before that: a question that the person refused, one with
+// too many invalid answers, one beyond the cap on rounds.
+func (r *run) askReturned(ctx context.Context, asks *protocol.InputRequiredResult) (protocol.Result, error) {
+	d, err := r.readDraft(asks)
+	if err != nil {
+		return nil, r.reportBug(ctx, err)
+	}
+	if refused := r.repeatsRefusedQuestion(d); refused != nil {
+		r.reportFlowEnd(ctx, EndRefused)
+		return r.refuseFlow(protocol.CodeRefused, refused.Error()+adviceOn(refused))
+	}
+	r.checkUnread(d.questions)
+	r.reportFindings(ctx, &r.questioner)
+	if text := r.tooOftenInvalid(d.questions); text != "" {
+		r.reportFlowEnd(ctx, EndInvalid)
+		return r.refuseFlow(protocol.CodeFlowEnded, text)
+	}
+	requests, refused := asks.InputRequests, error(nil)
+	if r.isLegacy() {
+		var no *refusal
+		if requests, no = r.checkLegacyClient(ctx, requests); no != nil {
+			r.reportFlowEnd(ctx, EndFailed)
+			return r.refuseFlow(no.code, no.text)
+		}
+	} else if requests, refused = r.checkClient(ctx, requests); refused != nil {
+		return nil, refused
+	}
+	requests = r.explainUnfinished(r.explainRepeats(requests))
+	if r.funnel.opts.Plain {
+		if text, _ := d.plain.Text(); len(text) > r.funnel.opts.MaxStateBytes {
+			return nil, r.reportBug(ctx, fmt.Errorf("plain state of %d bytes is over the limit of %d", len(text), r.funnel.opts.MaxStateBytes))
+		}
+		return r.buildInputRequired(ctx, asks, d, requests, d.plain)
+	}
+	if r.number > r.funnel.opts.MaxRounds {
+		r.reportFlowEnd(ctx, EndRounds)
+		if text := r.giveVisitUp(r.funnel.opts.MaxRounds); text != "" {
+			return r.refuseFlow(protocol.CodeFlowEnded, text)
+		}
+		return r.refuseFlow(protocol.CodeFlowEnded, gaveUp(r.funnel.opts.MaxRounds, requestKeys(requests), r.answeredKeys(), r.lastFaultText(d.questions)))
+	}
+	if err := r.digestArguments(); err != nil {
+		// Nothing can be bound to them. They came from the client.
+		return nil, protocol.Errorf(protocol.CodeInvalidParams, "%s", err)
+	}
+	next := r.nextClaims(d, time.Now())
+	if r.clientLosesState(&next) {
+		r.reportFlowEnd(ctx, EndStateLost)
+		return r.refuseFlow(protocol.CodeFlowEnded,
+			"the client keeps sending answers that cannot be used: it loses the requestState that belongs to them, or their shape is wrong; not asking again: use a client that returns requestState unchanged and answers in the shape of the question, and start the call again")
+	}
+	var state protocol.RequestState
+	if r.isLegacy() {
+		err = r.encodeLocalState(&next)
+	} else {
+		state, err = r.sealState(ctx, &next)
+	}
+	if err != nil {
+		return nil, r.reportUnserved(ctx, err)
+	}
+	return r.buildInputRequired(ctx, asks, d, requests, state)
+}
+
+func (r *run) buildInputRequired(ctx context.Context, asks *protocol.InputRequiredResult, d *draft, requests protocol.InputRequests, state protocol.RequestState) (protocol.Result, error) {
+	text, _ := state.Text()
+	if !r.funnel.silent {
+		left := -1
+		if !r.funnel.opts.Plain {
+			left = r.funnel.opts.MaxRounds - r.number
+		}
+		r.requested = InputRequested{r.where, requestKinds(requests), askedQuestions(d.questions), len(text), left}
+		if !r.isLegacy() {
+			r.observe(ctx, r.requested)
+		}
+	}
+	return &protocol.InputRequiredResult{InputRequests: requests, RequestState: state, Meta: asks.Meta}, nil
+}
+
+func askedQuestions(questions []Question) []AskedQuestion {
+	list := make([]AskedQuestion, len(questions))
+	for i := range questions {
+		q := &questions[i]
+		kind := q.request.Kind()
+		list[i] = AskedQuestion{q.key, kind, digestQuestion(kind, q.key, q.formDigest(), q.mark)}
+	}
+	return list
+}
+
+func requestKinds(requests protocol.InputRequests) []protocol.InputKind {
+	kinds := make([]protocol.InputKind, len(requests))
+	for i, q := range requests {
+		kinds[i] = q.Request.Kind()
+	}
+	return kinds
+}
+
+func requestKeys(requests protocol.InputRequests) string {
+	names := make([]string, len(requests))
+	for i, q := range requests {
+		names[i] = q.Key
+	}
+	return strings.Join(names, ", ")
+}
+
+// gaveUp returns the text for a flow that asks in more rounds than it may.
+func gaveUp(limit int, last, before, fault string) string {
+	text := fmt.Sprintf("gave up after %d rounds of questions; the last asked for: %s", limit, last)
+	if before != "" {
+		text += "; answered before: " + before
+	}
+	return text + fault + ". Start the call again, and answer what it asked for last."
+}
+
+// nextClaims returns the claims of the round that the questions lead to.
+func (r *run) nextClaims(d *draft, now time.Time) claims {
+	c := claims{
+		principal: r.call.Principal, method: r.call.Method, target: r.call.Target,
+		audience: r.funnel.opts.Audience, arguments: r.arguments, round: r.number, issued: now,
+	}
+	r.mu.Lock()
+	c.flow, c.version, c.memos, c.state = r.flowIDLocked(), r.version, r.memos, r.state
+	r.mu.Unlock()
+	if r.prior != nil {
+		c.deadline = r.prior.deadline
+	} else {
+		c.deadline = now.Add(r.funnel.opts.FlowTTL)
+	}
+	r.nameFlow(c.flow)
+	c.expires = now.Add(d.expiresIn(r.funnel.opts.RoundTTL))
+	if c.expires.After(c.deadline) {
+		c.expires = c.deadline
+	}
+	if d.hasState {
+		c.state = d.state
+	}
+	if len(d.questions) > 0 {
+		c.asked = make([]pendingQuestion, 0, len(d.questions))
+	}
+	for _, q := range d.questions {
+		a := pendingQuestion{key: q.key, kind: q.request.Kind(), digest: q.formDigest(), mark: q.mark}
+		_, a.mark.invalid = r.faultOf(q.key)
+		if q.carryForm && !q.mark.set { // in flow style the handler brings it every time
+			a.schema = q.form.Schema()
+		}
+		c.asked = append(c.asked, a)
+	}
+	c.answers = r.carriedAnswers(d)
+	return c
+}
+
+// carriedAnswers returns the answers that later rounds may read. Not carried are answers to a
+// question that is asked again, answers that could not be read, and unsolicited ones that the
+// handler has not read.
+func (r *run) carriedAnswers(d *draft) []*answer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.answers) == 0 {
+		return nil
+	}
+	out := make([]*answer, 0, len(r.answers))
+	for _, a := range r.answers {
+		again := slices.ContainsFunc(d.questions, func(q Question) bool { return q.key == a.key })
+		usable := a.outcome > Missing && a.outcome < Invalid
+		if a.unsolicited {
+			usable = usable && (a.checked || a.outcome != Accepted)
+		}
+		if usable && !again {
+			c := *a
+			c.mark.invalid = 0
+			out = append(out, &c)
+		}
+	}
+	return out
+}
+
+// sealState returns the state that the client carries: the sealed claims, or a sealed handle
+// if they are too long and there is a store.
+func (e *exchange) sealState(ctx context.Context, c *claims) (protocol.RequestState, error) {
+	plaintext := c.appendTo(make([]byte, 0, c.encodedSize()))
+	text, err := e.sealText(ctx, plaintext)
+	if err == nil && len(text) > e.funnel.opts.MaxStateBytes && e.funnel.opts.StateStore != nil {
+		text, err = e.storeState(ctx, plaintext, c)
+	}
+	if err != nil {
+		return protocol.RequestState{}, err
+	}
+	if len(text) > e.funnel.opts.MaxStateBytes {
+		return protocol.RequestState{}, c.tooLargeError(len(text), e.funnel.opts.MaxStateBytes)
+	}
+	return protocol.StateText(text), nil
+}
+
+// sealText calls the Sealer and checks what it returns.
+func (e *exchange) sealText(ctx context.Context, plaintext []byte) (string, error) {
+	text, err := e.funnel.opts.Sealer.Seal(ctx, plaintext)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("sealing the state: %w", err)
+	case text == "" || !utf8.ValidString(text):
+		return "", fmt.Errorf("sealing the state: the sealer returned nothing, or bytes that are not UTF-8")
+	}
+	return text, nil
+}
+
+// sealBytes is about how many bytes a [Keyring] adds to claims: nonce, tag and key id. The id
+// may be longer.
+const sealBytes = 48
+
+// encodeLocalState keeps the claims for the next run of a call of a legacy revision. Their
+// size is limited as if a client had to carry them, or a store to keep them, so that a handler
+// which works here works there.
+func (r *run) encodeLocalState(c *claims) error {
+	plaintext, opts := c.appendTo(make([]byte, 0, c.encodedSize())), &r.funnel.opts
+	size := base64.RawURLEncoding.EncodedLen(len(plaintext) + sealBytes)
+	switch {
+	case size <= opts.MaxStateBytes:
+	case opts.StateStore == nil:
+		return c.tooLargeError(size, opts.MaxStateBytes)
+	case len(plaintext) > opts.MaxStoredBytes:
+		return c.tooLargeError(len(plaintext), opts.MaxStoredBytes)
+	}
+	r.localState = plaintext
+	return nil
+}
+
+func (c *claims) tooLargeError(size, limit int) error {
+	return fmt.Errorf("state of %d bytes is over the limit of %d; largest parts: %s", size, limit, c.largestParts())
+}
+
+// largestParts names the three largest parts of a state, for a message.
+func (c *claims) largestParts() string {
+	type part struct {
+		name string
+		size int
+	}
+	parts := []part{{"WithState", len(c.state)}}
+	for _, m := range c.memos {
+		parts = append(parts, part{fmt.Sprintf("memo %q", m.key), len(m.value)})
+	}
+	for _, a := range c.answers {
+		parts = append(parts, part{fmt.Sprintf("answer %q", a.key), len(a.content) + len(a.schema)})
+	}
+	for _, q := range c.asked {
+		parts = append(parts, part{fmt.Sprintf("question %q", q.key), len(q.schema)})
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return b.size - a.size })
+	names := []string{}
+	for _, part := range parts[:min(3, len(parts))] {
+		names = append(names, fmt.Sprintf("%s %d bytes", part.name, part.size))
+	}
+	return strings.Join(names, ", ")
+}
